@@ -36,7 +36,7 @@ TORCH_TRAINING = ROOT / "benches" / "training_torch.py"
 
 # The group of rows that train whole models, which programs of their own measure.
 TRAINING = "training"
-PRESETS = ("qwen3", "qwen3-moe")
+TRAININGS = tuple((preset, dtype) for preset in ("qwen3", "qwen3-moe") for dtype in ("f32", "bf16"))
 # The sequences and tokens of a step; the defaults of `kernels train`, which training_torch.py has too.
 TOKENS_OF_STEP = 16 * 128
 
@@ -157,8 +157,8 @@ class Runner:
                 for keys in groups.values():
                     sides = [lambda: self.run_ours(keys, folder), lambda: self.run_torch(keys, folder)]
                     self.in_turn(repeat, sides, found)
-                for preset in self.presets():
-                    sides = [lambda: self.train_ours(preset, folder), lambda: self.train_torch(preset, folder)]
+                for training in self.trainings():
+                    sides = [lambda: self.train_ours(*training, folder), lambda: self.train_torch(*training, folder)]
                     self.in_turn(repeat, sides, found)
         return [merged(key, runs) for key, runs in found.items()]
 
@@ -187,33 +187,34 @@ class Runner:
         self.run([*command, *quick, "--json", file, "--only", *keys])
         return [row(found) for found in json.loads(file.read_text())["rows"]]
 
-    def presets(self):
-        """Returns the presets whose training is measured."""
+    def trainings(self):
+        """Returns the presets whose training is measured, each with its dtype."""
         names = self.arguments.only or [TRAINING]
 
-        def has(preset):
-            return any(f"{training_key(preset)}/".startswith(name.rstrip("/") + "/") for name in names)
+        def has(training):
+            return any(f"{training_key(*training)}/".startswith(name.rstrip("/") + "/") for name in names)
 
-        return [preset for preset in PRESETS if has(preset)]
+        return [training for training in TRAININGS if has(training)]
 
-    def train_ours(self, preset, folder):
+    def train_ours(self, preset, dtype, folder):
         run = tempfile.mkdtemp(dir=folder)
         steps = 2 if self.arguments.quick else self.arguments.train_steps
-        command = [self.kernels, "train", "--preset", preset, "--steps", str(steps), "--out", run, "--json", "--quiet"]
+        command = [self.kernels, "train", "--preset", preset, "--dtype", dtype, "--steps", str(steps), "--out", run,
+                   "--json", "--quiet"]
         summary = json.loads(self.run(command, capture=True))
         speed, references = summary["throughput"], summary["dispatch"]["rows"]
         reasons = {call["reason"] for row in references if (call := row["call"]) and not call["implementation"]}
         path = "; ".join(sorted(map(str, reasons))) or "fused"
-        return [{"key": training_key(preset), "ours": step_ms(speed["with_kernels"]), "path": path,
+        return [{"key": training_key(preset, dtype), "ours": step_ms(speed["with_kernels"]), "path": path,
                  "without_kernels": step_ms(speed["without_kernels"])}]
 
-    def train_torch(self, preset, folder):
+    def train_torch(self, preset, dtype, folder):
         file = folder / "training.json"
         segments = ["--segments", "1"] if self.arguments.quick else []
         threads = ["--threads", str(self.arguments.threads)]
-        self.run([self.python, TORCH_TRAINING, "--preset", preset, *threads, *segments, "--json", file])
+        self.run([self.python, TORCH_TRAINING, "--preset", preset, "--dtype", dtype, *threads, *segments, "--json", file])
         found = json.loads(file.read_text())
-        return [{"key": training_key(preset), "torch_eager": step_ms(found["eager"]),
+        return [{"key": training_key(preset, dtype), "torch_eager": step_ms(found["eager"]),
                  "torch_compiled": step_ms(found["compiled"])}]
 
     def run(self, command, capture=False):
@@ -222,8 +223,8 @@ class Runner:
         return subprocess.run(command, cwd=ROOT, env=self.environment, check=True, stdout=output_to, text=True).stdout
 
 
-def training_key(preset):
-    return f"{TRAINING}/{preset}/f32/step"
+def training_key(preset, dtype):
+    return f"{TRAINING}/{preset}/{dtype}/step"
 
 
 def step_ms(tokens_per_second):

@@ -16,18 +16,14 @@ mod setting;
 use std::collections::HashSet;
 
 #[test]
-fn every_row_but_those_of_products_is_fused() {
+fn every_row_is_fused() {
     let rows = groups::selected(&[]).unwrap();
     // A group has one row more for each further size, which would be the same here.
     for mut row in rows.into_iter().filter(|row| row.setting.size <= 1024) {
         let key = row.key();
         row.setting.size = 16;
         let measured = measure::measure(row.prepare(), true);
-        let expected = match key.starts_with("linear/") || key.starts_with("qwen3_products/") {
-            true => "no site",
-            false => "fused",
-        };
-        assert_eq!(measured.path, expected, "{key}: {:?}", measured.sites);
+        assert_eq!(measured.path, "fused", "{key}: {:?}", measured.sites);
         assert!(measured.ms > 0.0 && measured.samples == 1, "{key}");
     }
 }

@@ -5,13 +5,11 @@ use burn::module::{Module, Param};
 use burn::tensor::activation::{log_softmax, silu, softmax};
 use burn::tensor::{Bool, DType, FloatDType, Int, Tensor};
 use burn_kernels::fused_kernel;
-
-/// The layer of all products.
-pub type Linear = burn::nn::Linear;
+use burn_kernels::nn::Linear;
 
 /// Returns a projection without bias.
 pub fn linear(of: &Setting, [inputs, outputs]: [usize; 2]) -> Linear {
-    burn::nn::Linear {
+    Linear {
         weight: of.parameter([inputs, outputs]),
         bias: None,
     }
@@ -97,7 +95,8 @@ impl Experts {
 #[fused_kernel("npu_fused_moe", part = block, renormalise = sum)]
 #[derive(Module, Debug)]
 pub struct SparseMlp {
-    gate: Linear,
+    /// Of Burn's type: the kernel of a block reads its weight.
+    gate: burn::nn::Linear,
     experts: Experts,
     top_k: usize,
 }
@@ -106,7 +105,10 @@ impl SparseMlp {
     pub fn new(of: &Setting, experts: Experts, hidden: usize, top_k: usize) -> Self {
         let [count, _, _] = experts.down_proj.dims();
         Self {
-            gate: linear(of, [hidden, count]),
+            gate: burn::nn::Linear {
+                weight: of.parameter([hidden, count]),
+                bias: None,
+            },
             experts,
             top_k,
         }
