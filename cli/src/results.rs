@@ -86,14 +86,14 @@ fn name(fields: &Map<String, Value>) -> String {
         return key.clone();
     }
     let parts = fields.iter().filter_map(|(field, value)| match value {
-        Value::String(text) => Some(text.clone()),
+        Value::String(text) if unit(field).is_none() => Some(text.clone()),
         Value::Null if unit(field).is_none() => Some(format!("no {field}")),
         Value::Bool(_) => Some(format!("{field} {value}")),
         Value::Number(number) => {
             let names = !number.is_f64() && unit(field).is_none() && !is_count(field);
             names.then(|| format!("{field} {number}"))
         }
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
+        Value::String(_) | Value::Null | Value::Array(_) | Value::Object(_) => None,
     });
     parts.collect::<Vec<_>>().join(", ")
 }
