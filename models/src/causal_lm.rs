@@ -12,7 +12,10 @@ use crate::blocks::new_linear;
 use crate::config::{ModelConfig, MoeConfig};
 use crate::decoder::Decoder;
 use crate::error::ModelError;
-use crate::loss::{next_token_loss, next_tokens, projected_loss, require_next_token, tied_loss};
+use crate::loss::{
+    capped, capped_projected_loss, capped_tied_loss, next_token_loss, next_tokens, projected_loss,
+    require_next_token, tied_loss,
+};
 use crate::parameters;
 
 /// A decoder-only language model.
@@ -100,14 +103,24 @@ impl CausalLm {
     }
 
     pub(crate) fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
-        match &self.lm_head {
+        let logits = match &self.lm_head {
             Some(lm_head) => lm_head.forward(hidden),
             None => linear(
                 hidden,
                 self.model.embed_tokens.weight.val().transpose(),
                 None,
             ),
+        };
+        match self.softcap() {
+            Some(cap) => capped(logits, cap),
+            None => logits,
         }
+    }
+
+    /// Returns the cap of the logits, if there is one.
+    fn softcap(&self) -> Option<f64> {
+        let scores = self.config().scores.as_ref();
+        scores.and_then(|scores| scores.final_logit_softcapping)
     }
 
     /// Returns the logits of [`forward`](Self::forward), and the [total loss](Losses::total) `[1]`. For a dense model
@@ -168,9 +181,15 @@ impl CausalLm {
         let (hidden, router_logits) = hidden.expect("a pass without a cache has no error of one");
         let hidden = hidden.reshape([batch * seq, self.config().hidden_size]);
         let targets = next_tokens(input_ids);
-        let next_token = match &self.lm_head {
-            Some(lm_head) => projected_loss(hidden, lm_head.weight.val(), targets),
-            None => tied_loss(hidden, self.model.embed_tokens.weight.val(), targets),
+        let next_token = match (&self.lm_head, self.softcap()) {
+            (Some(lm_head), None) => projected_loss(hidden, lm_head.weight.val(), targets),
+            (Some(lm_head), Some(cap)) => {
+                capped_projected_loss(hidden, lm_head.weight.val(), targets, cap)
+            }
+            (None, None) => tied_loss(hidden, self.model.embed_tokens.weight.val(), targets),
+            (None, Some(cap)) => {
+                capped_tied_loss(hidden, self.model.embed_tokens.weight.val(), targets, cap)
+            }
         };
         self.with_load_balancing(next_token, &router_logits)
     }

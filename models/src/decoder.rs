@@ -1,109 +1,18 @@
-//! The layers between the token ids and the last normalisation.
+//! The embedding, the layers and the last normalisation: from token ids to hidden states.
+
+use std::ops::Range;
 
 use burn::module::Module;
 use burn::nn::Embedding;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 use burn_kernels::nn::CacheError;
 use burn_kernels::policy;
 
-use crate::attention::Attention;
-use crate::blocks::{Mlp, RmsNorm, new_weight};
-use crate::cache::{Cache, LayerCache};
+use crate::blocks::{RmsNorm, new_weight};
+use crate::cache::Cache;
 use crate::config::ModelConfig;
+use crate::layer::{DecoderLayer, Residual};
 use crate::rope::{RotaryEmbedding, RotaryTables};
-use crate::sparse::{NewBlock, SparseMoeBlock};
-
-/// The part of a layer after attention.
-#[derive(Module, Debug)]
-#[allow(
-    clippy::large_enum_variant,
-    reason = "one a layer; a box would save nothing that matters"
-)]
-pub enum FeedForward {
-    /// A dense MLP.
-    Dense(Mlp),
-    /// A mixture of experts.
-    Sparse(SparseMoeBlock),
-}
-
-impl FeedForward {
-    fn new(config: &ModelConfig, layer: usize, device: &Device) -> Self {
-        match (&config.moe, &config.family().experts) {
-            (Some(moe), Some(experts)) if moe.is_sparse(layer) => {
-                Self::Sparse((experts.block)(&NewBlock {
-                    config,
-                    moe,
-                    device,
-                }))
-            }
-            _ => Self::Dense(Mlp::new(config, device)),
-        }
-    }
-
-    /// Returns the output for `x`, both `[b, s, hidden]`, and the router's logits if there is a router.
-    fn forward(&self, x: Tensor<3>) -> (Tensor<3>, Option<Tensor<2>>) {
-        match self {
-            Self::Dense(mlp) => (mlp.forward(x), None),
-            Self::Sparse(block) => {
-                let (out, router_logits) = block.forward(x);
-                (out, Some(router_logits))
-            }
-        }
-    }
-}
-
-/// The residual stream between layers, `sum + last`. The next norm adds `last`, so that sum and norm are one
-/// operation.
-struct Residual {
-    sum: Tensor<3>,
-    last: Option<Tensor<3>>,
-}
-
-impl Residual {
-    /// Returns the normalised stream and the stream itself.
-    fn normalise(self, norm: &RmsNorm) -> (Tensor<3>, Tensor<3>) {
-        match self.last {
-            Some(last) => norm.forward_sum(last, self.sum),
-            None => (norm.forward(self.sum.clone()), self.sum),
-        }
-    }
-}
-
-/// A decoder layer: attention, then MLP or experts. Each takes the normalised residual stream, and its output is added
-/// to the stream.
-#[derive(Module, Debug)]
-pub struct DecoderLayer {
-    input_layernorm: RmsNorm,
-    self_attn: Attention,
-    post_attention_layernorm: RmsNorm,
-    mlp: FeedForward,
-}
-
-impl DecoderLayer {
-    fn new(config: &ModelConfig, layer: usize, device: &Device) -> Self {
-        Self {
-            input_layernorm: RmsNorm::new(config, config.hidden_size, device),
-            self_attn: Attention::new(config, device),
-            post_attention_layernorm: RmsNorm::new(config, config.hidden_size, device),
-            mlp: FeedForward::new(config, layer, device),
-        }
-    }
-
-    fn forward(
-        &self,
-        residual: Residual,
-        tables: &RotaryTables,
-        window: Option<usize>,
-        cache: Option<LayerCache<'_>>,
-    ) -> Result<(Residual, Option<Tensor<2>>), CacheError> {
-        let (normalised, sum) = residual.normalise(&self.input_layernorm);
-        let attended = self.self_attn.forward(normalised, tables, window, cache)?;
-        let (normalised, sum) = self.post_attention_layernorm.forward_sum(attended, sum);
-        let (fed, router_logits) = self.mlp.forward(normalised);
-        let last = Some(fed);
-        Ok((Residual { sum, last }, router_logits))
-    }
-}
 
 /// The embedding, the layers and the last normalisation.
 #[derive(Module, Debug)]
@@ -112,7 +21,7 @@ pub struct Decoder {
     layers: Vec<DecoderLayer>,
     norm: RmsNorm,
     #[module(skip)]
-    rotary: RotaryEmbedding,
+    rotary: Rotary,
     #[module(skip)]
     config: ModelConfig,
 }
@@ -127,7 +36,7 @@ impl Decoder {
                 .map(|layer| DecoderLayer::new(config, layer, device))
                 .collect(),
             norm: RmsNorm::new(config, config.hidden_size, device),
-            rotary: RotaryEmbedding::new(&config.rope, config.head_dim),
+            rotary: Rotary::new(config),
             config: config.clone(),
         }
     }
@@ -146,33 +55,96 @@ impl Decoder {
         mut cache: Option<&mut Cache>,
     ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
         let [_, seq] = input_ids.dims();
-        let hidden = self.embed_tokens.forward(input_ids);
-        let (device, dtype) = (hidden.device(), hidden.dtype());
-        let tables = match position_ids {
-            Some(position_ids) => self.rotary.tables_at(position_ids, dtype),
-            None => {
-                let (first, padding) = cache
-                    .as_ref()
-                    .map_or((0, &[][..]), |cache| (cache.positions(), cache.padding()));
-                let padding = if padding.is_empty() { &[0] } else { padding };
-                let positions = first..first + seq;
-                self.rotary
-                    .padded_tables(positions, padding, &device, dtype)
-            }
-        };
+        let hidden = self.embed(input_ids);
+        let tables = self.tables(&hidden, position_ids, seq, cache.as_deref());
         let mut routers = Vec::new();
-        let mut residual = Residual {
-            sum: hidden,
-            last: None,
-        };
+        let mut residual = Residual::new(hidden);
         for (index, layer) in self.layers.iter().enumerate() {
             let _layer = policy::layer(index, self.layers.len());
             let router_logits;
             let cache = cache.as_mut().map(|cache| cache.layer(index));
-            (residual, router_logits) =
-                layer.forward(residual, &tables, self.config.window(index), cache)?;
+            let window = self.config.window(index);
+            let tables = tables.of(window.is_some());
+            (residual, router_logits) = layer.forward(residual, tables, window, cache)?;
             routers.extend(router_logits);
         }
         Ok((residual.normalise(&self.norm).0, routers))
+    }
+
+    fn embed(&self, input_ids: Tensor<2, Int>) -> Tensor<3> {
+        let hidden = self.embed_tokens.forward(input_ids);
+        if !self.config.family().scaled_embeddings {
+            return hidden;
+        }
+        // `transformers` keeps the factor in f32, for every dtype of the model.
+        let factor = (self.config.hidden_size as f64).sqrt() as f32;
+        hidden * factor
+    }
+
+    /// Returns the rotary tables of these tokens, for hidden states like `hidden`.
+    fn tables(
+        &self,
+        hidden: &Tensor<3>,
+        position_ids: Option<Tensor<2, Int>>,
+        seq: usize,
+        cache: Option<&Cache>,
+    ) -> Tables {
+        let dtype = match hidden.dtype() {
+            DType::F16 | DType::BF16 if self.config.family().positions.wide_tables => DType::F32,
+            dtype => dtype,
+        };
+        if let Some(position_ids) = position_ids {
+            return self
+                .rotary
+                .each(|rotary| rotary.tables_at(position_ids.clone(), dtype));
+        }
+        let (first, padding) =
+            cache.map_or((0, &[][..]), |cache| (cache.positions(), cache.padding()));
+        let padding = if padding.is_empty() { &[0] } else { padding };
+        let positions: Range<usize> = first..first + seq;
+        let device = hidden.device();
+        self.rotary
+            .each(|rotary| rotary.padded_tables(positions.clone(), padding, &device, dtype))
+    }
+}
+
+/// The rotary frequencies of a model.
+#[derive(Debug, Clone)]
+struct Rotary {
+    global: RotaryEmbedding,
+    /// The frequencies of layers with a window, if they have their own.
+    local: Option<RotaryEmbedding>,
+}
+
+/// The rotary tables of one forward pass.
+struct Tables {
+    global: RotaryTables,
+    local: Option<RotaryTables>,
+}
+
+impl Rotary {
+    fn new(config: &ModelConfig) -> Self {
+        let of = |rope| RotaryEmbedding::new(rope, config.head_dim);
+        Self {
+            global: of(&config.rope),
+            local: config.local_rope.as_ref().map(of),
+        }
+    }
+
+    fn each(&self, tables: impl Fn(&RotaryEmbedding) -> RotaryTables) -> Tables {
+        Tables {
+            global: tables(&self.global),
+            local: self.local.as_ref().map(tables),
+        }
+    }
+}
+
+impl Tables {
+    /// Returns the tables of a layer with or without a window.
+    fn of(&self, windowed: bool) -> &RotaryTables {
+        match &self.local {
+            Some(local) if windowed => local,
+            _ => &self.global,
+        }
     }
 }

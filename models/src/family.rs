@@ -4,11 +4,13 @@
 //! that it shares with others. [`Architecture`](crate::Architecture) is the list of families.
 
 use burn::module::Param;
-use burn::nn::Linear;
 use burn::tensor::Tensor;
 
-use crate::blocks::{Mlp, RmsNorm};
-use crate::config::Refusal;
+use crate::attention::Scores;
+use crate::blocks::{Mlp, NewMlp, RmsNorm};
+use crate::cache::Seen;
+use crate::config::{Refusal, ScoreConfig};
+use crate::layer::{DecoderLayer, NewLayer};
 use crate::layout::ExpertNames;
 use crate::sparse::{NewBlock, SparseMoeBlock};
 
@@ -19,10 +21,17 @@ pub(crate) struct Family {
     /// The short name, as in `model_type`.
     pub(crate) model_type: &'static str,
     pub(crate) layers: Layers,
-    /// Normalises and rotates queries and keys, if their heads are normalised.
-    pub(crate) head_norms: Option<NormAndRotate>,
+    /// The norms of queries and keys, if there are any.
+    pub(crate) head_norms: Option<HeadNorms>,
+    pub(crate) projections: Projections,
     /// The mixture of experts, if layers of this family are, or can be, one.
     pub(crate) experts: Option<Experts>,
+    pub(crate) activation: Activation,
+    /// True if the embeddings are multiplied by the square root of their width.
+    pub(crate) scaled_embeddings: bool,
+    /// The scale and the caps of scores and logits in files that name none, if the family reads them.
+    pub(crate) scores: Option<ScoreConfig>,
+    pub(crate) positions: Positions,
     pub(crate) defaults: Defaults,
     /// The fields with which a configuration chooses biases.
     pub(crate) chosen_biases: &'static [&'static str],
@@ -34,21 +43,36 @@ pub(crate) struct Family {
     pub(crate) refuses: &'static [Refusal],
 }
 
-/// The layers that every model has, as functions that build them from their parameters.
+/// The layers that every model has, as functions that build them from their parameters, and the functions between
+/// them.
 #[derive(Clone, Copy)]
 pub(crate) struct Layers {
     /// Builds a norm from its weight and the epsilon that is added to the mean square.
     pub(crate) norm: fn(Param<Tensor<1>>, f64) -> RmsNorm,
-    /// Builds an MLP from its gate, up and down projections.
-    pub(crate) mlp: fn([Linear; 3]) -> Mlp,
+    /// The weight of a fresh norm: 1, or 0 for a norm that adds 1 to it.
+    pub(crate) norm_weight: f64,
+    /// Builds an MLP.
+    pub(crate) mlp: fn(&NewMlp<'_>) -> Mlp,
+    /// Builds a decoder layer: attention and MLP with their norms.
+    pub(crate) layer: fn(&NewLayer<'_>) -> DecoderLayer,
     /// Rotates queries and keys by the tables of cosines and sines.
     pub(crate) rotate: Rotate,
+    /// Computes the attention of projected queries to the keys that they see.
+    pub(crate) attend: fn(Tensor<4>, Seen, &Scores) -> Tensor<4>,
 }
 
 pub(crate) type Rotate = fn(Tensor<4>, Tensor<4>, Tensor<3>, Tensor<3>) -> (Tensor<4>, Tensor<4>);
 
-/// Normalises the heads of projected queries and keys by the two weights and the epsilon, and rotates them by the tables
-/// of cosines and sines. Queries and keys are `[b, s, heads, d]`, before and after.
+/// The norms of queries and keys.
+#[derive(Clone, Copy)]
+pub(crate) struct HeadNorms {
+    /// True if all heads of a token are normalised together. Otherwise each is normalised alone.
+    pub(crate) of_rows: bool,
+    pub(crate) apply: NormAndRotate,
+}
+
+/// Normalises projected queries and keys by the two weights and the epsilon, and rotates them by the tables of cosines and
+/// sines. Queries and keys are `[b, s, heads, d]`, before and after.
 pub(crate) type NormAndRotate = fn(
     Tensor<4>,
     Tensor<4>,
@@ -59,14 +83,60 @@ pub(crate) type NormAndRotate = fn(
     Tensor<3>,
 ) -> (Tensor<4>, Tensor<4>);
 
+/// The projections of attention.
+#[derive(Clone, Copy)]
+pub(crate) struct Projections {
+    /// True if one projection gives queries, keys and values.
+    pub(crate) packed: bool,
+    /// True if `attention_bias` also gives the output projection a bias.
+    pub(crate) output_bias: bool,
+}
+
+/// The activation of the MLP, which a family does not let configurations choose.
+#[derive(Clone, Copy)]
+pub(crate) struct Activation {
+    /// The field of `config.json`.
+    pub(crate) field: &'static str,
+    pub(crate) name: &'static str,
+}
+
+/// The treatment of rotary positions by a family.
+#[derive(Clone, Copy)]
+pub(crate) struct Positions {
+    /// The rotated part of a head in files that name none, if configurations choose it.
+    pub(crate) rotated_part: Option<f64>,
+    /// The base of the frequencies in layers with a window in files that name none, if these layers have tables of their
+    /// own.
+    pub(crate) local_theta: Option<f64>,
+    /// True if `longrope` is honoured.
+    pub(crate) longrope: bool,
+    /// True if the tables of half types stay in `f32`.
+    pub(crate) wide_tables: bool,
+}
+
 /// The treatment of sliding windows by a family. Without windows, masks are causal only.
 #[derive(Clone, Copy)]
 pub(crate) struct Window {
     /// True if a configuration may have a window.
     pub(crate) honoured: bool,
     /// True if `use_sliding_window` enables `sliding_window`, and `layer_types` or `max_window_layers` select the
-    /// layers. Otherwise a window applies to every layer.
+    /// layers. Otherwise a window applies to every layer, or to those of `full_every`.
     pub(crate) switched: bool,
+    /// The size in files without `sliding_window`.
+    pub(crate) default_size: Option<usize>,
+    /// If `layer_types` selects the layers with a window, the default: all but every layer of this number, counted from
+    /// 1.
+    pub(crate) full_every: Option<usize>,
+}
+
+impl Window {
+    /// There is no window, and files with one are refused.
+    pub(crate) const NONE: Self = Self {
+        honoured: false,
+        switched: false,
+        default_size: None,
+        full_every: None,
+    };
 }
 
 /// A family's mixture of experts.
@@ -93,6 +163,8 @@ pub(crate) struct Defaults {
     pub(crate) head_dim: Option<usize>,
     pub(crate) rms_norm_eps: f64,
     pub(crate) rope_theta: f64,
+    pub(crate) tie_word_embeddings: bool,
+    pub(crate) attention_bias: bool,
     /// True if the projections of queries, keys and values have biases. It is fixed unless `qkv_bias` is among
     /// `chosen_biases`.
     pub(crate) qkv_bias: bool,

@@ -8,9 +8,10 @@
 //! [`CausalLm::next`] decodes with a [`Cache`] of keys and values, and [`CausalLm::next_padded`] begins with prompts of
 //! different lengths.
 //!
-//! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`] and [`qwen3`] hold the normalisation,
-//! the MLP and the rotary function of each; [`qwen2_moe`], [`qwen3_moe`] and [`mixtral`] hold the experts and the block
-//! with the router. All architectures share the remaining code.
+//! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`], [`qwen3`], [`gemma2`], [`olmo2`],
+//! [`glm4`] and [`phi3`] hold the normalisation, the MLP, the rotary function or the attention of each; [`qwen2_moe`],
+//! [`qwen3_moe`] and [`mixtral`] hold the experts and the block with the router. All architectures share the remaining
+//! code.
 //!
 //! ```no_run
 //! use burn::tensor::{Device, FloatDType, Int, Tensor};
@@ -35,17 +36,24 @@ mod decoder;
 mod decoding;
 mod error;
 mod family;
+pub mod gemma2;
+mod gemma3;
+pub mod glm4;
+mod layer;
 mod layout;
 pub mod llama;
 mod loss;
 mod mistral;
 pub mod mixtral;
+pub mod olmo2;
 mod parameters;
+pub mod phi3;
 mod qwen2;
 pub mod qwen2_moe;
 pub mod qwen3;
 pub mod qwen3_moe;
 mod rope;
+mod scores;
 pub mod semantics;
 mod sparse;
 
@@ -56,10 +64,11 @@ pub use causal_lm::{CausalLm, Losses, Output};
 pub use checkpoint::{load, save, save_with};
 pub use config::{
     Architecture, ModelConfig, MoeConfig, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling,
-    StoredDtype, WindowConfig,
+    ScoreConfig, StoredDtype, WindowConfig,
 };
-pub use decoder::{Decoder, DecoderLayer, FeedForward};
+pub use decoder::Decoder;
 pub use error::{ModelError, TensorProblem};
+pub use layer::{DecoderLayer, FeedForward, LlamaLayer};
 pub use layout::ExpertStorage;
 pub use loss::next_token_loss;
 pub use parameters::ParameterVisitor;

@@ -1,7 +1,8 @@
 //! Parameters under their checkpoint names.
 //!
-//! The modules' fields have the names of the Hugging Face layout. Without enum variants, a parameter's path in Burn is
-//! therefore its name in the checkpoint; [`crate::layout`] knows the parameters that a checkpoint splits. The values
+//! The modules' fields have the names of the Hugging Face layout. Without enum variants, and without the fields of
+//! [`UNNAMED`] types, a parameter's path in Burn is therefore its name in the checkpoint; [`crate::layout`] knows the
+//! parameters that a checkpoint splits. The values
 //! differ in one way: a Burn [`Linear`](burn::nn::Linear) stores its weight as `[input, output]`, a checkpoint as
 //! `[output, input]`.
 
@@ -176,6 +177,9 @@ pub(crate) fn gradients(model: &CausalLm, grads: &Gradients) -> BTreeMap<String,
     collect.found.0
 }
 
+/// The type whose fields have no name in checkpoints: their own fields take its place.
+const UNNAMED: &str = "Enum:QkvProjections";
+
 /// The position of a walk: the names of the enclosing fields, and the type that holds each.
 struct Path {
     architecture: Architecture,
@@ -206,6 +210,13 @@ impl Path {
         self.steps.pop();
     }
 
+    /// Returns `true` if a step has a place in names: it is no variant of an enum, and no field of an unnamed type.
+    fn is_named(&self, at: usize) -> bool {
+        let inside = self.steps.get(at + 1);
+        !self.steps[at].container.starts_with("Enum:")
+            && inside.is_none_or(|inside| inside.container != UNNAMED)
+    }
+
     /// Describes the current parameter. Returns `None` if it belongs to an adapter.
     fn info(&self) -> Option<ParameterInfo> {
         if self
@@ -215,11 +226,9 @@ impl Path {
         {
             return None;
         }
-        let names: Vec<&str> = self
-            .steps
-            .iter()
-            .filter(|step| !step.container.starts_with("Enum:"))
-            .map(|step| step.name.as_str())
+        let names: Vec<&str> = (0..self.steps.len())
+            .filter(|&at| self.is_named(at))
+            .map(|at| self.steps[at].name.as_str())
             .collect();
         let last = self.steps.last()?;
         let transposed = last.container == "Struct:Linear" && last.name == "weight";

@@ -27,8 +27,8 @@ pub(crate) static FAMILY: Family = Family {
     },
     chosen_biases: &["qkv_bias"],
     window: Window {
-        honoured: false,
         switched: true,
+        ..Window::NONE
     },
     honours: &[
         "num_experts",

@@ -4,7 +4,7 @@ use burn::module::{Module, Param};
 use burn::nn::Linear;
 use burn::tensor::{Device, Tensor};
 
-use crate::blocks::{new_linear, new_projections, new_weight};
+use crate::blocks::{NewMlp, new_linear, new_weight};
 use crate::config::{ModelConfig, MoeConfig};
 use crate::mixtral::MixtralSparseMoeBlock;
 use crate::qwen2_moe::{Qwen2MoeRenormalisedSparseMoeBlock, Qwen2MoeSparseMoeBlock};
@@ -66,7 +66,12 @@ impl NewBlock<'_> {
     pub(crate) fn shared_expert(&self) -> [Linear; 3] {
         let width = self.moe.shared_expert_intermediate_size;
         let width = width.expect("the width is read with the other sizes");
-        new_projections(self.config, width, self.device)
+        let mlp = NewMlp {
+            config: self.config,
+            width,
+            device: self.device,
+        };
+        mlp.separate()
     }
 
     pub(crate) fn shared_expert_gate(&self) -> Linear {

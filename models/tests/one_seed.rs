@@ -10,13 +10,18 @@ use burn_kernels::policy::{self, Policy};
 use common::{ints, model_dir, read};
 use kernels_models::{CausalLm, ModelConfig};
 
-const MODELS: [&str; 6] = [
+const MODELS: [&str; 11] = [
     "llama",
     "qwen3",
     "mixtral",
     "qwen2_moe",
     "qwen3_moe",
     "qwen3_moe_mixed",
+    "gemma2_sw8",
+    "gemma3_sw8_linear",
+    "olmo2",
+    "glm4",
+    "phi3_partial",
 ];
 
 /// Returns the initial parameters of a model with a fixed seed, and the losses of its first steps.

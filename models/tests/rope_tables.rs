@@ -9,7 +9,7 @@ use kernels_models::{RopeConfig, RopeScaling, RotaryEmbedding};
 fn cases() -> [(&'static str, RopeConfig); 5] {
     let default = |theta| RopeConfig {
         theta,
-        scaling: RopeScaling::Default,
+        ..RopeConfig::default()
     };
     let llama3 = RopeScaling::Llama3 {
         factor: 8.0,
@@ -26,6 +26,7 @@ fn cases() -> [(&'static str, RopeConfig); 5] {
             RopeConfig {
                 theta: 1e6,
                 scaling: RopeScaling::Linear { factor: 8.0 },
+                ..RopeConfig::default()
             },
         ),
         (
@@ -33,9 +34,24 @@ fn cases() -> [(&'static str, RopeConfig); 5] {
             RopeConfig {
                 theta: 5e5,
                 scaling: llama3,
+                ..RopeConfig::default()
             },
         ),
     ]
+}
+
+/// Phi-3's `longrope`, whose frequencies depend on the longest sequence of a pass.
+fn longrope() -> RopeConfig {
+    let factors = |step: f64| (0..32).map(|pair| 1.0 + step * f64::from(pair)).collect();
+    RopeConfig {
+        scaling: RopeScaling::LongRope {
+            short_factor: factors(0.02),
+            long_factor: factors(0.5),
+            original_max_position_embeddings: 4096,
+            attention_factor: (1.0 + 32_f64.ln() / 4096_f64.ln()).sqrt(),
+        },
+        ..RopeConfig::default()
+    }
 }
 
 fn file() -> File {
@@ -79,6 +95,37 @@ fn tables_agree() {
                 let found = &implied[position * 64..][..64];
                 let error = worst(found, &expected[row * 64..][..64]);
                 assert!(error < 2e-7, "{name}.{key}[{position}]: off by {error:e}");
+            }
+        }
+    }
+}
+
+/// Tables of passes within the first training's context, and of one that goes beyond it by its last position.
+#[test]
+fn longrope_follows_the_longest_sequence() {
+    let device = Device::default();
+    let file = file();
+    let rotary = RotaryEmbedding::new(&longrope(), 64);
+    for name in ["longrope_short", "longrope_long"] {
+        let stored = |key: &str| file[&format!("{name}.{key}")].values();
+        let positions: Vec<usize> = stored("positions").iter().map(|&p| p as usize).collect();
+        let ids: Vec<i32> = positions.iter().map(|&p| p as i32).collect();
+        let ids = Tensor::<1, Int>::from_data(ids.as_slice(), &device).unsqueeze();
+        let last = positions.iter().max().unwrap();
+        let explicit = rotary.tables_at(ids, DType::F32);
+        let implied = rotary.tables(0..last + 1, &device, DType::F32);
+        for (key, explicit, implied) in [
+            ("cos", explicit.cos, implied.cos),
+            ("sin", explicit.sin, implied.sin),
+        ] {
+            let expected = stored(key);
+            let error = worst(&to_f64(&explicit.into_data()), &expected);
+            assert!(error < 3e-7, "{name}.{key}: off by {error:e}");
+            let implied = to_f64(&implied.into_data());
+            for (row, &position) in positions.iter().enumerate() {
+                let found = &implied[position * 64..][..64];
+                let error = worst(found, &expected[row * 64..][..64]);
+                assert!(error < 3e-7, "{name}.{key}[{position}]: off by {error:e}");
             }
         }
     }

@@ -176,21 +176,79 @@ fn an_absent_window_has_a_size() {
     assert_eq!(ModelConfig::from_file(&path).unwrap().window(1), Some(4096));
 }
 
+/// Without `layer_types`, every second layer of Gemma 2 and every sixth of Gemma 3 sees all tokens. Absent caps have a
+/// value, and caps that are `null` have none.
+#[test]
+fn absent_fields_of_gemma_have_values() {
+    let read = |name: &str, edit: fn(&mut serde_json::Map<String, serde_json::Value>)| {
+        let dir = common::copy_of(name);
+        edit_config(dir.path(), edit);
+        let config = ModelConfig::from_file(&dir.path().join("config.json")).unwrap();
+        let again = ModelConfig::from_json(&config.to_json(), "again".as_ref()).unwrap();
+        assert_eq!(config, again);
+        config
+    };
+    let windows = |config: &ModelConfig| [config.window(0), config.window(1)];
+    let gemma2 = read("gemma2_sw8", |config| {
+        for name in [
+            "layer_types",
+            "sliding_window",
+            "attn_logit_softcapping",
+            "hidden_activation",
+            "tie_word_embeddings",
+        ] {
+            config.remove(name).unwrap();
+        }
+        config.insert("final_logit_softcapping".into(), json!(null));
+    });
+    assert_eq!(windows(&gemma2), [Some(4096), None]);
+    assert!(gemma2.tie_word_embeddings);
+    let scores = gemma2.scores.unwrap();
+    assert_eq!(scores.attn_logit_softcapping, Some(50.0));
+    assert_eq!(scores.final_logit_softcapping, None);
+
+    let gemma3 = read("gemma3_sw8_linear", |config| {
+        config.remove("layer_types").unwrap();
+        config.remove("rope_parameters").unwrap();
+    });
+    assert_eq!(windows(&gemma3), [Some(8), Some(8)]);
+    let local = gemma3.local_rope.unwrap();
+    assert_eq!((gemma3.rope.theta, local.theta), (1e6, 1e4));
+    let gemma3 = read("gemma3_sw8_linear", |config| {
+        config.remove("layer_types").unwrap();
+        config.insert("sliding_window_pattern".into(), json!(2));
+    });
+    assert_eq!(windows(&gemma3), [Some(8), None]);
+}
+
 #[test]
 fn transformers_4_spelling_is_the_same_model() {
     for name in MODELS {
         let old = common::copy_of(name);
         edit_config(old.path(), |config| {
             let mut rope = config.remove("rope_parameters").unwrap();
+            if let Some(local) = rope.get("sliding_attention") {
+                config.insert("rope_local_base_freq".into(), local["rope_theta"].clone());
+                rope = rope["full_attention"].clone();
+            }
             let rope = rope.as_object_mut().unwrap();
             config.insert("rope_theta".into(), rope.remove("rope_theta").unwrap());
+            if let Some(part) = rope.remove("partial_rotary_factor") {
+                config.insert("partial_rotary_factor".into(), part);
+            }
+            if rope["rope_type"] == "longrope" {
+                // It is also outside.
+                rope.remove("original_max_position_embeddings").unwrap();
+                rope.remove("rope_type").unwrap();
+                rope.insert("type".into(), json!("longrope"));
+            }
             if let Some(count) = config.get("num_local_experts").cloned()
                 && config["model_type"] == "qwen3_moe"
             {
                 config.remove("num_local_experts");
                 config.insert("num_experts".into(), count);
             }
-            let scaled = rope["rope_type"] != "default";
+            let scaled = rope.get("rope_type") != Some(&json!("default"));
             config.insert(
                 "rope_scaling".into(),
                 if scaled { json!(rope) } else { json!(null) },

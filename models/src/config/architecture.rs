@@ -43,6 +43,16 @@ architectures! {
     Qwen2 = crate::qwen2::FAMILY,
     /// `MistralForCausalLM`: the dense Mistral models.
     Mistral = crate::mistral::FAMILY,
+    /// `Gemma2ForCausalLM`: Gemma 2.
+    Gemma2 = crate::gemma2::FAMILY,
+    /// `Gemma3ForCausalLM`: the text models of Gemma 3.
+    Gemma3 = crate::gemma3::FAMILY,
+    /// `Olmo2ForCausalLM`: OLMo 2.
+    Olmo2 = crate::olmo2::FAMILY,
+    /// `Glm4ForCausalLM`: the dense GLM-4 models.
+    Glm4 = crate::glm4::FAMILY,
+    /// `Phi3ForCausalLM`: Phi-3, Phi-3.5 and Phi-4, without `longrope` or with it.
+    Phi3 = crate::phi3::FAMILY,
 }
 
 impl Architecture {

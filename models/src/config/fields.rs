@@ -101,6 +101,14 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// Reads a list of finite numbers above 0.
+    pub(super) fn positives(&self, name: &str) -> Result<Option<Vec<f64>>, ModelError> {
+        self.typed(name, "a list of numbers above 0", |value| {
+            let positive = |value: &Value| value.as_f64().filter(|x| x.is_finite() && *x > 0.0);
+            value.as_array()?.iter().map(positive).collect()
+        })
+    }
+
     pub(super) fn boolean(&self, name: &str) -> Result<Option<bool>, ModelError> {
         self.typed(name, "true or false", Value::as_bool)
     }

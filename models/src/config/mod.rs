@@ -6,6 +6,8 @@ mod fields;
 mod moe;
 mod parse;
 mod rope;
+mod scaling;
+mod scores;
 mod unsupported;
 mod window;
 
@@ -18,7 +20,9 @@ pub use self::architecture::Architecture;
 pub use self::dtype::StoredDtype;
 use self::fields::{Fields, MAX_SIZE, brief};
 pub use self::moe::MoeConfig;
-pub use self::rope::{RopeConfig, RopeScaling};
+pub use self::rope::RopeConfig;
+pub use self::scaling::RopeScaling;
+pub use self::scores::ScoreConfig;
 pub(crate) use self::unsupported::{Neutral, Refusal};
 pub use self::window::WindowConfig;
 use crate::ModelError;
@@ -56,7 +60,8 @@ pub struct ModelConfig {
     pub rms_norm_eps: f64,
     /// True if the output projection is the embedding table.
     pub tie_word_embeddings: bool,
-    /// True if all four projections of attention have biases, in families that know the field.
+    /// True if the projections of attention have biases, in families that know the field: all four, or in GLM-4's only
+    /// those of queries, keys and values.
     pub attention_bias: bool,
     /// True if only the projections of queries, keys and values have biases.
     pub qkv_bias: bool,
@@ -66,8 +71,12 @@ pub struct ModelConfig {
     pub sliding_window: Option<WindowConfig>,
     /// The mixture of experts, if the architecture has one.
     pub moe: Option<MoeConfig>,
+    /// The scale and the caps of attention scores and logits, in families that choose them.
+    pub scores: Option<ScoreConfig>,
     /// Settings of the rotary positions.
     pub rope: RopeConfig,
+    /// Settings of the rotary positions in layers with a window, in families where they have their own.
+    pub local_rope: Option<RopeConfig>,
     /// Standard deviation of fresh weights.
     pub initializer_range: f64,
     /// Dtype of the checkpoint's weights, if the file names it.
@@ -158,7 +167,9 @@ impl ModelConfig {
             mlp_bias: false,
             sliding_window: None,
             moe: None,
+            scores: None,
             rope: RopeConfig::default(),
+            local_rope: None,
             initializer_range: 0.02,
             dtype: None,
             other: Map::new(),
@@ -204,6 +215,15 @@ impl ModelConfig {
     pub fn window(&self, layer: usize) -> Option<usize> {
         let window = self.sliding_window.as_ref()?;
         window.layers.contains(&layer).then_some(window.size)
+    }
+
+    /// Returns the factor of the products of queries and keys.
+    pub(crate) fn attention_scale(&self) -> f64 {
+        let width = self.head_dim as f64;
+        let divisor = self
+            .scores
+            .map_or(width, |scores| scores.query_pre_attn_scalar);
+        divisor.powf(-0.5)
     }
 
     pub(crate) fn family(&self) -> &'static Family {
@@ -252,6 +272,11 @@ impl ModelConfig {
                 self.architecture
             );
             return fail(field, problem);
+        }
+        for rope in std::iter::once(&self.rope).chain(&self.local_rope) {
+            if let Some((field, problem)) = rope.problem(self.head_dim) {
+                return fail(&format!("rope_parameters.{field}"), problem);
+            }
         }
         let problem = moe.and_then(|(moe, experts)| moe.problem(experts, self.num_hidden_layers));
         if let Some((field, problem)) = problem {
@@ -345,14 +370,24 @@ impl ModelConfig {
         for (name, bias) in self.own_biases() {
             set(name, json!(bias));
         }
-        set("rope_parameters", self.rope.parameters());
-        set("rope_theta", json!(self.rope.theta));
-        set("rope_scaling", self.rope.legacy_scaling());
         set("initializer_range", json!(self.initializer_range));
-        set("hidden_act", json!("silu"));
+        let activation = self.family().activation;
+        set(activation.field, json!(activation.name));
         if let Some(dtype) = self.dtype {
             set("dtype", json!(dtype.config_name()));
             set("torch_dtype", json!(dtype.config_name()));
+        }
+        let positions = self.family().positions;
+        let longest = self.max_position_embeddings;
+        rope::write(
+            &self.rope,
+            self.local_rope.as_ref(),
+            positions,
+            longest,
+            &mut object,
+        );
+        if let Some(scores) = &self.scores {
+            scores.write(&mut object);
         }
         let window = self.sliding_window.as_ref();
         let layers = self.num_hidden_layers;

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::fields::Fields;
 use super::{
-    Architecture, ModelConfig, MoeConfig, RopeConfig, StoredDtype, WindowConfig, moe, unsupported,
-    window,
+    Architecture, ModelConfig, MoeConfig, RopeConfig, ScoreConfig, StoredDtype, WindowConfig, moe,
+    rope, scores, unsupported, window,
 };
 use crate::ModelError;
 use crate::family::Family;
@@ -34,6 +34,7 @@ const KNOWN: &[&str] = &[
     "dtype",
     "torch_dtype",
     "hidden_act",
+    "hidden_activation",
 ];
 
 impl ModelConfig {
@@ -46,13 +47,14 @@ impl ModelConfig {
         let family = architecture.family();
         let defaults = family.defaults;
         unsupported::refuse(fields, family)?;
-        refuse_other_activation(fields)?;
+        refuse_other_activation(fields, family)?;
 
         let size = |name| fields.required(name, fields.size(name)?);
-        let flag = |name| Ok::<_, ModelError>(fields.boolean(name)?.unwrap_or(false));
+        let flag = |name, default| Ok::<_, ModelError>(fields.boolean(name)?.unwrap_or(default));
         let num_hidden_layers = size("num_hidden_layers")?;
         let sliding_window = WindowConfig::parse(fields, family, num_hidden_layers)?;
         let windowed = sliding_window.is_some();
+        let (rope, local_rope) = rope::parse(fields, family)?;
         let hidden_size = size("hidden_size")?;
         let num_attention_heads = size("num_attention_heads")?;
 
@@ -69,20 +71,22 @@ impl ModelConfig {
             rms_norm_eps: fields
                 .number("rms_norm_eps")?
                 .unwrap_or(defaults.rms_norm_eps),
-            tie_word_embeddings: flag("tie_word_embeddings")?,
-            attention_bias: flag("attention_bias")?,
-            qkv_bias: fields.boolean("qkv_bias")?.unwrap_or(defaults.qkv_bias),
-            mlp_bias: flag("mlp_bias")?,
+            tie_word_embeddings: flag("tie_word_embeddings", defaults.tie_word_embeddings)?,
+            attention_bias: flag("attention_bias", defaults.attention_bias)?,
+            qkv_bias: flag("qkv_bias", defaults.qkv_bias)?,
+            mlp_bias: flag("mlp_bias", false)?,
             sliding_window,
             moe: MoeConfig::parse(fields, family)?,
-            rope: RopeConfig::parse(fields, defaults.rope_theta)?,
+            scores: ScoreConfig::parse(fields, family)?,
             initializer_range: fields.number("initializer_range")?.unwrap_or(0.02),
             dtype: StoredDtype::parse(fields)?,
             other: object
                 .iter()
-                .filter(|(name, _)| !is_known(family, windowed, name))
+                .filter(|(name, _)| !is_known(family, windowed, &rope, name))
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
+            rope,
+            local_rope,
         };
         config.check(fields.origin())?;
         Ok(config)
@@ -90,18 +94,21 @@ impl ModelConfig {
 }
 
 /// Returns `true` if a configuration of the family reads this field.
-fn is_known(family: &Family, windowed: bool, name: &str) -> bool {
+fn is_known(family: &Family, windowed: bool, rope: &RopeConfig, name: &str) -> bool {
     KNOWN.contains(&name)
         || (family.experts.is_some() && moe::KNOWN.contains(&name))
+        || (family.scores.is_some() && scores::KNOWN.contains(&name))
         || (windowed && window::KNOWN.contains(&name))
+        || rope::known(rope, family.positions).contains(&name)
 }
 
-fn refuse_other_activation(fields: Fields<'_>) -> Result<(), ModelError> {
+fn refuse_other_activation(fields: Fields<'_>, family: &Family) -> Result<(), ModelError> {
+    let own = family.activation.name;
     for name in ["hidden_act", "hidden_activation"] {
         if let Some(activation) = fields.string(name)?
-            && activation != "silu"
+            && activation != own
         {
-            let problem = format!("`{activation}` is not supported; supported is silu");
+            let problem = format!("`{activation}` is not supported; supported is {own}");
             return Err(fields.error(name, problem));
         }
     }

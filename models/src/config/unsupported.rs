@@ -75,6 +75,7 @@ const REFUSED: &[Refusal] = &[
     ("add_cross_attention", Neutral::False, "adds cross-attention"),
     ("is_encoder_decoder", Neutral::False, "adds an encoder"),
     // Positions.
+    ("use_bidirectional_attention", Neutral::False, "lets tokens see later ones"),
     ("alibi", Neutral::False, "replaces rotary positions by biases"),
     ("no_rope_layers", Neutral::Empty, "leaves out rotary positions in some layers"),
     ("partial_rotary_factor", Neutral::Number(1.0), "rotates a part of each head"),

@@ -7,9 +7,6 @@ use super::fields::{Fields, brief};
 use crate::ModelError;
 use crate::family::{Family, Window};
 
-/// The size of the window in `transformers` if the file has no such field. `null` means no window.
-const DEFAULT_SIZE: usize = 4096;
-
 /// The number of bottom layers without a window if `max_window_layers` is absent.
 const DEFAULT_FULL_LAYERS: usize = 28;
 
@@ -44,7 +41,12 @@ impl WindowConfig {
         let layers: Vec<usize> = match kinds {
             Some(kinds) => (0..layers).filter(|&at| kinds[at] == SLIDING).collect(),
             // The number of layers is checked later; the limit keeps this list short.
-            None => (full_layers(fields, family.window)?..layers.min(MAX_LAYERS)).collect(),
+            None => {
+                let first = full_layers(fields, family.window)?;
+                let every = full_every(fields, family.window)?;
+                let windowed = |layer: &usize| every.is_none_or(|n| !(layer + 1).is_multiple_of(n));
+                (first..layers.min(MAX_LAYERS)).filter(windowed).collect()
+            }
         };
         Ok((!layers.is_empty()).then_some(Self { size, layers }))
     }
@@ -60,13 +62,16 @@ impl WindowConfig {
         if !family.honoured {
             return;
         }
-        if !family.switched {
+        let chosen = family.switched || family.full_every.is_some();
+        if !chosen {
             return set("sliding_window", json!(window.map(|window| window.size)));
         }
         if let Some(Self { size, layers: own }) = window {
             let kind = |layer| if own.contains(&layer) { SLIDING } else { FULL };
             let kinds: Vec<_> = (0..layers).map(kind).collect();
-            set("use_sliding_window", json!(true));
+            if family.switched {
+                set("use_sliding_window", json!(true));
+            }
             set("sliding_window", json!(size));
             set("layer_types", json!(kinds));
         }
@@ -79,7 +84,9 @@ pub(super) const KNOWN: &[&str] = &["use_sliding_window", "sliding_window", "lay
 /// Reads the size of the window. In Qwen files `sliding_window` counts only if `use_sliding_window` is true. In Mistral
 /// files it always counts. Llama has no such field and refuses it, because some programs apply it and others don't.
 fn size(fields: Fields<'_>, family: &Family) -> Result<Option<usize>, ModelError> {
-    let Window { honoured, switched } = family.window;
+    let Window {
+        honoured, switched, ..
+    } = family.window;
     let switch = fields.boolean("use_sliding_window")?;
     if switch == Some(true) && !(honoured && switched) {
         return Err(fields.error("use_sliding_window", "true is not supported"));
@@ -100,8 +107,13 @@ fn size(fields: Fields<'_>, family: &Family) -> Result<Option<usize>, ModelError
     }
     let size = match fields.names().any(|name| name == "sliding_window") {
         true => fields.size("sliding_window")?,
-        false => Some(DEFAULT_SIZE),
+        false => family.window.default_size,
     };
+    if size.is_none() && family.window.full_every.is_some() {
+        let class = family.class_name;
+        let problem = format!("null is not supported: layers of {class} have a window");
+        return Err(fields.error("sliding_window", problem));
+    }
     if size.is_some() && switch == Some(false) {
         let class = family.class_name;
         let problem = format!("false is not supported: `sliding_window` of {class} always counts");
@@ -151,13 +163,28 @@ fn check_kinds(
 ) -> Result<(), ModelError> {
     let problem = if size.is_none() && kinds.contains(&SLIDING) {
         format!("`{SLIDING}`, but the other fields give no window")
-    } else if size.is_some() && !family.window.switched && kinds.contains(&FULL) {
+    } else if size.is_some() && counts_everywhere(family.window) && kinds.contains(&FULL) {
         let class = family.class_name;
         format!("`{FULL}`, but `sliding_window` of {class} counts in every layer")
     } else {
         return Ok(());
     };
     Err(fields.error("layer_types", problem))
+}
+
+/// Returns `true` if no field selects the layers with a window.
+fn counts_everywhere(window: Window) -> bool {
+    !window.switched && window.full_every.is_none()
+}
+
+/// Reads the distance between layers without the window, in a family that has both kinds.
+fn full_every(fields: Fields<'_>, window: Window) -> Result<Option<usize>, ModelError> {
+    let Some(default) = window.full_every else {
+        return Ok(None);
+    };
+    Ok(Some(
+        fields.size("sliding_window_pattern")?.unwrap_or(default),
+    ))
 }
 
 /// Reads the number of bottom layers without the window.

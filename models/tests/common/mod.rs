@@ -3,6 +3,8 @@
 // Each test program uses only a part of this module.
 #![allow(dead_code)]
 
+mod weights;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 11] = [
+pub const MODELS: [&str; 17] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -28,6 +30,12 @@ pub const MODELS: [&str; 11] = [
     "qwen2",
     "mistral",
     "mistral_sw8",
+    "gemma2_sw8",
+    "gemma3_sw8_linear",
+    "olmo2",
+    "glm4",
+    "phi3_partial",
+    "phi3_longrope",
 ];
 
 /// The [`MODELS`] that are mixtures of experts.
@@ -44,7 +52,11 @@ pub fn fixtures() -> PathBuf {
 }
 
 pub fn model_dir(name: &str) -> PathBuf {
-    fixtures().join("models").join(name)
+    let fixture = fixtures().join("models").join(name);
+    if fixture.join("model.safetensors").exists() {
+        return fixture;
+    }
+    weights::with_weights(&fixture, name)
 }
 
 /// A tensor of a file.

@@ -1,0 +1,168 @@
+//! Attention as plain operations: the bodies of all sites of attention.
+
+use burn::tensor::activation::softmax;
+use burn::tensor::{Bool, DType, Device, FloatDType, Tensor, TensorData};
+
+use crate::loss::capped;
+
+/// The score of masked positions.
+///
+/// Every query sees its own key, so the maximum of each row is finite, and so is the softmax. The exponential of
+/// infinity is faster than one that underflows.
+const MASKED: f32 = f32::NEG_INFINITY;
+
+/// How queries score keys, and which keys they see: those at their own position and before it.
+#[derive(Clone, Copy)]
+pub(crate) struct Scoring<'a> {
+    /// The factor of the products of queries and keys.
+    pub(crate) scale: f64,
+    /// The limit `c` of the scaled products, which become `c · tanh(x / c)`.
+    pub(crate) softcap: Option<f64>,
+    /// The number of keys that a query sees: its own and the nearest before it.
+    pub(crate) window: Option<usize>,
+    /// The number of last keys of each sequence that are not padding.
+    pub(crate) lengths: Option<&'a [usize]>,
+}
+
+impl Scoring<'_> {
+    /// All keys up to the query's own, with a scale and nothing else.
+    pub(crate) fn scaled(scale: f64) -> Self {
+        Self {
+            scale,
+            softcap: None,
+            window: None,
+            lengths: None,
+        }
+    }
+}
+
+/// Computes attention with the scores of all pairs in memory.
+pub(crate) fn composed(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    scoring: Scoring<'_>,
+) -> Tensor<4> {
+    let [batch, seq, query, width] = q.dims();
+    let [_, keys, key_value, _] = k.dims();
+    let group = query / key_value;
+    let [q, k, v] = [q, k, v].map(|heads| heads.swap_dims(1, 2));
+    // The query heads of a group are adjacent, so they can be rows of one taller matrix. Keys and values are then
+    // used unchanged and not repeated for each head.
+    let q = q.reshape([batch, key_value, group * seq, width]) * scoring.scale;
+    let scores = q.matmul(k.swap_dims(2, 3));
+    let scores = match scoring.softcap {
+        Some(cap) => capped(scores, cap),
+        None => scores,
+    };
+    let mask = causal_mask([seq, keys], scoring.window, group, &scores.device());
+    let weights = match scoring.lengths {
+        None => masked_softmax(scores, mask),
+        Some(lengths) => {
+            let padding = Padding::new([seq, keys], lengths, group, &scores.device());
+            padding.masked_softmax(scores, mask)
+        }
+    };
+    let mixed = weights.matmul(v).reshape([batch, query, seq, width]);
+    mixed.swap_dims(1, 2)
+}
+
+/// Computes the softmax over the last axis, in at least `f32`, of the positions that are not masked.
+fn masked_softmax(scores: Tensor<4>, mask: Tensor<4, Bool>) -> Tensor<4> {
+    let dtype = scores.dtype();
+    let wide = match dtype {
+        DType::F16 | DType::BF16 => scores.cast(FloatDType::F32),
+        _ => scores,
+    };
+    softmax(wide.mask_fill(mask, MASKED), 3).cast(dtype)
+}
+
+/// Returns a mask `[1, 1, group · queries, keys]`, true where a query must not see a key. Its rows are those of the
+/// folded queries in [`composed`]. The query at `i` sees the keys up to `i`, with a window only those after `i - window`.
+/// The last query is at the last key.
+fn causal_mask(
+    [queries, keys]: [usize; 2],
+    window: Option<usize>,
+    group: usize,
+    device: &Device,
+) -> Tensor<4, Bool> {
+    let before = keys as i64 - queries as i64;
+    let shape = [queries, keys];
+    let later = Tensor::<2, Bool>::tril_mask(shape, before, device);
+    let hidden = match window {
+        Some(window) => {
+            let reached = before + 1 - window as i64;
+            later.bool_or(Tensor::triu_mask(shape, reached, device))
+        }
+        None => later,
+    };
+    hidden.repeat(&[group, 1]).unsqueeze()
+}
+
+/// The positions before the first tokens of sequences.
+struct Padding {
+    /// True for the keys there, `[b, 1, 1, keys]`.
+    keys: Tensor<4, Bool>,
+    /// True for the queries there, `[b, 1, group · queries, 1]`. The last query is at the last key.
+    queries: Tensor<4, Bool>,
+}
+
+impl Padding {
+    /// Takes the number of last keys of each sequence that are not padding.
+    fn new([queries, keys]: [usize; 2], lengths: &[usize], group: usize, device: &Device) -> Self {
+        // The padding among the last positions of a sequence.
+        let among = |last: usize| {
+            let of_one = move |length: &usize| {
+                let length = *length;
+                (0..last).map(move |position| position + length < last)
+            };
+            let hidden: Vec<bool> = lengths.iter().flat_map(of_one).collect();
+            let data = TensorData::new(hidden, [lengths.len(), 1, last, 1]);
+            Tensor::<4, Bool>::from_data(data, device)
+        };
+        Self {
+            keys: among(keys).swap_dims(2, 3),
+            queries: among(queries).repeat(&[1, 1, group, 1]),
+        }
+    }
+
+    /// Computes the [`masked_softmax`] with the padded keys masked, too. The weights of padded queries are zero.
+    fn masked_softmax(self, scores: Tensor<4>, mask: Tensor<4, Bool>) -> Tensor<4> {
+        let [batch, _, rows, keys] = scores.dims();
+        let each = |mask: Tensor<4, Bool>| mask.expand([batch, 1, rows, keys]);
+        let blind = each(self.queries);
+        let hidden = each(mask).bool_or(each(self.keys));
+        // A softmax of masked scores alone is not a number: those of padded queries are not masked, and their weights
+        // are discarded.
+        let hidden = hidden.bool_and(blind.clone().bool_not());
+        let shape = scores.shape();
+        let weights = masked_softmax(scores, hidden.expand(shape.clone()));
+        weights.mask_fill(blind.expand(shape), 0.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(queries: usize, keys: usize, window: Option<usize>, group: usize) -> String {
+        let mask = causal_mask([queries, keys], window, group, &Device::default());
+        assert_eq!(mask.dims(), [1, 1, group * queries, keys]);
+        let mask: Vec<bool> = mask.into_data().try_to_vec().unwrap();
+        let rows = mask.chunks(keys).map(|row| {
+            let marks = row.iter().map(|&hidden| if hidden { '.' } else { 'x' });
+            marks.collect::<String>()
+        });
+        rows.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn a_query_sees_itself_and_what_its_window_reaches() {
+        assert_eq!(seen(4, 4, None, 1), "x... xx.. xxx. xxxx");
+        assert_eq!(seen(4, 4, Some(1), 1), "x... .x.. ..x. ...x");
+        assert_eq!(seen(4, 4, Some(3), 1), "x... xx.. xxx. .xxx");
+        assert_eq!(seen(3, 3, Some(2), 2), "x.. xx. .xx x.. xx. .xx");
+        assert_eq!(seen(2, 4, None, 1), "xxx. xxxx");
+        assert_eq!(seen(2, 4, Some(2), 1), ".xx. ..xx");
+    }
+}
