@@ -6,7 +6,7 @@ use burn::tensor::{Device, Tensor};
 use burn_kernels::fused_kernel;
 use burn_kernels::nn::CacheError;
 
-use crate::blocks::{new_linear, new_norm_weight};
+use crate::blocks::{new_linear, new_norm_weight, new_weight};
 use crate::cache::{LayerCache, Seen};
 use crate::config::{Architecture, ModelConfig};
 use crate::rope::RotaryTables;
@@ -48,6 +48,8 @@ pub struct Attention {
     /// The norm of the queries, in architectures that have one.
     q_norm: Option<HeadNorm>,
     k_norm: Option<HeadNorm>,
+    /// The sink of each query head, in architectures that have them.
+    sinks: Option<Param<Tensor<1>>>,
     #[module(skip)]
     heads: Heads,
 }
@@ -71,6 +73,8 @@ pub(crate) struct Scores {
     pub(crate) softcap: Option<f64>,
     /// The number of keys that a query sees, if some are hidden: its own and the nearest before it.
     pub(crate) window: Option<usize>,
+    /// The sink of each query head, in architectures that have them.
+    pub(crate) sinks: Option<Param<Tensor<1>>>,
 }
 
 impl QkvProjections {
@@ -131,7 +135,7 @@ impl Attention {
         };
         let family = config.family();
         let norm = |heads_of_input: usize| {
-            let norms = family.head_norms?;
+            let norms = family.head_norms.filter(|_| config.use_qk_norm)?;
             let together = if norms.of_rows { heads_of_input } else { 1 };
             let weight = new_norm_weight(config, together * heads.width, device);
             Some(HeadNorm { weight })
@@ -143,6 +147,9 @@ impl Attention {
             o_proj: new_linear(config, [mixed, config.hidden_size], bias, device),
             q_norm: norm(heads.query),
             k_norm: norm(heads.key_value),
+            sinks: family
+                .sinks
+                .then(|| new_weight(config, [heads.query], device)),
             heads,
         }
     }
@@ -178,6 +185,7 @@ impl Attention {
             softcap: self.heads.softcap,
             // A window as long as the sequence hides nothing.
             window: window.filter(|&window| window < seen.keys.dims()[1]),
+            sinks: self.sinks.clone(),
         };
         (self.heads.architecture.family().layers.attend)(q, seen, &scores)
     }

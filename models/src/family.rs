@@ -5,6 +5,7 @@
 
 use burn::module::Param;
 use burn::tensor::Tensor;
+use burn_kernels::semantics::RouterKey;
 
 use crate::attention::Scores;
 use crate::blocks::{Mlp, NewMlp, RmsNorm};
@@ -23,6 +24,10 @@ pub(crate) struct Family {
     pub(crate) layers: Layers,
     /// The norms of queries and keys, if there are any.
     pub(crate) head_norms: Option<HeadNorms>,
+    /// True if `use_qk_norm` decides whether there are norms of queries and keys.
+    pub(crate) chosen_norms: bool,
+    /// True if each query head has a sink, one more score in the sum of its softmax.
+    pub(crate) sinks: bool,
     pub(crate) projections: Projections,
     /// The mixture of experts, if layers of this family are, or can be, one.
     pub(crate) experts: Option<Experts>,
@@ -108,10 +113,17 @@ pub(crate) struct Positions {
     /// The base of the frequencies in layers with a window in files that name none, if these layers have tables of their
     /// own.
     pub(crate) local_theta: Option<f64>,
-    /// True if `longrope` is honoured.
-    pub(crate) longrope: bool,
+    /// The kinds of scaled frequencies that are honoured.
+    pub(crate) scalings: &'static [&'static str],
     /// True if the tables of half types stay in `f32`.
     pub(crate) wide_tables: bool,
+}
+
+impl Positions {
+    /// Returns `true` if `longrope` is honoured.
+    pub(crate) fn longrope(&self) -> bool {
+        self.scalings.contains(&"longrope")
+    }
 }
 
 /// The treatment of sliding windows by a family. Without windows, masks are causal only.
@@ -148,10 +160,25 @@ pub(crate) struct Experts {
     pub(crate) count: &'static [&'static str],
     /// The name of an expert's width in `config.json`.
     pub(crate) width: &'static str,
-    /// True if every token goes to a shared expert.
-    pub(crate) shared: bool,
+    /// The expert that every token goes to, if there is one.
+    pub(crate) shared: Shared,
+    /// The key of a router that is limited to groups of experts, whose first layers are dense and whose weights are
+    /// scaled.
+    pub(crate) groups: Option<RouterKey>,
+    /// The limit of gates and ups in files that name none, if they are clamped.
+    pub(crate) clamp: Option<f64>,
     /// The names of the projections in checkpoints.
     pub(crate) files: ExpertNames,
+}
+
+/// The expert that every token of a layer goes to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Shared {
+    None,
+    /// `shared_expert_intermediate_size` is its width.
+    Width,
+    /// `n_shared_experts` is its width in experts.
+    Count,
 }
 
 /// The values of absent fields, as in `transformers`.

@@ -231,15 +231,11 @@ pub fn padded_capped_sliding_attention(
     window_size: usize,
     lengths: &[usize],
 ) -> Tensor<4> {
-    composed(
-        q,
-        k,
-        v,
-        Scoring {
-            scale,
-            softcap: Some(softcap),
-            window: Some(window_size),
-            lengths: Some(lengths),
-        },
-    )
+    let scoring = Scoring {
+        softcap: Some(softcap),
+        window: Some(window_size),
+        lengths: Some(lengths),
+        ..Scoring::scaled(scale)
+    };
+    composed(q, k, v, scoring)
 }

@@ -2,11 +2,12 @@
 //!
 //! Most parameters are one tensor of the same name. The experts of a layer are one stacked parameter, in the model and
 //! in the memory of `transformers` 5. Files have a tensor for each projection of each expert, and Mixtral's use other
-//! names:
+//! names. The files of gpt-oss hold the stacks of its own shapes:
 //!
 //! | parameter | stacked | per expert | Mixtral, per expert |
 //! |---|---|---|---|
 //! | `mlp.gate.weight` | the same | the same | `block_sparse_moe.gate.weight` |
+//! | `mlp.e_score_correction_bias` `[E]` | `mlp.gate.e_score_correction_bias` | the same | |
 //! | `mlp.experts.gate_up_proj` `[E, 2I, H]` | the same | `mlp.experts.N.gate_proj.weight`, `….up_proj.weight` `[I, H]` | `block_sparse_moe.experts.N.w1.weight`, `….w3.weight` |
 //! | `mlp.experts.down_proj` `[E, H, I]` | the same | `mlp.experts.N.down_proj.weight` `[H, I]` | `block_sparse_moe.experts.N.w2.weight` |
 
@@ -83,7 +84,9 @@ impl Parameter<'_> {
     }
 
     fn parts_in(self, block: &str, storage: ExpertStorage) -> Vec<Part> {
-        let name = self.name.replace(BLOCK, block);
+        // The router's bias is part of the block in memory, which reads it.
+        let name = self.name.replace(CORRECTION, GATE_CORRECTION);
+        let name = name.replace(BLOCK, block);
         if storage == ExpertStorage::PerExpert
             && let (Some(stack), &[experts, rows, columns]) = (self.stack(), self.shape)
         {
@@ -99,27 +102,40 @@ impl Parameter<'_> {
     }
 
     fn stack(self) -> Option<Stack> {
-        [Stack::GateUp, Stack::Down].into_iter().find(|stack| {
+        let mut stacks = [Stack::GateUp, Stack::Down].into_iter();
+        let split = !self.names().gate_up.is_empty();
+        stacks.find(|stack| {
             let experts = self.name.strip_suffix(stack.name());
-            experts.is_some_and(|prefix| prefix.ends_with(".mlp.experts."))
+            split && experts.is_some_and(|prefix| prefix.ends_with(".mlp.experts."))
         })
     }
 }
 
 const BLOCK: &str = ".mlp.";
 
+/// The bias of the choice of experts, in memory and in checkpoints.
+const CORRECTION: &str = ".mlp.e_score_correction_bias";
+const GATE_CORRECTION: &str = ".mlp.gate.e_score_correction_bias";
+
 /// The names in a family's checkpoints that store experts one by one.
 #[derive(Clone, Copy)]
 pub(crate) struct ExpertNames {
     /// The block of a sparse layer, between dots. The router's name contains it too.
     pub(crate) block: &'static str,
-    /// The gate and up projections.
+    /// The gate and up projections. There are none if the experts are stacked.
     pub(crate) gate_up: &'static [&'static str],
     /// The down projection.
     pub(crate) down: &'static [&'static str],
 }
 
 impl ExpertNames {
+    /// The experts are stacked in checkpoints, too.
+    pub(crate) const STACKED: Self = Self {
+        block: BLOCK,
+        gate_up: &[],
+        down: &[],
+    };
+
     /// The names of parameters in memory.
     pub(crate) const USUAL: Self = Self {
         block: BLOCK,

@@ -10,8 +10,8 @@
 //!
 //! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`], [`qwen3`], [`gemma2`], [`olmo2`],
 //! [`glm4`] and [`phi3`] hold the normalisation, the MLP, the rotary function or the attention of each; [`qwen2_moe`],
-//! [`qwen3_moe`] and [`mixtral`] hold the experts and the block with the router. All architectures share the remaining
-//! code.
+//! [`qwen3_moe`], [`mixtral`], [`glm4_moe`] and [`gpt_oss`] hold the experts and the block with the router. All
+//! architectures share the remaining code.
 //!
 //! ```no_run
 //! use burn::tensor::{Device, FloatDType, Int, Tensor};
@@ -39,6 +39,8 @@ mod family;
 pub mod gemma2;
 mod gemma3;
 pub mod glm4;
+pub mod glm4_moe;
+pub mod gpt_oss;
 mod layer;
 mod layout;
 pub mod llama;
@@ -63,8 +65,8 @@ pub use cache::Cache;
 pub use causal_lm::{CausalLm, Losses, Output};
 pub use checkpoint::{load, save, save_with};
 pub use config::{
-    Architecture, ModelConfig, MoeConfig, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling,
-    ScoreConfig, StoredDtype, WindowConfig,
+    Architecture, GroupConfig, ModelConfig, MoeConfig, Qwen3MoeSize, Qwen3Size, RopeConfig,
+    RopeScaling, ScoreConfig, StoredDtype, WindowConfig,
 };
 pub use decoder::Decoder;
 pub use error::{ModelError, TensorProblem};

@@ -28,6 +28,8 @@ pub(crate) static FAMILY: Family = Family {
         attend: attention::attend,
     },
     head_norms: None,
+    chosen_norms: false,
+    sinks: false,
     projections: Projections {
         packed: false,
         output_bias: true,
@@ -42,7 +44,7 @@ pub(crate) static FAMILY: Family = Family {
     positions: Positions {
         rotated_part: None,
         local_theta: None,
-        longrope: false,
+        scalings: &["default", "linear", "llama3", "yarn"],
         wide_tables: false,
     },
     defaults: Defaults {

@@ -63,6 +63,12 @@ impl ParameterInfo {
             .alternatives()
     }
 
+    /// Returns `true` for a parameter that stays in at least `f32`. The choice of experts depends on small differences of
+    /// this bias.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.name.ends_with(".e_score_correction_bias")
+    }
+
     /// Returns the shape of a parameter in the checkpoint's orientation.
     fn checkpoint_shape(&self, param_shape: &[usize]) -> Vec<usize> {
         let mut shape = param_shape.to_vec();

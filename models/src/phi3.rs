@@ -30,7 +30,7 @@ pub(crate) static FAMILY: Family = Family {
     },
     positions: Positions {
         rotated_part: Some(1.0),
-        longrope: true,
+        scalings: &["default", "longrope"],
         ..llama::FAMILY.positions
     },
     defaults: Defaults {

@@ -63,6 +63,22 @@ impl RotaryEmbedding {
                 }),
                 attention_factor: *attention_factor,
             },
+            RopeScaling::Yarn {
+                factor,
+                attention_factor,
+                ..
+            } => {
+                let kept = rope.scaling.yarn_kept(rope.theta, rotated);
+                let frequency = |(pair, kept): (usize, f32)| {
+                    let wavelength = wavelength(pair);
+                    1.0 / (*factor as f32 * wavelength) * (1.0 - kept) + 1.0 / wavelength * kept
+                };
+                Self {
+                    inv_freq: kept.into_iter().enumerate().map(frequency).collect(),
+                    long: None,
+                    attention_factor: *attention_factor,
+                }
+            }
             scaling => Self {
                 inv_freq: (0..rotated / 2)
                     .map(|pair| scaling.apply(1.0 / wavelength(pair)))
@@ -201,8 +217,8 @@ impl RopeScaling {
     /// in `transformers` do.
     fn apply(&self, frequency: f32) -> f32 {
         match *self {
-            // The frequencies of `longrope` have divisors of their own.
-            Self::Default | Self::LongRope { .. } => frequency,
+            // The frequencies of the last two are not a function of the frequency alone.
+            Self::Default | Self::Yarn { .. } | Self::LongRope { .. } => frequency,
             Self::Linear { factor } => frequency / factor as f32,
             Self::Llama3 {
                 factor,
@@ -223,6 +239,39 @@ impl RopeScaling {
                 (1.0 - smooth) * frequency / factor as f32 + smooth * frequency
             }
         }
+    }
+}
+
+impl RopeScaling {
+    /// Returns the part of each frequency that YaRN keeps, from 0 to 1, for so many rotated elements; nothing for other
+    /// kinds. It follows `_compute_yarn_parameters` in `transformers`.
+    fn yarn_kept(&self, theta: f64, rotated: usize) -> Vec<f32> {
+        let Self::Yarn {
+            beta_fast,
+            beta_slow,
+            truncate,
+            original_max_position_embeddings,
+            ..
+        } = *self
+        else {
+            return Vec::new();
+        };
+        // The pair that rotates so many times in the context of the first training.
+        let pair = |rotations: f64| {
+            let original = original_max_position_embeddings as f64;
+            let turns = original / (rotations * 2.0 * std::f64::consts::PI);
+            rotated as f64 * turns.ln() / (2.0 * theta.ln())
+        };
+        let (low, high) = match (pair(beta_fast), pair(beta_slow), truncate) {
+            (low, high, true) => (low.floor(), high.ceil()),
+            (low, high, false) => (low, high),
+        };
+        let (low, high) = (low.max(0.0), high.min(rotated as f64 - 1.0));
+        let high = if low == high { high + 0.001 } else { high };
+        let divided = |pair: usize| (pair as f32 - low as f32) / (high - low) as f32;
+        (0..rotated / 2)
+            .map(|pair| 1.0 - divided(pair).clamp(0.0, 1.0))
+            .collect()
     }
 }
 

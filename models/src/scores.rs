@@ -12,7 +12,6 @@ use crate::loss::capped;
 const MASKED: f32 = f32::NEG_INFINITY;
 
 /// How queries score keys, and which keys they see: those at their own position and before it.
-#[derive(Clone, Copy)]
 pub(crate) struct Scoring<'a> {
     /// The factor of the products of queries and keys.
     pub(crate) scale: f64,
@@ -22,6 +21,8 @@ pub(crate) struct Scoring<'a> {
     pub(crate) window: Option<usize>,
     /// The number of last keys of each sequence that are not padding.
     pub(crate) lengths: Option<&'a [usize]>,
+    /// One more score for each query head in the sum of its softmax, `[hq]`.
+    pub(crate) sinks: Option<Tensor<1>>,
 }
 
 impl Scoring<'_> {
@@ -32,6 +33,7 @@ impl Scoring<'_> {
             softcap: None,
             window: None,
             lengths: None,
+            sinks: None,
         }
     }
 }
@@ -56,25 +58,47 @@ pub(crate) fn composed(
         None => scores,
     };
     let mask = causal_mask([seq, keys], scoring.window, group, &scores.device());
+    let sinks = scoring
+        .sinks
+        .map(|sinks| of_rows(sinks, [key_value, group, seq]));
     let weights = match scoring.lengths {
-        None => masked_softmax(scores, mask),
+        None => masked_softmax(scores, mask, sinks),
         Some(lengths) => {
             let padding = Padding::new([seq, keys], lengths, group, &scores.device());
-            padding.masked_softmax(scores, mask)
+            padding.masked_softmax(scores, mask, sinks)
         }
     };
     let mixed = weights.matmul(v).reshape([batch, query, seq, width]);
     mixed.swap_dims(1, 2)
 }
 
-/// Computes the softmax over the last axis, in at least `f32`, of the positions that are not masked.
-fn masked_softmax(scores: Tensor<4>, mask: Tensor<4, Bool>) -> Tensor<4> {
+/// Returns one number for each row of the folded queries in [`composed`], `[1, hk, group · queries, 1]`, of one for each
+/// head.
+fn of_rows(heads: Tensor<1>, [key_value, group, queries]: [usize; 3]) -> Tensor<4> {
+    let rows: Tensor<4> = heads.reshape([1, key_value, group, 1]);
+    let rows = rows.expand([1, key_value, group, queries]);
+    rows.reshape([1, key_value, group * queries, 1])
+}
+
+/// Computes the softmax over the last axis, in at least `f32`, of the positions that are not masked. A sink is one more
+/// score in the sum of its row.
+fn masked_softmax(scores: Tensor<4>, mask: Tensor<4, Bool>, sinks: Option<Tensor<4>>) -> Tensor<4> {
     let dtype = scores.dtype();
     let wide = match dtype {
         DType::F16 | DType::BF16 => scores.cast(FloatDType::F32),
         _ => scores,
     };
-    softmax(wide.mask_fill(mask, MASKED), 3).cast(dtype)
+    let wide = wide.mask_fill(mask, MASKED);
+    let weights = match sinks {
+        Some(sinks) => {
+            let [batch, heads, rows, keys] = wide.dims();
+            let sinks = sinks.cast(FloatDType::from(wide.dtype()));
+            let all = Tensor::cat(vec![wide, sinks.expand([batch, heads, rows, 1])], 3);
+            softmax(all, 3).narrow(3, 0, keys)
+        }
+        None => softmax(wide, 3),
+    };
+    weights.cast(dtype)
 }
 
 /// Returns a mask `[1, 1, group · queries, keys]`, true where a query must not see a key. Its rows are those of the
@@ -127,7 +151,12 @@ impl Padding {
     }
 
     /// Computes the [`masked_softmax`] with the padded keys masked, too. The weights of padded queries are zero.
-    fn masked_softmax(self, scores: Tensor<4>, mask: Tensor<4, Bool>) -> Tensor<4> {
+    fn masked_softmax(
+        self,
+        scores: Tensor<4>,
+        mask: Tensor<4, Bool>,
+        sinks: Option<Tensor<4>>,
+    ) -> Tensor<4> {
         let [batch, _, rows, keys] = scores.dims();
         let each = |mask: Tensor<4, Bool>| mask.expand([batch, 1, rows, keys]);
         let blind = each(self.queries);
@@ -136,7 +165,7 @@ impl Padding {
         // are discarded.
         let hidden = hidden.bool_and(blind.clone().bool_not());
         let shape = scores.shape();
-        let weights = masked_softmax(scores, hidden.expand(shape.clone()));
+        let weights = masked_softmax(scores, hidden.expand(shape.clone()), sinks);
         weights.mask_fill(blind.expand(shape), 0.0)
     }
 }

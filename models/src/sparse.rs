@@ -6,6 +6,8 @@ use burn::tensor::{Device, Tensor};
 
 use crate::blocks::{NewMlp, new_linear, new_weight};
 use crate::config::{ModelConfig, MoeConfig};
+use crate::glm4_moe::Glm4MoeSparseMoeBlock;
+use crate::gpt_oss::GptOssSparseMoeBlock;
 use crate::mixtral::MixtralSparseMoeBlock;
 use crate::qwen2_moe::{Qwen2MoeRenormalisedSparseMoeBlock, Qwen2MoeSparseMoeBlock};
 use crate::qwen3_moe::{Qwen3MoeRawSparseMoeBlock, Qwen3MoeSparseMoeBlock};
@@ -23,6 +25,10 @@ pub enum SparseMoeBlock {
     Qwen3MoeRaw(Qwen3MoeRawSparseMoeBlock),
     /// Mixtral's block.
     Mixtral(MixtralSparseMoeBlock),
+    /// GLM-4-MoE's block.
+    Glm4Moe(Glm4MoeSparseMoeBlock),
+    /// The block of gpt-oss.
+    GptOss(GptOssSparseMoeBlock),
 }
 
 impl SparseMoeBlock {
@@ -34,6 +40,8 @@ impl SparseMoeBlock {
             Self::Qwen3Moe(block) => block.forward(x),
             Self::Qwen3MoeRaw(block) => block.forward(x),
             Self::Mixtral(block) => block.forward(x),
+            Self::Glm4Moe(block) => block.forward(x),
+            Self::GptOss(block) => block.forward(x),
         }
     }
 }
@@ -80,6 +88,11 @@ impl NewBlock<'_> {
 
     fn linear(&self, shape: [usize; 2]) -> Linear {
         new_linear(self.config, shape, false, self.device)
+    }
+
+    /// Creates a parameter of each expert, or of one of the axes of a matrix of each.
+    pub(crate) fn of_experts<const D: usize>(&self, shape: [usize; D]) -> Param<Tensor<D>> {
+        new_weight(self.config, shape, self.device)
     }
 
     fn stack(&self, [rows, columns]: [usize; 2]) -> Param<Tensor<3>> {

@@ -10,7 +10,7 @@ use burn_kernels::policy::{self, Policy};
 use common::{ints, model_dir, read};
 use kernels_models::{CausalLm, ModelConfig};
 
-const MODELS: [&str; 11] = [
+const MODELS: [&str; 13] = [
     "llama",
     "qwen3",
     "mixtral",
@@ -22,6 +22,8 @@ const MODELS: [&str; 11] = [
     "olmo2",
     "glm4",
     "phi3_partial",
+    "glm4_moe_norms",
+    "gpt_oss_sw8",
 ];
 
 /// Returns the initial parameters of a model with a fixed seed, and the losses of its first steps.

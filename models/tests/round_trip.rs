@@ -65,8 +65,11 @@ fn shards_hold_the_same_model() {
             .collect();
         assert!(files.len() >= 3, "{files:?}");
         for file in &files {
-            let bytes: usize = read(file).values().map(|tensor| tensor.bytes.len()).sum();
-            assert!(bytes <= 50_000, "{}: {bytes}", file.display());
+            let tensors = read(file);
+            let bytes: usize = tensors.values().map(|tensor| tensor.bytes.len()).sum();
+            // A tensor is never split, so a larger one is alone.
+            let fits = bytes <= 50_000 || tensors.len() == 1;
+            assert!(fits, "{}: {bytes}", file.display());
         }
         assert_eq!(logits(&target, name), logits(&model_dir(name), name));
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use burn::module::Param;
 use burn::tensor::Tensor;
+use kernels_io::escape_path;
 
 use super::CONFIG;
 use super::decode::is_supported;
@@ -35,13 +36,24 @@ pub(super) fn check_tensors(
         mut problems,
         ..
     } = check;
+    let mut further = 0;
     for name in shards.names() {
         if expected.contains(name) || is_rotary_buffer(name) {
+            continue;
+        }
+        if predicts_further(config, name) {
+            further += 1;
             continue;
         }
         if let Some(problem) = foreign(config, shards, name)? {
             problems.push(problem);
         }
+    }
+    if further > 0 {
+        tracing::warn!(
+            "{}: {further} tensors are not loaded: they predict tokens after the next one",
+            escape_path(dir)
+        );
     }
     if problems.is_empty() {
         return Ok(());
@@ -55,6 +67,15 @@ pub(super) fn check_tensors(
 /// Returns `true` for `model.layers.3.self_attn.rotary_emb.inv_freq` and the like, which old versions wrote.
 fn is_rotary_buffer(name: &str) -> bool {
     name.ends_with(".rotary_emb.inv_freq")
+}
+
+/// Returns `true` for a tensor of the layers after the last, with which some models predict several tokens at once.
+/// `transformers` leaves them out, too.
+fn predicts_further(config: &ModelConfig, name: &str) -> bool {
+    let layer = name.strip_prefix("model.layers.");
+    let layer = layer.and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
+    let first = config.num_hidden_layers;
+    layer.is_some_and(|layer| layer >= first && layer - first < config.further_layers())
 }
 
 /// Returns the problem with a tensor that is not a parameter of the model. Returns `None` for a stored output

@@ -21,7 +21,8 @@ use crate::{CausalLm, ModelConfig, ModelError};
 /// `model.safetensors.index.json`.
 ///
 /// Weights may be stored as `f16`, `bf16`, `f32` or `f64`. They are converted to `dtype`, rounded to nearest, and
-/// require gradients on a device with autodiff. The experts of a layer may be stored one by one or stacked (see
+/// require gradients on a device with autodiff. Only the bias by which some routers choose experts stays in `f32` if
+/// `dtype` is a half type, and gets no gradient. The experts of a layer may be stored one by one or stacked (see
 /// [`ExpertStorage`](crate::ExpertStorage)); in the model they are stacked.
 ///
 /// Rotary frequencies in old checkpoints are ignored, because they follow from the configuration. A stored output
@@ -97,7 +98,11 @@ impl Replace for Read<'_> {
         let Some(parts) = ways.pop().filter(|_| self.failure.is_none()) else {
             return param;
         };
-        match self.tensor(&parts, shape.as_slice(), info.transposed) {
+        let dtype = match self.dtype {
+            FloatDType::F16 | FloatDType::BF16 if info.is_wide() => FloatDType::F32,
+            dtype => dtype,
+        };
+        match self.tensor(&parts, shape.as_slice(), info.transposed, dtype) {
             Ok(tensor) => {
                 let id = param.id;
                 param.transform_for_load(tensor, id)
@@ -116,16 +121,14 @@ impl Read<'_> {
         parts: &[Part],
         shape: &[usize],
         transposed: bool,
+        dtype: FloatDType,
     ) -> Result<Tensor<D>, ModelError> {
         #[cfg(feature = "remote")]
         if let Some(server) = self.server.as_ref() {
-            return server.tensor(self.shards, parts, shape, transposed, self.dtype);
+            return server.tensor(self.shards, parts, shape, transposed, dtype);
         }
-        let data = self.data(parts, shape, transposed)?;
-        Ok(Tensor::from_data(
-            data,
-            (self.device, DType::from(self.dtype)),
-        ))
+        let data = self.data(parts, shape, transposed, dtype)?;
+        Ok(Tensor::from_data(data, (self.device, DType::from(dtype))))
     }
 
     fn data(
@@ -133,8 +136,9 @@ impl Read<'_> {
         parts: &[Part],
         shape: &[usize],
         transposed: bool,
+        dtype: FloatDType,
     ) -> Result<TensorData, ModelError> {
-        Ok(match self.dtype {
+        Ok(match dtype {
             FloatDType::F16 => TensorData::new(self.values::<f16>(parts, transposed)?, shape),
             FloatDType::BF16 => TensorData::new(self.values::<bf16>(parts, transposed)?, shape),
             FloatDType::F32 => TensorData::new(self.values::<f32>(parts, transposed)?, shape),

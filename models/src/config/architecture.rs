@@ -53,6 +53,10 @@ architectures! {
     Glm4 = crate::glm4::FAMILY,
     /// `Phi3ForCausalLM`: Phi-3, Phi-3.5 and Phi-4, without `longrope` or with it.
     Phi3 = crate::phi3::FAMILY,
+    /// `Glm4MoeForCausalLM`: GLM-4.5 and later mixtures of experts.
+    Glm4Moe = crate::glm4_moe::FAMILY,
+    /// `GptOssForCausalLM`: gpt-oss.
+    GptOss = crate::gpt_oss::FAMILY,
 }
 
 impl Architecture {

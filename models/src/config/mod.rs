@@ -19,7 +19,7 @@ use serde_json::{Map, Value, json};
 pub use self::architecture::Architecture;
 pub use self::dtype::StoredDtype;
 use self::fields::{Fields, MAX_SIZE, brief};
-pub use self::moe::MoeConfig;
+pub use self::moe::{GroupConfig, MoeConfig};
 pub use self::rope::RopeConfig;
 pub use self::scaling::RopeScaling;
 pub use self::scores::ScoreConfig;
@@ -67,6 +67,8 @@ pub struct ModelConfig {
     pub qkv_bias: bool,
     /// True if the three projections of the MLP have biases, in families that know the field.
     pub mlp_bias: bool,
+    /// True if queries and keys are normalised.
+    pub use_qk_norm: bool,
     /// The layers with a sliding window, if there are any.
     pub sliding_window: Option<WindowConfig>,
     /// The mixture of experts, if the architecture has one.
@@ -165,6 +167,7 @@ impl ModelConfig {
             attention_bias: false,
             qkv_bias: false,
             mlp_bias: false,
+            use_qk_norm: true,
             sliding_window: None,
             moe: None,
             scores: None,
@@ -198,6 +201,8 @@ impl ModelConfig {
                 mlp_only_layers: Vec::new(),
                 router_aux_loss_coef: size.router_aux_loss_coef,
                 output_router_logits: size.router_aux_loss_coef > 0.0,
+                groups: None,
+                swiglu_limit: None,
             }),
             ..Self::qwen3(size.dense)?
         };
@@ -228,6 +233,13 @@ impl ModelConfig {
 
     pub(crate) fn family(&self) -> &'static Family {
         self.architecture.family()
+    }
+
+    /// Returns the number of layers after the last that predict further tokens. They are not part of the model.
+    pub(crate) fn further_layers(&self) -> usize {
+        let count = self.other.get("num_nextn_predict_layers");
+        let count = count.and_then(Value::as_u64).unwrap_or(0);
+        usize::try_from(count).unwrap_or(usize::MAX)
     }
 
     fn mixture(&self) -> Option<(&MoeConfig, &'static Experts)> {
@@ -369,6 +381,9 @@ impl ModelConfig {
         set("tie_word_embeddings", json!(self.tie_word_embeddings));
         for (name, bias) in self.own_biases() {
             set(name, json!(bias));
+        }
+        if self.family().chosen_norms {
+            set("use_qk_norm", json!(self.use_qk_norm));
         }
         set("initializer_range", json!(self.initializer_range));
         let activation = self.family().activation;

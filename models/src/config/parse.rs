@@ -75,6 +75,10 @@ impl ModelConfig {
             attention_bias: flag("attention_bias", defaults.attention_bias)?,
             qkv_bias: flag("qkv_bias", defaults.qkv_bias)?,
             mlp_bias: flag("mlp_bias", false)?,
+            use_qk_norm: match family.chosen_norms {
+                true => flag("use_qk_norm", false)?,
+                false => family.head_norms.is_some(),
+            },
             sliding_window,
             moe: MoeConfig::parse(fields, family)?,
             scores: ScoreConfig::parse(fields, family)?,
@@ -96,7 +100,9 @@ impl ModelConfig {
 /// Returns `true` if a configuration of the family reads this field.
 fn is_known(family: &Family, windowed: bool, rope: &RopeConfig, name: &str) -> bool {
     KNOWN.contains(&name)
-        || (family.experts.is_some() && moe::KNOWN.contains(&name))
+        || (family.experts.as_ref())
+            .is_some_and(|experts| moe::known(experts).any(|own| own == name))
+        || (family.chosen_norms && name == "use_qk_norm")
         || (family.scores.is_some() && scores::KNOWN.contains(&name))
         || (windowed && window::KNOWN.contains(&name))
         || rope::known(rope, family.positions).contains(&name)

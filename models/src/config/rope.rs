@@ -134,7 +134,7 @@ impl Outer {
             default_theta: family.defaults.rope_theta,
             part: part(fields)?,
             positions,
-            original: positions.longrope.then(original).transpose()?.flatten(),
+            original: positions.longrope().then(original).transpose()?.flatten(),
             // Its absence is an error elsewhere.
             longest: fields.size("max_position_embeddings")?.unwrap_or(1),
         })
@@ -150,7 +150,11 @@ impl Outer {
         let of = |prefix, object| self.object(Fields::new(fields.origin(), prefix, object));
         let old = old.map(|object| of("rope_scaling.", object)).transpose()?;
         let Some((prefix, object)) = new else {
-            return Ok(old.unwrap_or_else(|| self.alone()));
+            return match old {
+                Some(old) => Ok(old),
+                None if self.positions.scalings.contains(&"default") => Ok(self.alone()),
+                None => fields.required("rope_parameters", None),
+            };
         };
         let rope = of(prefix, object)?;
         match old {

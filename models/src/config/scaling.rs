@@ -27,6 +27,22 @@ pub enum RopeScaling {
         /// Context length of the first training, in tokens.
         original_max_position_embeddings: usize,
     },
+    /// YaRN: long wavelengths are divided by `factor`, short ones kept, and those between interpolated, by the number of
+    /// rotations in the context of the first training.
+    Yarn {
+        /// The divisor of the frequencies of long wavelengths.
+        factor: f64,
+        /// The number of rotations from which frequencies are kept.
+        beta_fast: f64,
+        /// The number of rotations up to which frequencies are divided.
+        beta_slow: f64,
+        /// True if the first and the last interpolated pair are rounded to whole numbers.
+        truncate: bool,
+        /// Context length of the first training, in tokens.
+        original_max_position_embeddings: usize,
+        /// The factor of all cosines and sines.
+        attention_factor: f64,
+    },
     /// Phi-3's scaling: every frequency has a divisor of its own, one for short sequences and one for long ones.
     LongRope {
         /// The divisors for sequences up to `original_max_position_embeddings`.
@@ -51,6 +67,14 @@ fn longrope_attention_factor(times: f64, original: usize) -> f64 {
     (1.0 + times.ln() / (original as f64).ln()).sqrt()
 }
 
+/// The factor of cosines and sines of YaRN if the file names none.
+fn yarn_attention_factor(factor: f64) -> f64 {
+    if factor <= 1.0 {
+        return 1.0;
+    }
+    0.1 * factor.ln() + 1.0
+}
+
 impl RopeScaling {
     /// Reads the settings in an object. `original` is `original_max_position_embeddings` outside of it, and `longest` the
     /// length of the longest sequence.
@@ -67,20 +91,23 @@ impl RopeScaling {
             }
             (new, old) => new.or(old).unwrap_or("default"),
         };
-        let scaling = match (kind, positions.longrope) {
-            ("default", _) => Self::Default,
-            ("linear", false) => Self::Linear {
+        // The first files of Phi-3 say `su`.
+        let kind = match kind {
+            "su" if positions.longrope() => "longrope",
+            kind => kind,
+        };
+        let known = positions.scalings;
+        let scaling = match known.contains(&kind).then_some(kind) {
+            Some("default") => Self::Default,
+            Some("linear") => Self::Linear {
                 factor: factor(fields)?,
             },
-            ("llama3", false) => Self::parse_llama3(fields)?,
-            // The first files of Phi-3 say `su`.
-            ("longrope" | "su", true) => Self::parse_longrope(fields, original, longest)?,
-            (other, longrope) => {
-                let known = match longrope {
-                    true => "default, longrope",
-                    false => "default, linear, llama3",
-                };
-                let problem = format!("`{other}` is not supported; supported are {known}");
+            Some("llama3") => Self::parse_llama3(fields)?,
+            Some("yarn") => Self::parse_yarn(fields, longest)?,
+            Some("longrope") => Self::parse_longrope(fields, original, longest)?,
+            _ => {
+                let known = known.join(", ");
+                let problem = format!("`{kind}` is not supported; supported are {known}");
                 return Err(fields.error("rope_type", problem));
             }
         };
@@ -103,6 +130,27 @@ impl RopeScaling {
             low_freq_factor,
             high_freq_factor,
             original_max_position_embeddings: fields.required(ORIGINAL, fields.size(ORIGINAL)?)?,
+        })
+    }
+
+    fn parse_yarn(fields: Fields<'_>, longest: usize) -> Result<Self, ModelError> {
+        let factor = factor(fields)?;
+        let beta_fast = fields.positive("beta_fast")?.unwrap_or(32.0);
+        let beta_slow = fields.positive("beta_slow")?.unwrap_or(1.0);
+        if beta_fast < beta_slow {
+            let problem =
+                format!("{beta_fast} must not be below `beta_slow`, which is {beta_slow}");
+            return Err(fields.error("beta_fast", problem));
+        }
+        Ok(Self::Yarn {
+            factor,
+            beta_fast,
+            beta_slow,
+            truncate: fields.boolean("truncate")?.unwrap_or(true),
+            original_max_position_embeddings: fields.size(ORIGINAL)?.unwrap_or(longest),
+            attention_factor: fields
+                .positive("attention_factor")?
+                .unwrap_or_else(|| yarn_attention_factor(factor)),
         })
     }
 
@@ -141,6 +189,14 @@ impl RopeScaling {
             Self::Default => &[],
             Self::Linear { .. } => &["factor"],
             Self::Llama3 { .. } => &["factor", "low_freq_factor", "high_freq_factor", ORIGINAL],
+            Self::Yarn { .. } => &[
+                "factor",
+                "beta_fast",
+                "beta_slow",
+                "truncate",
+                "attention_factor",
+                ORIGINAL,
+            ],
             Self::LongRope { .. } => &[
                 "short_factor",
                 "long_factor",
@@ -187,6 +243,7 @@ impl RopeScaling {
             Self::Default => "default",
             Self::Linear { .. } => "linear",
             Self::Llama3 { .. } => "llama3",
+            Self::Yarn { .. } => "yarn",
             Self::LongRope { .. } => "longrope",
         }
     }
@@ -207,6 +264,26 @@ impl RopeScaling {
                 "high_freq_factor": high_freq_factor,
                 ORIGINAL: original_max_position_embeddings,
             }),
+            Self::Yarn {
+                factor,
+                beta_fast,
+                beta_slow,
+                truncate,
+                original_max_position_embeddings,
+                attention_factor,
+            } => {
+                let mut settings = json!({
+                    "factor": factor,
+                    "beta_fast": beta_fast,
+                    "beta_slow": beta_slow,
+                    "truncate": truncate,
+                    ORIGINAL: original_max_position_embeddings,
+                });
+                if *attention_factor != yarn_attention_factor(*factor) {
+                    settings["attention_factor"] = json!(attention_factor);
+                }
+                settings
+            }
             Self::LongRope {
                 original_max_position_embeddings,
                 ..

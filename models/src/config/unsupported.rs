@@ -104,6 +104,8 @@ const REFUSED: &[Refusal] = &[
     ("n_shared_experts", Neutral::Number(0.0), "adds shared experts"),
     ("first_k_dense_replace", Neutral::Number(0.0), "makes the first layers dense"),
     ("routed_scaling_factor", Neutral::Number(1.0), "scales what the experts give"),
+    ("swiglu_alpha", Neutral::Number(1.702), "changes the activation"),
+    ("swiglu_limit", Neutral::Nothing, "clamps the gates of the MLP"),
     ("router_jitter_noise", Neutral::Number(0.0), "adds noise to the experts' input in training"),
     ("lm_head_bias", Neutral::False, "adds a bias to the logits"),
     ("text_config", Neutral::Nothing, "describes a model of several modalities"),

@@ -18,7 +18,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 17] = [
+pub const MODELS: [&str; 20] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -36,15 +36,21 @@ pub const MODELS: [&str; 17] = [
     "glm4",
     "phi3_partial",
     "phi3_longrope",
+    "glm4_moe_norms",
+    "glm4_moe_groups",
+    "gpt_oss_sw8",
 ];
 
 /// The [`MODELS`] that are mixtures of experts.
-pub const SPARSE: [&str; 5] = [
+pub const SPARSE: [&str; 8] = [
     "qwen2_moe",
     "qwen2_moe_step2",
     "qwen3_moe",
     "qwen3_moe_mixed",
     "mixtral",
+    "glm4_moe_norms",
+    "glm4_moe_groups",
+    "gpt_oss_sw8",
 ];
 
 pub fn fixtures() -> PathBuf {
@@ -192,8 +198,33 @@ pub fn routing(config: &ModelConfig) -> Routing {
     let moe = config.moe.as_ref().unwrap();
     let key = match (config.architecture, moe.norm_topk_prob) {
         (Architecture::Mixtral, _) => RouterKey::MIXTRAL,
+        (Architecture::Glm4Moe, _) => RouterKey::DEEPSEEK_V3,
+        (Architecture::GptOss, _) => RouterKey::GPT_OSS,
         (_, true) => RouterKey::QWEN3_MOE,
         (_, false) => RouterKey::QWEN2_MOE,
     };
-    Routing::new(key, moe.num_experts, moe.num_experts_per_tok).unwrap()
+    let routing = Routing::new(key, moe.num_experts, moe.num_experts_per_tok).unwrap();
+    let Some(groups) = &moe.groups else {
+        return routing;
+    };
+    let limited = routing.limited_to_groups(groups.n_group, groups.topk_group);
+    let scaled = limited.unwrap().scaled(groups.routed_scaling_factor);
+    scaled.unwrap()
+}
+
+/// Returns the bias of each sparse layer's choice of experts, if it has one.
+pub fn corrections(name: &str, config: &ModelConfig) -> Vec<Option<Tensor<1>>> {
+    let file = read(&model_dir(name).join("model.safetensors"));
+    let layers = (0..config.num_hidden_layers).filter(|&layer| config.is_sparse(layer));
+    let correction = |layer| {
+        let name = format!("model.layers.{layer}.mlp.gate.e_score_correction_bias");
+        let values: Vec<f32> = file
+            .get(&name)?
+            .values()
+            .iter()
+            .map(|&x| x as f32)
+            .collect();
+        Some(Tensor::from_floats(values.as_slice(), &Device::default()))
+    };
+    layers.map(correction).collect()
 }
