@@ -141,6 +141,7 @@ impl Attention {
             Some(HeadNorm { weight })
         };
         let bias = config.attention_bias && family.projections.output_bias;
+        let bias = bias || config.attention_out_bias;
         let mixed = heads.query * heads.width;
         Self {
             qkv: QkvProjections::new(config, heads, device),

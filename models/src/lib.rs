@@ -56,6 +56,7 @@ pub mod qwen3;
 pub mod qwen3_moe;
 mod rope;
 mod scores;
+mod seed_oss;
 pub mod semantics;
 mod sparse;
 

@@ -57,6 +57,8 @@ architectures! {
     Glm4Moe = crate::glm4_moe::FAMILY,
     /// `GptOssForCausalLM`: gpt-oss.
     GptOss = crate::gpt_oss::FAMILY,
+    /// `SeedOssForCausalLM`: Seed-OSS, without dropout.
+    SeedOss = crate::seed_oss::FAMILY,
 }
 
 impl Architecture {

@@ -63,6 +63,8 @@ pub struct ModelConfig {
     /// True if the projections of attention have biases, in families that know the field: all four, or in GLM-4's only
     /// those of queries, keys and values.
     pub attention_bias: bool,
+    /// True if the output projection of attention has a bias, in families where a field of its own decides.
+    pub attention_out_bias: bool,
     /// True if only the projections of queries, keys and values have biases.
     pub qkv_bias: bool,
     /// True if the three projections of the MLP have biases, in families that know the field.
@@ -165,6 +167,7 @@ impl ModelConfig {
             rms_norm_eps: 1e-6,
             tie_word_embeddings: size.tie_word_embeddings,
             attention_bias: false,
+            attention_out_bias: false,
             qkv_bias: false,
             mlp_bias: false,
             use_qk_norm: true,
@@ -311,10 +314,11 @@ impl ModelConfig {
         Ok(())
     }
 
-    fn biases(&self) -> [(&'static str, bool); 3] {
+    fn biases(&self) -> [(&'static str, bool); 4] {
         [
             ("mlp_bias", self.mlp_bias),
             ("attention_bias", self.attention_bias),
+            ("attention_out_bias", self.attention_out_bias),
             ("qkv_bias", self.qkv_bias),
         ]
     }

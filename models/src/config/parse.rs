@@ -25,6 +25,7 @@ const KNOWN: &[&str] = &[
     "rms_norm_eps",
     "tie_word_embeddings",
     "attention_bias",
+    "attention_out_bias",
     "qkv_bias",
     "mlp_bias",
     "rope_theta",
@@ -73,6 +74,7 @@ impl ModelConfig {
                 .unwrap_or(defaults.rms_norm_eps),
             tie_word_embeddings: flag("tie_word_embeddings", defaults.tie_word_embeddings)?,
             attention_bias: flag("attention_bias", defaults.attention_bias)?,
+            attention_out_bias: flag("attention_out_bias", false)?,
             qkv_bias: flag("qkv_bias", defaults.qkv_bias)?,
             mlp_bias: flag("mlp_bias", false)?,
             use_qk_norm: match family.chosen_norms {

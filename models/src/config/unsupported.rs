@@ -123,7 +123,7 @@ fn goes_without_saying(family: &Family, name: &str, value: &Value) -> bool {
 }
 
 /// Refuses every field of [`REFUSED`] whose value has an effect, unless the family reads it. Also refuses the fields
-/// that the family itself refuses.
+/// that the family itself refuses, and the absence of those that it requires.
 pub(super) fn refuse(fields: Fields<'_>, family: &Family) -> Result<(), ModelError> {
     for &(name, neutral, effect) in REFUSED {
         if family.honours.contains(&name) {
@@ -136,6 +136,12 @@ pub(super) fn refuse(fields: Fields<'_>, family: &Family) -> Result<(), ModelErr
             let problem = format!("{} {effect}, which is not supported", brief(value));
             return Err(fields.error(name, problem));
         }
+    }
+    for &field in family.requires {
+        let problem = "missing, and the default of `transformers` is not supported; write it";
+        fields
+            .value(field)
+            .ok_or_else(|| fields.error(field, problem))?;
     }
     for (field, neutral, why) in family.refuses {
         if let Some(value) = fields.value(field)

@@ -18,7 +18,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 20] = [
+pub const MODELS: [&str; 21] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -39,6 +39,7 @@ pub const MODELS: [&str; 20] = [
     "glm4_moe_norms",
     "glm4_moe_groups",
     "gpt_oss_sw8",
+    "seed_oss",
 ];
 
 /// The [`MODELS`] that are mixtures of experts.
