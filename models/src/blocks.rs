@@ -30,8 +30,12 @@ pub enum RmsNorm {
 
 impl RmsNorm {
     pub(crate) fn new(config: &ModelConfig, width: usize, device: &Device) -> Self {
-        let weight = new_norm_weight(config, width, device);
-        (config.family().layers.norm)(weight, config.rms_norm_eps)
+        Self::with_eps(config, width, config.rms_norm_eps, device)
+    }
+
+    /// Creates a norm with an epsilon of its own.
+    pub(crate) fn with_eps(config: &ModelConfig, width: usize, eps: f64, device: &Device) -> Self {
+        (config.family().layers.norm)(new_norm_weight(config, width, device), eps)
     }
 
     /// Normalises the last axis of `x`.

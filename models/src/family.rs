@@ -10,7 +10,7 @@ use burn_kernels::semantics::RouterKey;
 use crate::attention::Scores;
 use crate::blocks::{Mlp, NewMlp, RmsNorm};
 use crate::cache::Seen;
-use crate::config::{Refusal, ScoreConfig};
+use crate::config::{GroupConfig, Refusal, ScoreConfig};
 use crate::layer::{DecoderLayer, NewLayer};
 use crate::layout::ExpertNames;
 use crate::sparse::{NewBlock, SparseMoeBlock};
@@ -29,6 +29,8 @@ pub(crate) struct Family {
     /// True if each query head has a sink, one more score in the sum of its softmax.
     pub(crate) sinks: bool,
     pub(crate) projections: Projections,
+    /// True if attention is latent.
+    pub(crate) latent: bool,
     /// The mixture of experts, if layers of this family are, or can be, one.
     pub(crate) experts: Option<Experts>,
     pub(crate) activation: Activation,
@@ -117,6 +119,8 @@ pub(crate) struct Positions {
     pub(crate) local_theta: Option<f64>,
     /// The kinds of scaled frequencies that are honoured.
     pub(crate) scalings: &'static [&'static str],
+    /// True if YaRN has the settings `mscale` and `mscale_all_dim`.
+    pub(crate) mscale: bool,
     /// True if the tables of half types stay in `f32`.
     pub(crate) wide_tables: bool,
 }
@@ -164,13 +168,24 @@ pub(crate) struct Experts {
     pub(crate) width: &'static str,
     /// The expert that every token goes to, if there is one.
     pub(crate) shared: Shared,
-    /// The key of a router that is limited to groups of experts, whose first layers are dense and whose weights are
-    /// scaled.
-    pub(crate) groups: Option<RouterKey>,
+    /// The groups of experts, if the choice of a token's experts is limited to some.
+    pub(crate) groups: Option<Groups>,
     /// The limit of gates and ups in files that name none, if they are clamped.
     pub(crate) clamp: Option<f64>,
     /// The names of the projections in checkpoints.
     pub(crate) files: ExpertNames,
+}
+
+/// The groups that the choice of experts is limited to, in families whose first layers are dense and whose weights of
+/// experts are scaled.
+#[derive(Clone, Copy)]
+pub(crate) struct Groups {
+    /// The key of the router.
+    pub(crate) key: RouterKey,
+    /// True if `topk_method` decides whether there are groups.
+    pub(crate) chosen: bool,
+    /// The settings of files that name none.
+    pub(crate) default: GroupConfig,
 }
 
 /// The expert that every token of a layer goes to.

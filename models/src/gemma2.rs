@@ -5,12 +5,12 @@ use burn::nn::Linear;
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
-use crate::attention::{self, Attention, Scores};
+use crate::attention::{self, Scores};
 use crate::blocks::{Mlp, RmsNorm};
 use crate::cache::Seen;
 use crate::config::ScoreConfig;
 use crate::family::{Activation, Defaults, Family, Layers, Window};
-use crate::layer::{DecoderLayer, FeedForward, NewLayer, Parts};
+use crate::layer::{DecoderLayer, FeedForward, NewLayer, Parts, SelfAttention};
 use crate::llama;
 use crate::scores::{Scoring, composed};
 
@@ -105,7 +105,7 @@ pub struct Gemma2Mlp {
 #[derive(Module, Debug)]
 pub struct Gemma2Layer {
     input_layernorm: RmsNorm,
-    self_attn: Attention,
+    self_attn: SelfAttention,
     post_attention_layernorm: RmsNorm,
     pre_feedforward_layernorm: RmsNorm,
     mlp: FeedForward,

@@ -4,10 +4,9 @@ use burn::module::Module;
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
-use crate::attention::Attention;
 use crate::blocks::RmsNorm;
 use crate::family::{Defaults, Family, Layers, Positions, Projections};
-use crate::layer::{DecoderLayer, FeedForward, NewLayer, Parts};
+use crate::layer::{DecoderLayer, FeedForward, NewLayer, Parts, SelfAttention};
 use crate::llama;
 use crate::phi3;
 
@@ -44,7 +43,7 @@ pub(crate) static FAMILY: Family = Family {
 #[derive(Module, Debug)]
 pub struct Glm4Layer {
     input_layernorm: RmsNorm,
-    self_attn: Attention,
+    self_attn: SelfAttention,
     post_self_attn_layernorm: RmsNorm,
     post_attention_layernorm: RmsNorm,
     mlp: FeedForward,

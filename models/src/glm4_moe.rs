@@ -6,8 +6,10 @@ use burn::tensor::{DType, FloatDType, Tensor};
 use burn_kernels::fused_kernel;
 use burn_kernels::semantics::RouterKey;
 
-use crate::config::Neutral;
-use crate::family::{Defaults, Experts, Family, HeadNorms, Layers, Positions, Projections, Shared};
+use crate::config::{GroupConfig, Neutral};
+use crate::family::{
+    Defaults, Experts, Family, Groups, HeadNorms, Layers, Positions, Projections, Shared,
+};
 use crate::layout::ExpertNames;
 use crate::llama::{self, LlamaMlp, LlamaRmsNorm};
 use crate::phi3::apply_rotary_pos_emb;
@@ -36,7 +38,16 @@ pub(crate) static FAMILY: Family = Family {
         count: &["n_routed_experts"],
         width: "moe_intermediate_size",
         shared: Shared::Count,
-        groups: Some(RouterKey::DEEPSEEK_V3),
+        groups: Some(Groups {
+            key: RouterKey::DEEPSEEK_V3,
+            chosen: false,
+            default: GroupConfig {
+                n_group: 1,
+                topk_group: 1,
+                routed_scaling_factor: 1.0,
+                first_k_dense_replace: 1,
+            },
+        }),
         clamp: None,
         files: ExpertNames::USUAL,
     }),
@@ -82,14 +93,12 @@ pub(crate) static FAMILY: Family = Family {
 /// # Panics
 ///
 /// Panics if the configuration has no groups. Those of this family always do.
-fn block(new: &NewBlock<'_>) -> SparseMoeBlock {
+pub(crate) fn block(new: &NewBlock<'_>) -> SparseMoeBlock {
     let groups = new.moe.groups;
     let groups = groups.expect("the groups are read with the other fields");
     let correction: Param<Tensor<1>> = Initializer::Zeros.init([new.moe.num_experts], new.device);
     SparseMoeBlock::Glm4Moe(Glm4MoeSparseMoeBlock {
-        gate: TopkRouter {
-            weight: new.of_experts([new.moe.num_experts, new.config.hidden_size]),
-        },
+        gate: TopkRouter::new(new),
         e_score_correction_bias: correction.set_require_grad(false),
         experts: Glm4MoeExperts {
             gate_up_proj: new.gate_up_proj(),
@@ -111,6 +120,12 @@ pub struct TopkRouter {
 }
 
 impl TopkRouter {
+    pub(crate) fn new(new: &NewBlock<'_>) -> Self {
+        Self {
+            weight: new.of_experts([new.moe.num_experts, new.config.hidden_size]),
+        }
+    }
+
     /// Returns the logits `[.., experts]` of `x` `[.., hidden]`, in at least `f32`.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         let wide = match x.dtype() {

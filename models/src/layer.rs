@@ -13,6 +13,7 @@ use crate::cache::LayerCache;
 use crate::config::ModelConfig;
 use crate::gemma2::Gemma2Layer;
 use crate::glm4::Glm4Layer;
+use crate::latent::LatentAttention;
 use crate::olmo2::Olmo2Layer;
 use crate::rope::RotaryTables;
 use crate::sparse::{NewBlock, SparseMoeBlock};
@@ -52,6 +53,38 @@ impl FeedForward {
                 let (out, router_logits) = block.forward(x);
                 (out, Some(router_logits))
             }
+        }
+    }
+}
+
+/// The attention of a layer.
+#[derive(Module, Debug)]
+pub enum SelfAttention {
+    /// Attention with projected keys and values.
+    Heads(Attention),
+    /// Latent attention.
+    Latent(LatentAttention),
+}
+
+impl SelfAttention {
+    fn new(config: &ModelConfig, device: &Device) -> Self {
+        match config.latent {
+            Some(latent) => Self::Latent(LatentAttention::new(config, latent, device)),
+            None => Self::Heads(Attention::new(config, device)),
+        }
+    }
+
+    fn forward(
+        &self,
+        x: Tensor<3>,
+        tables: &RotaryTables,
+        window: Option<usize>,
+        cache: Option<LayerCache<'_>>,
+    ) -> Result<Tensor<3>, CacheError> {
+        match self {
+            Self::Heads(attention) => attention.forward(x, tables, window, cache),
+            // No family with latent attention has windows.
+            Self::Latent(attention) => attention.forward(x, tables, cache),
         }
     }
 }
@@ -116,8 +149,8 @@ impl NewLayer<'_> {
         RmsNorm::new(self.config, self.config.hidden_size, self.device)
     }
 
-    pub(crate) fn attention(&self) -> Attention {
-        Attention::new(self.config, self.device)
+    pub(crate) fn attention(&self) -> SelfAttention {
+        SelfAttention::new(self.config, self.device)
     }
 
     pub(crate) fn feed_forward(&self) -> FeedForward {
@@ -130,7 +163,7 @@ impl NewLayer<'_> {
 #[derive(Module, Debug)]
 pub struct LlamaLayer {
     input_layernorm: RmsNorm,
-    self_attn: Attention,
+    self_attn: SelfAttention,
     post_attention_layernorm: RmsNorm,
     mlp: FeedForward,
 }
@@ -161,7 +194,7 @@ impl LlamaLayer {
 /// its output, before this is added to the stream.
 pub(crate) struct Parts<'a> {
     pub(crate) before_attention: Option<&'a RmsNorm>,
-    pub(crate) attention: &'a Attention,
+    pub(crate) attention: &'a SelfAttention,
     pub(crate) after_attention: Option<&'a RmsNorm>,
     pub(crate) before_mlp: Option<&'a RmsNorm>,
     pub(crate) mlp: &'a FeedForward,

@@ -10,7 +10,7 @@
 //!
 //! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`], [`qwen3`], [`gemma2`], [`olmo2`],
 //! [`glm4`] and [`phi3`] hold the normalisation, the MLP, the rotary function or the attention of each; [`qwen2_moe`],
-//! [`qwen3_moe`], [`mixtral`], [`glm4_moe`] and [`gpt_oss`] hold the experts and the block with the router. All
+//! [`qwen3_moe`], [`mixtral`], [`glm4_moe`], [`deepseek_v2`] and [`gpt_oss`] hold the experts and the block with the router. All
 //! architectures share the remaining code.
 //!
 //! ```no_run
@@ -34,6 +34,8 @@ mod checkpoint;
 mod config;
 mod decoder;
 mod decoding;
+pub mod deepseek_v2;
+mod deepseek_v3;
 mod error;
 mod family;
 pub mod gemma2;
@@ -41,6 +43,7 @@ mod gemma3;
 pub mod glm4;
 pub mod glm4_moe;
 pub mod gpt_oss;
+mod latent;
 mod layer;
 mod layout;
 pub mod llama;
@@ -66,12 +69,13 @@ pub use cache::Cache;
 pub use causal_lm::{CausalLm, Losses, Output};
 pub use checkpoint::{load, save, save_with};
 pub use config::{
-    Architecture, GroupConfig, ModelConfig, MoeConfig, Qwen3MoeSize, Qwen3Size, RopeConfig,
-    RopeScaling, ScoreConfig, StoredDtype, WindowConfig,
+    Architecture, GroupConfig, LatentConfig, ModelConfig, MoeConfig, Mscale, Qwen3MoeSize,
+    Qwen3Size, RopeConfig, RopeScaling, ScoreConfig, StoredDtype, WindowConfig,
 };
 pub use decoder::Decoder;
 pub use error::{ModelError, TensorProblem};
-pub use layer::{DecoderLayer, FeedForward, LlamaLayer};
+pub use latent::LatentAttention;
+pub use layer::{DecoderLayer, FeedForward, LlamaLayer, SelfAttention};
 pub use layout::ExpertStorage;
 pub use loss::next_token_loss;
 pub use parameters::ParameterVisitor;

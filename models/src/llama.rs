@@ -34,6 +34,7 @@ pub(crate) static FAMILY: Family = Family {
         packed: false,
         output_bias: true,
     },
+    latent: false,
     experts: None,
     activation: Activation {
         field: "hidden_act",
@@ -45,6 +46,7 @@ pub(crate) static FAMILY: Family = Family {
         rotated_part: None,
         local_theta: None,
         scalings: &["default", "linear", "llama3", "yarn"],
+        mscale: false,
         wide_tables: false,
     },
     defaults: Defaults {

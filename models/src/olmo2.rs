@@ -4,10 +4,9 @@ use burn::module::{Module, Param};
 use burn::tensor::{FloatDType, Tensor};
 use burn_kernels::fused_kernel;
 
-use crate::attention::Attention;
 use crate::blocks::RmsNorm;
 use crate::family::{Defaults, Family, HeadNorms, Layers, Positions};
-use crate::layer::{DecoderLayer, FeedForward, NewLayer, Parts};
+use crate::layer::{DecoderLayer, FeedForward, NewLayer, Parts, SelfAttention};
 use crate::llama;
 use crate::rope::rotate_half;
 
@@ -67,7 +66,7 @@ impl Olmo2RmsNorm {
 /// A layer with norms after attention and MLP only.
 #[derive(Module, Debug)]
 pub struct Olmo2Layer {
-    self_attn: Attention,
+    self_attn: SelfAttention,
     post_attention_layernorm: RmsNorm,
     mlp: FeedForward,
     post_feedforward_layernorm: RmsNorm,

@@ -183,8 +183,8 @@ pub(crate) fn gradients(model: &CausalLm, grads: &Gradients) -> BTreeMap<String,
     collect.found.0
 }
 
-/// The type whose fields have no name in checkpoints: their own fields take its place.
-const UNNAMED: &str = "Enum:QkvProjections";
+/// The types whose fields have no name in checkpoints: their own fields take their place.
+const UNNAMED: [&str; 2] = ["Enum:QkvProjections", "Enum:QueryProjections"];
 
 /// The position of a walk: the names of the enclosing fields, and the type that holds each.
 struct Path {
@@ -220,7 +220,7 @@ impl Path {
     fn is_named(&self, at: usize) -> bool {
         let inside = self.steps.get(at + 1);
         !self.steps[at].container.starts_with("Enum:")
-            && inside.is_none_or(|inside| inside.container != UNNAMED)
+            && inside.is_none_or(|inside| !UNNAMED.contains(&inside.container.as_str()))
     }
 
     /// Describes the current parameter. Returns `None` if it belongs to an adapter.

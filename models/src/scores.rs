@@ -47,6 +47,7 @@ pub(crate) fn composed(
 ) -> Tensor<4> {
     let [batch, seq, query, width] = q.dims();
     let [_, keys, key_value, _] = k.dims();
+    let [_, _, _, value_width] = v.dims();
     let group = query / key_value;
     let [q, k, v] = [q, k, v].map(|heads| heads.swap_dims(1, 2));
     // The query heads of a group are adjacent, so they can be rows of one taller matrix. Keys and values are then
@@ -68,7 +69,7 @@ pub(crate) fn composed(
             padding.masked_softmax(scores, mask, sinks)
         }
     };
-    let mixed = weights.matmul(v).reshape([batch, query, seq, width]);
+    let mixed = weights.matmul(v).reshape([batch, query, seq, value_width]);
     mixed.swap_dims(1, 2)
 }
 

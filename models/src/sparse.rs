@@ -6,6 +6,7 @@ use burn::tensor::{Device, Tensor};
 
 use crate::blocks::{NewMlp, new_linear, new_weight};
 use crate::config::{ModelConfig, MoeConfig};
+use crate::deepseek_v2::{DeepseekV2GroupsSparseMoeBlock, DeepseekV2SparseMoeBlock};
 use crate::glm4_moe::Glm4MoeSparseMoeBlock;
 use crate::gpt_oss::GptOssSparseMoeBlock;
 use crate::mixtral::MixtralSparseMoeBlock;
@@ -25,8 +26,12 @@ pub enum SparseMoeBlock {
     Qwen3MoeRaw(Qwen3MoeRawSparseMoeBlock),
     /// Mixtral's block.
     Mixtral(MixtralSparseMoeBlock),
-    /// GLM-4-MoE's block.
+    /// The block of GLM-4-MoE and DeepSeek-V3.
     Glm4Moe(Glm4MoeSparseMoeBlock),
+    /// DeepSeek-V2's block, without groups.
+    DeepseekV2(DeepseekV2SparseMoeBlock),
+    /// DeepSeek-V2's block with groups.
+    DeepseekV2Groups(DeepseekV2GroupsSparseMoeBlock),
     /// The block of gpt-oss.
     GptOss(GptOssSparseMoeBlock),
 }
@@ -41,6 +46,8 @@ impl SparseMoeBlock {
             Self::Qwen3MoeRaw(block) => block.forward(x),
             Self::Mixtral(block) => block.forward(x),
             Self::Glm4Moe(block) => block.forward(x),
+            Self::DeepseekV2(block) => block.forward(x),
+            Self::DeepseekV2Groups(block) => block.forward(x),
             Self::GptOss(block) => block.forward(x),
         }
     }

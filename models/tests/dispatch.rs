@@ -38,7 +38,7 @@ const fn expected(
     }
 }
 
-const EXPECTED: [Expected; 15] = [
+const EXPECTED: [Expected; 16] = [
     expected("llama", &["llama", "attention"], 5, [5, 5]),
     expected("llama_rope3_tied", &["llama", "attention"], 5, [5, 5]),
     expected("qwen3", &["qwen3", "attention"], 5, [5, 5]),
@@ -66,6 +66,13 @@ const EXPECTED: [Expected; 15] = [
         &["llama", "phi3", "glm4_moe", "attention"],
         7,
         [5, 7],
+    ),
+    // DeepSeek's attention also calls two norms.
+    expected(
+        "deepseek_v3_yarn",
+        &["llama", "glm4_moe", "deepseek_v3", "attention"],
+        7,
+        [7, 9],
     ),
     expected("gpt_oss_sw8", &["olmo2", "gpt_oss"], 7, [6, 6]),
     expected("phi3_partial", &["llama", "phi3", "attention"], 5, [5, 5]),

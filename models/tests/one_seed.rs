@@ -10,7 +10,7 @@ use burn_kernels::policy::{self, Policy};
 use common::{ints, model_dir, read};
 use kernels_models::{CausalLm, ModelConfig};
 
-const MODELS: [&str; 13] = [
+const MODELS: [&str; 15] = [
     "llama",
     "qwen3",
     "mixtral",
@@ -24,6 +24,8 @@ const MODELS: [&str; 13] = [
     "phi3_partial",
     "glm4_moe_norms",
     "gpt_oss_sw8",
+    "deepseek_v2",
+    "deepseek_v3_yarn",
 ];
 
 /// Returns the initial parameters of a model with a fixed seed, and the losses of its first steps.

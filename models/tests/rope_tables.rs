@@ -48,6 +48,7 @@ fn cases() -> [(&'static str, RopeConfig); 7] {
                     truncate: true,
                     original_max_position_embeddings: 4096,
                     attention_factor: 1.0,
+                    mscale: None,
                 },
                 ..RopeConfig::default()
             },
@@ -63,6 +64,7 @@ fn cases() -> [(&'static str, RopeConfig); 7] {
                     truncate: true,
                     original_max_position_embeddings: 32_768,
                     attention_factor: 0.1 * 4_f64.ln() + 1.0,
+                    mscale: None,
                 },
                 ..RopeConfig::default()
             },
@@ -81,6 +83,7 @@ fn gpt_oss() -> RopeConfig {
             truncate: false,
             original_max_position_embeddings: 4096,
             attention_factor: 0.1 * 32_f64.ln() + 1.0,
+            mscale: None,
         },
         ..RopeConfig::default()
     }

@@ -3,6 +3,7 @@
 mod architecture;
 mod dtype;
 mod fields;
+mod latent;
 mod moe;
 mod parse;
 mod rope;
@@ -19,9 +20,10 @@ use serde_json::{Map, Value, json};
 pub use self::architecture::Architecture;
 pub use self::dtype::StoredDtype;
 use self::fields::{Fields, MAX_SIZE, brief};
+pub use self::latent::LatentConfig;
 pub use self::moe::{GroupConfig, MoeConfig};
 pub use self::rope::RopeConfig;
-pub use self::scaling::RopeScaling;
+pub use self::scaling::{Mscale, RopeScaling};
 pub use self::scores::ScoreConfig;
 pub(crate) use self::unsupported::{Neutral, Refusal};
 pub use self::window::WindowConfig;
@@ -52,8 +54,10 @@ pub struct ModelConfig {
     pub num_attention_heads: usize,
     /// Number of key and value heads. It divides the number of query heads.
     pub num_key_value_heads: usize,
-    /// Width of one head, an even number.
+    /// Width of one head, an even number. Of latent attention it is the rotated part.
     pub head_dim: usize,
+    /// The sizes of latent attention, in families that have it.
+    pub latent: Option<LatentConfig>,
     /// Length of the longest sequence, in tokens.
     pub max_position_embeddings: usize,
     /// Epsilon that every normalisation adds to the mean square.
@@ -163,6 +167,7 @@ impl ModelConfig {
             num_attention_heads: size.num_attention_heads,
             num_key_value_heads: size.num_key_value_heads,
             head_dim: size.head_dim,
+            latent: None,
             max_position_embeddings: size.max_position_embeddings,
             rms_norm_eps: 1e-6,
             tie_word_embeddings: size.tie_word_embeddings,
@@ -227,11 +232,13 @@ impl ModelConfig {
 
     /// Returns the factor of the products of queries and keys.
     pub(crate) fn attention_scale(&self) -> f64 {
-        let width = self.head_dim as f64;
+        let width = self
+            .latent
+            .map_or(self.head_dim, |latent| latent.qk_head_dim()) as f64;
         let divisor = self
             .scores
             .map_or(width, |scores| scores.query_pre_attn_scalar);
-        divisor.powf(-0.5)
+        divisor.powf(-0.5) * self.rope.scaling.score_factor()
     }
 
     pub(crate) fn family(&self) -> &'static Family {
@@ -272,6 +279,13 @@ impl ModelConfig {
         {
             let problem = format!(
                 "{} does not divide `num_attention_heads`, which is {}",
+                self.num_key_value_heads, self.num_attention_heads
+            );
+            return fail("num_key_value_heads", problem);
+        }
+        if self.latent.is_some() && self.num_key_value_heads != self.num_attention_heads {
+            let problem = format!(
+                "{} is not supported: latent attention has as many as `num_attention_heads`, {}",
                 self.num_key_value_heads, self.num_attention_heads
             );
             return fail("num_key_value_heads", problem);
@@ -367,7 +381,11 @@ impl ModelConfig {
             let width = moe.moe_intermediate_size as u128;
             moe.num_experts as u128 * (3 * width + 1) + 3 * shared + 1
         });
-        let layer = 4 * hidden * heads * head_dim + hidden * (3 * inter + experts);
+        let attention = match &self.latent {
+            Some(latent) => latent.weights(self.hidden_size, self.num_attention_heads),
+            None => 4 * hidden * heads * head_dim,
+        };
+        let layer = attention + hidden * (3 * inter + experts);
         8 * (2 * vocab * hidden + layers * layer)
     }
 
@@ -405,6 +423,9 @@ impl ModelConfig {
             longest,
             &mut object,
         );
+        if let Some(latent) = &self.latent {
+            latent.write(&mut object);
+        }
         if let Some(scores) = &self.scores {
             scores.write(&mut object);
         }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::Refusal;
 use super::fields::Fields;
 use crate::ModelError;
-use crate::family::{Experts, Family, Shared};
+use crate::family::{Experts, Family, Groups, Shared};
 
 /// The coefficient of the auxiliary loss in `transformers` if the configuration names none.
 const DEFAULT_COEFFICIENT: f64 = 0.001;
@@ -43,6 +43,10 @@ pub struct MoeConfig {
     pub swiglu_limit: Option<f64>,
 }
 
+const METHOD: &str = "topk_method";
+const GREEDY: &str = "greedy";
+const LIMITED: &str = "group_limited_greedy";
+
 /// The groups of experts that a token's choice is limited to, and other settings of families that have groups.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
@@ -58,13 +62,54 @@ pub struct GroupConfig {
 }
 
 impl GroupConfig {
-    fn parse(fields: Fields<'_>) -> Result<Self, ModelError> {
+    fn parse(fields: Fields<'_>, groups: &Groups) -> Result<Self, ModelError> {
+        let default = groups.default;
+        let size = |name, default| Ok::<_, ModelError>(fields.size(name)?.unwrap_or(default));
+        let limited = !groups.chosen || Self::limits(fields)?;
         Ok(Self {
-            n_group: fields.size("n_group")?.unwrap_or(1),
-            topk_group: fields.size("topk_group")?.unwrap_or(1),
-            routed_scaling_factor: fields.number("routed_scaling_factor")?.unwrap_or(1.0),
-            first_k_dense_replace: fields.index("first_k_dense_replace")?.unwrap_or(1),
+            n_group: if limited {
+                size("n_group", default.n_group)?
+            } else {
+                1
+            },
+            topk_group: if limited {
+                size("topk_group", default.topk_group)?
+            } else {
+                1
+            },
+            routed_scaling_factor: fields
+                .number("routed_scaling_factor")?
+                .unwrap_or(default.routed_scaling_factor),
+            first_k_dense_replace: fields
+                .index("first_k_dense_replace")?
+                .unwrap_or(default.first_k_dense_replace),
         })
+    }
+
+    /// Reads whether the choice is limited to groups, in a family that chooses.
+    fn limits(fields: Fields<'_>) -> Result<bool, ModelError> {
+        match fields.string(METHOD)?.unwrap_or(GREEDY) {
+            GREEDY => Ok(false),
+            LIMITED => Ok(true),
+            other => {
+                let problem =
+                    format!("`{other}` is not supported; supported are {GREEDY}, {LIMITED}");
+                Err(fields.error(METHOD, problem))
+            }
+        }
+    }
+
+    fn write(&self, groups: &Groups, mut set: impl FnMut(&str, Value)) {
+        set("n_group", json!(self.n_group));
+        set("topk_group", json!(self.topk_group));
+        set("routed_scaling_factor", json!(self.routed_scaling_factor));
+        set("first_k_dense_replace", json!(self.first_k_dense_replace));
+        if groups.chosen {
+            set(
+                METHOD,
+                json!(if self.n_group == 1 { GREEDY } else { LIMITED }),
+            );
+        }
     }
 }
 
@@ -105,10 +150,10 @@ impl MoeConfig {
                 .number("router_aux_loss_coef")?
                 .unwrap_or(DEFAULT_COEFFICIENT),
             output_router_logits: fields.boolean("output_router_logits")?.unwrap_or(false),
-            groups: experts
-                .groups
-                .map(|_| GroupConfig::parse(fields))
-                .transpose()?,
+            groups: match &experts.groups {
+                Some(groups) => Some(GroupConfig::parse(fields, groups)?),
+                None => None,
+            },
             swiglu_limit: match experts.clamp {
                 Some(limit) => Some(fields.positive("swiglu_limit")?.unwrap_or(limit)),
                 None => None,
@@ -147,8 +192,8 @@ impl MoeConfig {
             );
             return Some(("num_experts_per_tok", problem));
         }
-        if let Some((groups, key)) = self.groups.zip(experts.groups) {
-            let routing = Routing::new(key, self.num_experts, self.num_experts_per_tok)
+        if let Some((groups, family)) = self.groups.zip(experts.groups) {
+            let routing = Routing::new(family.key, self.num_experts, self.num_experts_per_tok)
                 .and_then(|all| all.limited_to_groups(groups.n_group, groups.topk_group));
             if let Err(problem) = routing {
                 return Some(("n_group", problem.to_string()));
@@ -197,11 +242,8 @@ impl MoeConfig {
             (Some(width), _) => set("shared_expert_intermediate_size", json!(width)),
             (None, _) => {}
         }
-        if let Some(groups) = &self.groups {
-            set("n_group", json!(groups.n_group));
-            set("topk_group", json!(groups.topk_group));
-            set("routed_scaling_factor", json!(groups.routed_scaling_factor));
-            set("first_k_dense_replace", json!(groups.first_k_dense_replace));
+        if let Some((groups, family)) = self.groups.zip(experts.groups) {
+            groups.write(&family, &mut set);
         }
         if let Some(limit) = self.swiglu_limit {
             set("swiglu_limit", json!(limit));
@@ -217,6 +259,7 @@ impl MoeConfig {
 /// The fields that [`MoeConfig`] reads in a family with these experts.
 pub(super) fn known(experts: &Experts) -> impl Iterator<Item = &'static str> {
     let groups: &[&str] = match experts.groups {
+        Some(groups) if groups.chosen => CHOSEN_GROUPS,
         Some(_) => GROUPS,
         None => &[],
     };
@@ -238,6 +281,15 @@ const GROUPS: &[&str] = &[
     "topk_group",
     "routed_scaling_factor",
     "first_k_dense_replace",
+];
+
+/// The same in a family that chooses whether there are groups.
+const CHOSEN_GROUPS: &[&str] = &[
+    "n_group",
+    "topk_group",
+    "routed_scaling_factor",
+    "first_k_dense_replace",
+    METHOD,
 ];
 
 const KNOWN: &[&str] = &[

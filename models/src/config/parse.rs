@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::fields::Fields;
 use super::{
-    Architecture, ModelConfig, MoeConfig, RopeConfig, ScoreConfig, StoredDtype, WindowConfig, moe,
-    rope, scores, unsupported, window,
+    Architecture, LatentConfig, ModelConfig, MoeConfig, RopeConfig, ScoreConfig, StoredDtype,
+    WindowConfig, latent, moe, rope, scores, unsupported, window,
 };
 use crate::ModelError;
 use crate::family::Family;
@@ -55,6 +55,7 @@ impl ModelConfig {
         let num_hidden_layers = size("num_hidden_layers")?;
         let sliding_window = WindowConfig::parse(fields, family, num_hidden_layers)?;
         let windowed = sliding_window.is_some();
+        let latent = LatentConfig::parse(fields, family)?;
         let (rope, local_rope) = rope::parse(fields, family)?;
         let hidden_size = size("hidden_size")?;
         let num_attention_heads = size("num_attention_heads")?;
@@ -67,7 +68,11 @@ impl ModelConfig {
             num_hidden_layers,
             num_attention_heads,
             num_key_value_heads: key_value_heads(fields, family, num_attention_heads)?,
-            head_dim: head_dim(fields, family, hidden_size, num_attention_heads)?,
+            head_dim: match &latent {
+                Some(latent) => rotated_part(fields, latent)?,
+                None => head_dim(fields, family, hidden_size, num_attention_heads)?,
+            },
+            latent,
             max_position_embeddings: size("max_position_embeddings")?,
             rms_norm_eps: fields
                 .number("rms_norm_eps")?
@@ -106,6 +111,7 @@ fn is_known(family: &Family, windowed: bool, rope: &RopeConfig, name: &str) -> b
             .is_some_and(|experts| moe::known(experts).any(|own| own == name))
         || (family.chosen_norms && name == "use_qk_norm")
         || (family.scores.is_some() && scores::KNOWN.contains(&name))
+        || (family.latent && latent::KNOWN.contains(&name))
         || (windowed && window::KNOWN.contains(&name))
         || rope::known(rope, family.positions).contains(&name)
 }
@@ -126,6 +132,18 @@ fn refuse_other_activation(fields: Fields<'_>, family: &Family) -> Result<(), Mo
 fn key_value_heads(fields: Fields<'_>, family: &Family, heads: usize) -> Result<usize, ModelError> {
     let constant = family.defaults.num_key_value_heads;
     or_derived(fields, family, "num_key_value_heads", heads, constant)
+}
+
+/// Reads `head_dim` of latent attention. `transformers` writes the width of the rotated part.
+fn rotated_part(fields: Fields<'_>, latent: &LatentConfig) -> Result<usize, ModelError> {
+    let rotated = latent.qk_rope_head_dim;
+    match fields.size("head_dim")? {
+        Some(other) if other != rotated => {
+            let problem = format!("{other} contradicts `qk_rope_head_dim`, which is {rotated}");
+            Err(fields.error("head_dim", problem))
+        }
+        _ => Ok(rotated),
+    }
 }
 
 fn head_dim(

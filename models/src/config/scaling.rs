@@ -42,6 +42,8 @@ pub enum RopeScaling {
         original_max_position_embeddings: usize,
         /// The factor of all cosines and sines.
         attention_factor: f64,
+        /// Other settings of the factors, in families that read them.
+        mscale: Option<Mscale>,
     },
     /// Phi-3's scaling: every frequency has a divisor of its own, one for short sequences and one for long ones.
     LongRope {
@@ -56,6 +58,15 @@ pub enum RopeScaling {
     },
 }
 
+/// How much the factors of YaRN grow with the context (DeepSeek).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Mscale {
+    /// The growth of cosines and sines.
+    pub mscale: f64,
+    /// The growth that is divided out of them. The scores of attention are multiplied by its square.
+    pub mscale_all_dim: f64,
+}
+
 const ORIGINAL: &str = "original_max_position_embeddings";
 
 /// The factor of cosines and sines if the file names none: it depends on how many times the context is longer than that
@@ -67,12 +78,22 @@ fn longrope_attention_factor(times: f64, original: usize) -> f64 {
     (1.0 + times.ln() / (original as f64).ln()).sqrt()
 }
 
-/// The factor of cosines and sines of YaRN if the file names none.
-fn yarn_attention_factor(factor: f64) -> f64 {
+/// The factor by which YaRN counters a context that is `factor` times longer, with so much growth.
+fn yarn_growth(factor: f64, growth: f64) -> f64 {
     if factor <= 1.0 {
         return 1.0;
     }
-    0.1 * factor.ln() + 1.0
+    0.1 * growth * factor.ln() + 1.0
+}
+
+/// The factor of cosines and sines of YaRN if the file names none.
+fn yarn_attention_factor(factor: f64, mscale: Option<Mscale>) -> f64 {
+    match mscale {
+        Some(own) if own.mscale != 0.0 && own.mscale_all_dim != 0.0 => {
+            yarn_growth(factor, own.mscale) / yarn_growth(factor, own.mscale_all_dim)
+        }
+        _ => yarn_growth(factor, 1.0),
+    }
 }
 
 impl RopeScaling {
@@ -103,7 +124,7 @@ impl RopeScaling {
                 factor: factor(fields)?,
             },
             Some("llama3") => Self::parse_llama3(fields)?,
-            Some("yarn") => Self::parse_yarn(fields, longest)?,
+            Some("yarn") => Self::parse_yarn(fields, positions, longest)?,
             Some("longrope") => Self::parse_longrope(fields, original, longest)?,
             _ => {
                 let known = known.join(", ");
@@ -133,7 +154,11 @@ impl RopeScaling {
         })
     }
 
-    fn parse_yarn(fields: Fields<'_>, longest: usize) -> Result<Self, ModelError> {
+    fn parse_yarn(
+        fields: Fields<'_>,
+        positions: Positions,
+        longest: usize,
+    ) -> Result<Self, ModelError> {
         let factor = factor(fields)?;
         let beta_fast = fields.positive("beta_fast")?.unwrap_or(32.0);
         let beta_slow = fields.positive("beta_slow")?.unwrap_or(1.0);
@@ -142,15 +167,24 @@ impl RopeScaling {
                 format!("{beta_fast} must not be below `beta_slow`, which is {beta_slow}");
             return Err(fields.error("beta_fast", problem));
         }
+        let growth = |name| Ok::<_, ModelError>(fields.number(name)?.unwrap_or(0.0));
+        let mscale = match positions.mscale {
+            true => Some(Mscale {
+                mscale: growth("mscale")?,
+                mscale_all_dim: growth("mscale_all_dim")?,
+            }),
+            false => None,
+        };
         Ok(Self::Yarn {
             factor,
+            mscale,
             beta_fast,
             beta_slow,
             truncate: fields.boolean("truncate")?.unwrap_or(true),
             original_max_position_embeddings: fields.size(ORIGINAL)?.unwrap_or(longest),
             attention_factor: fields
                 .positive("attention_factor")?
-                .unwrap_or_else(|| yarn_attention_factor(factor)),
+                .unwrap_or_else(|| yarn_attention_factor(factor, mscale)),
         })
     }
 
@@ -211,6 +245,18 @@ impl RopeScaling {
                 continue;
             }
             let partial = name == "partial_rotary_factor";
+            let growth = ["mscale", "mscale_all_dim"].contains(&name.as_str());
+            if growth
+                && matches!(
+                    self,
+                    Self::Yarn {
+                        mscale: Some(_),
+                        ..
+                    }
+                )
+            {
+                continue;
+            }
             if partial && (positions.rotated_part.is_some() || fields.number(name)? == Some(1.0)) {
                 continue;
             }
@@ -236,6 +282,18 @@ impl RopeScaling {
             let problem = format!("has {} entries for {pairs} rotated pairs", list.len());
             (name, problem)
         })
+    }
+
+    /// Returns the factor of the scores of attention.
+    pub(crate) fn score_factor(&self) -> f64 {
+        match self {
+            Self::Yarn {
+                factor,
+                mscale: Some(own),
+                ..
+            } if own.mscale_all_dim != 0.0 => yarn_growth(*factor, own.mscale_all_dim).powi(2),
+            _ => 1.0,
+        }
     }
 
     fn kind(&self) -> &'static str {
@@ -271,6 +329,7 @@ impl RopeScaling {
                 truncate,
                 original_max_position_embeddings,
                 attention_factor,
+                mscale,
             } => {
                 let mut settings = json!({
                     "factor": factor,
@@ -279,7 +338,11 @@ impl RopeScaling {
                     "truncate": truncate,
                     ORIGINAL: original_max_position_embeddings,
                 });
-                if *attention_factor != yarn_attention_factor(*factor) {
+                if let Some(own) = mscale {
+                    settings["mscale"] = json!(own.mscale);
+                    settings["mscale_all_dim"] = json!(own.mscale_all_dim);
+                }
+                if *attention_factor != yarn_attention_factor(*factor, *mscale) {
                     settings["attention_factor"] = json!(attention_factor);
                 }
                 settings

@@ -18,6 +18,7 @@ pub(crate) enum Neutral {
     False,
     True,
     Number(f64),
+    Text(&'static str),
     Empty,
 }
 
@@ -28,6 +29,7 @@ impl Neutral {
             Neutral::False => value == &Value::Bool(false),
             Neutral::True => value == &Value::Bool(true),
             Neutral::Number(neutral) => value.as_f64() == Some(neutral),
+            Neutral::Text(neutral) => value.as_str() == Some(neutral),
             Neutral::Empty => {
                 value.as_array().is_some_and(Vec::is_empty)
                     || value.as_object().is_some_and(serde_json::Map::is_empty)

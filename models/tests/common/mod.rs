@@ -18,7 +18,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 21] = [
+pub const MODELS: [&str; 24] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -40,10 +40,13 @@ pub const MODELS: [&str; 21] = [
     "glm4_moe_groups",
     "gpt_oss_sw8",
     "seed_oss",
+    "deepseek_v2",
+    "deepseek_v2_group",
+    "deepseek_v3_yarn",
 ];
 
 /// The [`MODELS`] that are mixtures of experts.
-pub const SPARSE: [&str; 8] = [
+pub const SPARSE: [&str; 11] = [
     "qwen2_moe",
     "qwen2_moe_step2",
     "qwen3_moe",
@@ -52,6 +55,9 @@ pub const SPARSE: [&str; 8] = [
     "glm4_moe_norms",
     "glm4_moe_groups",
     "gpt_oss_sw8",
+    "deepseek_v2",
+    "deepseek_v2_group",
+    "deepseek_v3_yarn",
 ];
 
 pub fn fixtures() -> PathBuf {
@@ -199,7 +205,11 @@ pub fn routing(config: &ModelConfig) -> Routing {
     let moe = config.moe.as_ref().unwrap();
     let key = match (config.architecture, moe.norm_topk_prob) {
         (Architecture::Mixtral, _) => RouterKey::MIXTRAL,
-        (Architecture::Glm4Moe, _) => RouterKey::DEEPSEEK_V3,
+        (Architecture::Glm4Moe | Architecture::DeepseekV3, _) => RouterKey::DEEPSEEK_V3,
+        (Architecture::DeepseekV2, _) => match moe.groups.unwrap().n_group {
+            1 => RouterKey::DEEPSEEK_V2,
+            _ => RouterKey::DEEPSEEK_V2_GROUPS,
+        },
         (Architecture::GptOss, _) => RouterKey::GPT_OSS,
         (_, true) => RouterKey::QWEN3_MOE,
         (_, false) => RouterKey::QWEN2_MOE,
