@@ -2,13 +2,14 @@
 
 use burn::module::{Module, Param};
 use burn::nn::Linear;
-use burn::tensor::{Device, Tensor};
+use burn::tensor::{Device, FloatDType, Tensor};
 use burn_kernels::fused_kernel;
 use burn_kernels::nn::CacheError;
 
 use crate::blocks::{new_linear, new_norm_weight, new_weight};
 use crate::cache::{LayerCache, Seen};
 use crate::config::{Architecture, ModelConfig};
+use crate::place::Place;
 use crate::rope::RotaryTables;
 use crate::scores::{Scoring, composed};
 
@@ -60,6 +61,8 @@ struct Heads {
     query: usize,
     key_value: usize,
     width: usize,
+    /// True if queries and keys are normalised.
+    normalises: bool,
     eps: f64,
     scale: f64,
     softcap: Option<f64>,
@@ -127,6 +130,7 @@ impl Attention {
             query: config.num_attention_heads,
             key_value: config.num_key_value_heads,
             width: config.head_dim,
+            normalises: config.use_qk_norm,
             eps: config.rms_norm_eps,
             scale: config.attention_scale(),
             softcap: config
@@ -160,13 +164,12 @@ impl Attention {
     pub(crate) fn forward(
         &self,
         x: Tensor<3>,
-        tables: &RotaryTables,
-        window: Option<usize>,
+        place: Place<'_>,
         cache: Option<LayerCache<'_>>,
     ) -> Result<Tensor<3>, CacheError> {
         let [batch, seq, _] = x.dims();
         let [q, k, v] = self.qkv.forward(x, self.heads);
-        let (q, k) = self.prepare(q, k, tables);
+        let (q, k) = self.prepare(q, k, place);
         let seen = match cache {
             Some(mut cache) => cache.append(k, v)?,
             None => Seen {
@@ -175,7 +178,7 @@ impl Attention {
                 lengths: None,
             },
         };
-        let mixed = self.attend(q, seen, window);
+        let mixed = self.attend(q, seen, place.window);
         let mixed = mixed.reshape([batch, seq, self.heads.query * self.heads.width]);
         Ok(self.o_proj.forward(mixed))
     }
@@ -191,18 +194,36 @@ impl Attention {
         (self.heads.architecture.family().layers.attend)(q, seen, &scores)
     }
 
-    /// Normalises queries and keys, if the architecture does, and rotates them. Both are `[b, s, heads, width]`.
-    fn prepare(&self, q: Tensor<4>, k: Tensor<4>, tables: &RotaryTables) -> (Tensor<4>, Tensor<4>) {
+    /// Normalises and rotates queries and keys, if the layer does, and multiplies queries by their factor. Both are
+    /// `[b, s, heads, width]`.
+    fn prepare(&self, q: Tensor<4>, k: Tensor<4>, place: Place<'_>) -> (Tensor<4>, Tensor<4>) {
+        let (q, k) = match place.rotation {
+            Some(tables) => self.rotate(q, k, tables),
+            None => (q, k),
+        };
+        let Some(factor) = place.query_factor else {
+            return (q, k);
+        };
+        let (dtype, wide) = (q.dtype(), FloatDType::from(factor.dtype()));
+        ((q.cast(wide) * factor.clone()).cast(dtype), k)
+    }
+
+    fn rotate(&self, q: Tensor<4>, k: Tensor<4>, tables: &RotaryTables) -> (Tensor<4>, Tensor<4>) {
         let family = self.heads.architecture.family();
+        let eps = self.heads.eps;
         let (cos, sin) = (tables.cos.clone(), tables.sin.clone());
         let norms = self.q_norm.as_ref().zip(self.k_norm.as_ref());
         if let Some((normalise, (q_norm, k_norm))) = family.head_norms.zip(norms) {
-            let eps = self.heads.eps;
-            return (normalise.apply)(q, k, &q_norm.weight, &k_norm.weight, eps, cos, sin);
+            let weights = (&q_norm.weight, &k_norm.weight);
+            return (normalise.apply)(q, k, weights.0, weights.1, eps, cos, sin);
         }
         let rotate = family.layers.rotate;
         let (q, k) = rotate(q.swap_dims(1, 2), k.swap_dims(1, 2), cos, sin);
-        (q.swap_dims(1, 2), k.swap_dims(1, 2))
+        let (q, k) = (q.swap_dims(1, 2), k.swap_dims(1, 2));
+        match family.layers.rotated_norm.filter(|_| self.heads.normalises) {
+            Some(norm) => (norm(q, eps), norm(k, eps)),
+            None => (q, k),
+        }
     }
 }
 

@@ -80,7 +80,7 @@ impl Mlp {
     pub(crate) fn new(config: &ModelConfig, device: &Device) -> Self {
         (config.family().layers.mlp)(&NewMlp {
             config,
-            width: config.intermediate_size,
+            width: config.dense_width(),
             device,
         })
     }

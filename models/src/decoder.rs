@@ -1,10 +1,8 @@
 //! The embedding, the layers and the last normalisation: from token ids to hidden states.
 
-use std::ops::Range;
-
 use burn::module::Module;
 use burn::nn::Embedding;
-use burn::tensor::{DType, Device, Int, Tensor};
+use burn::tensor::{Device, Int, Tensor};
 use burn_kernels::nn::CacheError;
 use burn_kernels::policy;
 
@@ -12,7 +10,7 @@ use crate::blocks::{RmsNorm, new_weight};
 use crate::cache::Cache;
 use crate::config::ModelConfig;
 use crate::layer::{DecoderLayer, Residual};
-use crate::rope::{RotaryEmbedding, RotaryTables};
+use crate::place::Rotary;
 
 /// The embedding, the layers and the last normalisation.
 #[derive(Module, Debug)]
@@ -54,18 +52,18 @@ impl Decoder {
         position_ids: Option<Tensor<2, Int>>,
         mut cache: Option<&mut Cache>,
     ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
-        let [_, seq] = input_ids.dims();
         let hidden = self.embed(input_ids);
-        let tables = self.tables(&hidden, position_ids, seq, cache.as_deref());
+        let places = self
+            .rotary
+            .places(&self.config, &hidden, position_ids, cache.as_deref());
         let mut routers = Vec::new();
         let mut residual = Residual::new(hidden);
         for (index, layer) in self.layers.iter().enumerate() {
             let _layer = policy::layer(index, self.layers.len());
             let router_logits;
             let cache = cache.as_mut().map(|cache| cache.layer(index));
-            let window = self.config.window(index);
-            let tables = tables.of(window.is_some());
-            (residual, router_logits) = layer.forward(residual, tables, window, cache)?;
+            let place = places.of(&self.config, index);
+            (residual, router_logits) = layer.forward(residual, place, cache)?;
             routers.extend(router_logits);
         }
         Ok((residual.normalise(&self.norm).0, routers))
@@ -79,72 +77,5 @@ impl Decoder {
         // `transformers` keeps the factor in f32, for every dtype of the model.
         let factor = (self.config.hidden_size as f64).sqrt() as f32;
         hidden * factor
-    }
-
-    /// Returns the rotary tables of these tokens, for hidden states like `hidden`.
-    fn tables(
-        &self,
-        hidden: &Tensor<3>,
-        position_ids: Option<Tensor<2, Int>>,
-        seq: usize,
-        cache: Option<&Cache>,
-    ) -> Tables {
-        let dtype = match hidden.dtype() {
-            DType::F16 | DType::BF16 if self.config.family().positions.wide_tables => DType::F32,
-            dtype => dtype,
-        };
-        if let Some(position_ids) = position_ids {
-            return self
-                .rotary
-                .each(|rotary| rotary.tables_at(position_ids.clone(), dtype));
-        }
-        let (first, padding) =
-            cache.map_or((0, &[][..]), |cache| (cache.positions(), cache.padding()));
-        let padding = if padding.is_empty() { &[0] } else { padding };
-        let positions: Range<usize> = first..first + seq;
-        let device = hidden.device();
-        self.rotary
-            .each(|rotary| rotary.padded_tables(positions.clone(), padding, &device, dtype))
-    }
-}
-
-/// The rotary frequencies of a model.
-#[derive(Debug, Clone)]
-struct Rotary {
-    global: RotaryEmbedding,
-    /// The frequencies of layers with a window, if they have their own.
-    local: Option<RotaryEmbedding>,
-}
-
-/// The rotary tables of one forward pass.
-struct Tables {
-    global: RotaryTables,
-    local: Option<RotaryTables>,
-}
-
-impl Rotary {
-    fn new(config: &ModelConfig) -> Self {
-        let of = |rope| RotaryEmbedding::new(rope, config.head_dim);
-        Self {
-            global: of(&config.rope),
-            local: config.local_rope.as_ref().map(of),
-        }
-    }
-
-    fn each(&self, tables: impl Fn(&RotaryEmbedding) -> RotaryTables) -> Tables {
-        Tables {
-            global: tables(&self.global),
-            local: self.local.as_ref().map(tables),
-        }
-    }
-}
-
-impl Tables {
-    /// Returns the tables of a layer with or without a window.
-    fn of(&self, windowed: bool) -> &RotaryTables {
-        match &self.local {
-            Some(local) if windowed => local,
-            _ => &self.global,
-        }
     }
 }

@@ -38,6 +38,7 @@ pub(crate) static FAMILY: Family = Family {
             },
         }),
         clamp: None,
+        listed: false,
         files: ExpertNames::USUAL,
     }),
     positions: Positions {

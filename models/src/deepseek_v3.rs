@@ -36,6 +36,7 @@ pub(crate) static FAMILY: Family = Family {
             },
         }),
         clamp: None,
+        listed: false,
         files: ExpertNames::USUAL,
     }),
     positions: Positions {

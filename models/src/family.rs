@@ -31,6 +31,8 @@ pub(crate) struct Family {
     pub(crate) projections: Projections,
     /// True if attention is latent.
     pub(crate) latent: bool,
+    /// True if layers differ by lists in the configuration: in rotation, in the temperature of scores, and in their width.
+    pub(crate) mixed_layers: bool,
     /// The mixture of experts, if layers of this family are, or can be, one.
     pub(crate) experts: Option<Experts>,
     pub(crate) activation: Activation,
@@ -66,6 +68,9 @@ pub(crate) struct Layers {
     pub(crate) layer: fn(&NewLayer<'_>) -> DecoderLayer,
     /// Rotates queries and keys by the tables of cosines and sines.
     pub(crate) rotate: Rotate,
+    /// Normalises rotated queries or keys, `[b, s, heads, d]`, by an epsilon and without a weight, in families that do so
+    /// in layers with a rotation.
+    pub(crate) rotated_norm: Option<fn(Tensor<4>, f64) -> Tensor<4>>,
     /// Computes the attention of projected queries to the keys that they see.
     pub(crate) attend: fn(Tensor<4>, Seen, &Scores) -> Tensor<4>,
 }
@@ -140,7 +145,9 @@ pub(crate) struct Window {
     /// True if `use_sliding_window` enables `sliding_window`, and `layer_types` or `max_window_layers` select the
     /// layers. Otherwise a window applies to every layer, or to those of `full_every`.
     pub(crate) switched: bool,
-    /// The size in files without `sliding_window`.
+    /// True if the window is a chunk of positions, and its size is `attention_chunk_size`.
+    pub(crate) chunked: bool,
+    /// The size in files without one.
     pub(crate) default_size: Option<usize>,
     /// If `layer_types` selects the layers with a window, the default: all but every layer of this number, counted from
     /// 1.
@@ -152,6 +159,7 @@ impl Window {
     pub(crate) const NONE: Self = Self {
         honoured: false,
         switched: false,
+        chunked: false,
         default_size: None,
         full_every: None,
     };
@@ -172,6 +180,8 @@ pub(crate) struct Experts {
     pub(crate) groups: Option<Groups>,
     /// The limit of gates and ups in files that name none, if they are clamped.
     pub(crate) clamp: Option<f64>,
+    /// True if `moe_layers` or `interleave_moe_layer_step` says which layers are sparse.
+    pub(crate) listed: bool,
     /// The names of the projections in checkpoints.
     pub(crate) files: ExpertNames,
 }
@@ -196,6 +206,8 @@ pub(crate) enum Shared {
     Width,
     /// `n_shared_experts` is its width in experts.
     Count,
+    /// It is as wide as an expert.
+    Expert,
 }
 
 /// The values of absent fields, as in `transformers`.
@@ -212,6 +224,8 @@ pub(crate) struct Defaults {
     /// True if the projections of queries, keys and values have biases. It is fixed unless `qkv_bias` is among
     /// `chosen_biases`.
     pub(crate) qkv_bias: bool,
+    /// True if queries and keys are normalised, in families that choose.
+    pub(crate) use_qk_norm: bool,
     /// True if the weights of a token's experts sum to one.
     pub(crate) norm_topk_prob: bool,
 }

@@ -35,6 +35,7 @@ pub(crate) static FAMILY: Family = Family {
         shared: Shared::None,
         groups: None,
         clamp: Some(7.0),
+        listed: false,
         files: ExpertNames::STACKED,
     }),
     // Files without settings would mean a YaRN of the default sizes.

@@ -9,7 +9,7 @@ use crate::attention::Scores;
 use crate::blocks::{RmsNorm, new_linear};
 use crate::cache::{LayerCache, Seen};
 use crate::config::{Architecture, LatentConfig, ModelConfig};
-use crate::rope::RotaryTables;
+use crate::place::Place;
 
 /// The epsilon of the norms of narrow projections. No field of the configuration changes it.
 const EPS: f64 = 1e-6;
@@ -110,11 +110,15 @@ impl LatentAttention {
     }
 
     /// Returns the attention of `x`, both `[b, s, hidden]`. With a cache, a query also sees the keys there, and its own are
-    /// appended.
+    /// appended. No family with latent attention has windows.
+    ///
+    /// # Panics
+    ///
+    /// Panics without a rotation. No family with latent attention has such layers.
     pub(crate) fn forward(
         &self,
         x: Tensor<3>,
-        tables: &RotaryTables,
+        place: Place<'_>,
         cache: Option<LayerCache<'_>>,
     ) -> Result<Tensor<3>, CacheError> {
         let [batch, seq, _] = x.dims();
@@ -125,6 +129,8 @@ impl LatentAttention {
             scale,
         } = self.sizes;
         let layers = architecture.family().layers;
+        let tables = place.rotation;
+        let tables = tables.expect("families with latent attention rotate in every layer");
         let q = self.q.forward(x.clone());
         let q = q.reshape([batch, seq, heads, latent.qk_head_dim()]);
         let fixed = q.clone().narrow(3, 0, latent.qk_nope_head_dim);

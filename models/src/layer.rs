@@ -14,8 +14,9 @@ use crate::config::ModelConfig;
 use crate::gemma2::Gemma2Layer;
 use crate::glm4::Glm4Layer;
 use crate::latent::LatentAttention;
+use crate::llama4::Llama4Layer;
 use crate::olmo2::Olmo2Layer;
-use crate::rope::RotaryTables;
+use crate::place::Place;
 use crate::sparse::{NewBlock, SparseMoeBlock};
 
 /// The part of a layer after attention.
@@ -77,14 +78,12 @@ impl SelfAttention {
     fn forward(
         &self,
         x: Tensor<3>,
-        tables: &RotaryTables,
-        window: Option<usize>,
+        place: Place<'_>,
         cache: Option<LayerCache<'_>>,
     ) -> Result<Tensor<3>, CacheError> {
         match self {
-            Self::Heads(attention) => attention.forward(x, tables, window, cache),
-            // No family with latent attention has windows.
-            Self::Latent(attention) => attention.forward(x, tables, cache),
+            Self::Heads(attention) => attention.forward(x, place, cache),
+            Self::Latent(attention) => attention.forward(x, place, cache),
         }
     }
 }
@@ -98,6 +97,8 @@ impl SelfAttention {
 pub enum DecoderLayer {
     /// Norms before attention and MLP, as in most families.
     Llama(LlamaLayer),
+    /// Norms before attention and MLP, with Llama 4's names.
+    Llama4(Llama4Layer),
     /// Norms before and after attention and MLP, with Gemma's names.
     Gemma2(Gemma2Layer),
     /// Norms before and after attention and MLP, with GLM-4's names.
@@ -119,16 +120,16 @@ impl DecoderLayer {
     pub(crate) fn forward(
         &self,
         residual: Residual,
-        tables: &RotaryTables,
-        window: Option<usize>,
+        place: Place<'_>,
         cache: Option<LayerCache<'_>>,
     ) -> Result<(Residual, Option<Tensor<2>>), CacheError> {
-        self.parts().forward(residual, tables, window, cache)
+        self.parts().forward(residual, place, cache)
     }
 
     fn parts(&self) -> Parts<'_> {
         match self {
             Self::Llama(layer) => layer.parts(),
+            Self::Llama4(layer) => layer.parts(),
             Self::Gemma2(layer) => layer.parts(),
             Self::Glm4(layer) => layer.parts(),
             Self::Olmo2(layer) => layer.parts(),
@@ -205,12 +206,11 @@ impl Parts<'_> {
     fn forward(
         self,
         residual: Residual,
-        tables: &RotaryTables,
-        window: Option<usize>,
+        place: Place<'_>,
         cache: Option<LayerCache<'_>>,
     ) -> Result<(Residual, Option<Tensor<2>>), CacheError> {
         let (input, sum) = residual.enter(self.before_attention);
-        let attended = self.attention.forward(input, tables, window, cache)?;
+        let attended = self.attention.forward(input, place, cache)?;
         let (input, sum) = Residual::of(sum, attended, self.after_attention).enter(self.before_mlp);
         let (fed, router_logits) = self.mlp.forward(input);
         Ok((Residual::of(sum, fed, self.after_mlp), router_logits))

@@ -10,7 +10,7 @@
 //!
 //! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`], [`qwen3`], [`gemma2`], [`olmo2`],
 //! [`glm4`] and [`phi3`] hold the normalisation, the MLP, the rotary function or the attention of each; [`qwen2_moe`],
-//! [`qwen3_moe`], [`mixtral`], [`glm4_moe`], [`deepseek_v2`] and [`gpt_oss`] hold the experts and the block with the router. All
+//! [`qwen3_moe`], [`mixtral`], [`glm4_moe`], [`deepseek_v2`], [`llama4`] and [`gpt_oss`] hold the experts and the block with the router. All
 //! architectures share the remaining code.
 //!
 //! ```no_run
@@ -47,12 +47,14 @@ mod latent;
 mod layer;
 mod layout;
 pub mod llama;
+pub mod llama4;
 mod loss;
 mod mistral;
 pub mod mixtral;
 pub mod olmo2;
 mod parameters;
 pub mod phi3;
+mod place;
 mod qwen2;
 pub mod qwen2_moe;
 pub mod qwen3;
@@ -69,8 +71,9 @@ pub use cache::Cache;
 pub use causal_lm::{CausalLm, Losses, Output};
 pub use checkpoint::{load, save, save_with};
 pub use config::{
-    Architecture, GroupConfig, LatentConfig, ModelConfig, MoeConfig, Mscale, Qwen3MoeSize,
-    Qwen3Size, RopeConfig, RopeScaling, ScoreConfig, StoredDtype, WindowConfig,
+    Architecture, GroupConfig, LatentConfig, MixedConfig, ModelConfig, MoeConfig, Mscale,
+    Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling, ScoreConfig, StoredDtype, Temperature,
+    WindowConfig,
 };
 pub use decoder::Decoder;
 pub use error::{ModelError, TensorProblem};

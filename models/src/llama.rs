@@ -25,6 +25,7 @@ pub(crate) static FAMILY: Family = Family {
         mlp: |new| Mlp::Llama(LlamaMlp::new(new.separate())),
         layer: |new| DecoderLayer::Llama(LlamaLayer::new(new)),
         rotate: apply_rotary_pos_emb,
+        rotated_norm: None,
         attend: attention::attend,
     },
     head_norms: None,
@@ -35,6 +36,7 @@ pub(crate) static FAMILY: Family = Family {
         output_bias: true,
     },
     latent: false,
+    mixed_layers: false,
     experts: None,
     activation: Activation {
         field: "hidden_act",
@@ -57,6 +59,7 @@ pub(crate) static FAMILY: Family = Family {
         tie_word_embeddings: false,
         attention_bias: false,
         qkv_bias: false,
+        use_qk_norm: false,
         norm_topk_prob: false,
     },
     chosen_biases: &["mlp_bias", "attention_bias"],

@@ -23,6 +23,7 @@ pub(crate) static FAMILY: Family = Family {
         shared: Shared::None,
         groups: None,
         clamp: None,
+        listed: false,
         files: ExpertNames {
             block: ".block_sparse_moe.",
             gate_up: &["w1", "w3"],

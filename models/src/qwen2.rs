@@ -17,7 +17,7 @@ pub(crate) static FAMILY: Family = Family {
         honoured: true,
         switched: true,
         default_size: Some(4096),
-        full_every: None,
+        ..Window::NONE
     },
     ..llama::FAMILY
 };

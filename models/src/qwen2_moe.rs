@@ -20,6 +20,7 @@ pub(crate) static FAMILY: Family = Family {
         shared: Shared::Width,
         groups: None,
         clamp: None,
+        listed: false,
         files: ExpertNames::USUAL,
     }),
     defaults: Defaults {

@@ -21,6 +21,7 @@ pub(crate) static FAMILY: Family = Family {
         shared: Shared::None,
         groups: None,
         clamp: None,
+        listed: false,
         files: ExpertNames::USUAL,
     }),
     defaults: Defaults {

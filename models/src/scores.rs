@@ -19,6 +19,8 @@ pub(crate) struct Scoring<'a> {
     pub(crate) softcap: Option<f64>,
     /// The number of keys that a query sees: its own and the nearest before it.
     pub(crate) window: Option<usize>,
+    /// The number of positions of a chunk, outside of which a query sees no key.
+    pub(crate) chunk: Option<usize>,
     /// The number of last keys of each sequence that are not padding.
     pub(crate) lengths: Option<&'a [usize]>,
     /// One more score for each query head in the sum of its softmax, `[hq]`.
@@ -32,6 +34,7 @@ impl Scoring<'_> {
             scale,
             softcap: None,
             window: None,
+            chunk: None,
             lengths: None,
             sinks: None,
         }
@@ -59,6 +62,16 @@ pub(crate) fn composed(
         None => scores,
     };
     let mask = causal_mask([seq, keys], scoring.window, group, &scores.device());
+    let mask = match scoring.chunk {
+        Some(chunk) => {
+            let chunks = Chunks {
+                size: chunk,
+                lengths: scoring.lengths,
+            };
+            mask.bool_or(chunks.mask([seq, keys], group, &scores.device()))
+        }
+        None => mask,
+    };
     let sinks = scoring
         .sinks
         .map(|sinks| of_rows(sinks, [key_value, group, seq]));
@@ -124,6 +137,35 @@ fn causal_mask(
     hidden.repeat(&[group, 1]).unsqueeze()
 }
 
+/// The chunks of positions outside of which queries see no key.
+struct Chunks<'a> {
+    size: usize,
+    /// The number of last keys of each sequence that are not padding. Chunks are counted from the first of them.
+    lengths: Option<&'a [usize]>,
+}
+
+impl Chunks<'_> {
+    /// Returns a mask `[b or 1, 1, group · queries, keys]`, true where query and key are in different chunks.
+    fn mask(&self, [queries, keys]: [usize; 2], group: usize, device: &Device) -> Tensor<4, Bool> {
+        let lengths = self.lengths.unwrap_or(&[]);
+        let starts: Vec<usize> = match lengths {
+            [] => vec![0],
+            lengths => lengths.iter().map(|length| keys - length).collect(),
+        };
+        let before = keys - queries;
+        let chunk = |position: usize, start: usize| position.saturating_sub(start) / self.size;
+        let hidden = starts.iter().flat_map(|&start| {
+            let rows = (before..keys).map(move |query| chunk(query, start));
+            rows.flat_map(move |own| (0..keys).map(move |key| chunk(key, start) != own))
+        });
+        let data = TensorData::new(
+            hidden.collect::<Vec<bool>>(),
+            [starts.len(), 1, queries, keys],
+        );
+        Tensor::<4, Bool>::from_data(data, device).repeat(&[1, 1, group, 1])
+    }
+}
+
 /// The positions before the first tokens of sequences.
 struct Padding {
     /// True for the keys there, `[b, 1, 1, keys]`.
@@ -184,6 +226,23 @@ mod tests {
             marks.collect::<String>()
         });
         rows.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn chunks_begin_at_the_first_token() {
+        let seen = |queries, keys, lengths: Option<&[usize]>| {
+            let chunks = Chunks { size: 2, lengths };
+            let mask = chunks.mask([queries, keys], 1, &Device::default());
+            let mask: Vec<bool> = mask.into_data().try_to_vec().unwrap();
+            let mark = |row: &[bool]| -> String {
+                let marks = row.iter().map(|&hidden| if hidden { '.' } else { 'x' });
+                marks.collect()
+            };
+            mask.chunks(keys).map(mark).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(seen(3, 3, None), "xx. xx. ..x");
+        assert_eq!(seen(1, 4, None), "..xx");
+        assert_eq!(seen(2, 4, Some(&[4, 3])), "..xx ..xx xxx. ...x");
     }
 
     #[test]

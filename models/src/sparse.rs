@@ -9,6 +9,7 @@ use crate::config::{ModelConfig, MoeConfig};
 use crate::deepseek_v2::{DeepseekV2GroupsSparseMoeBlock, DeepseekV2SparseMoeBlock};
 use crate::glm4_moe::Glm4MoeSparseMoeBlock;
 use crate::gpt_oss::GptOssSparseMoeBlock;
+use crate::llama4::Llama4MoeBlock;
 use crate::mixtral::MixtralSparseMoeBlock;
 use crate::qwen2_moe::{Qwen2MoeRenormalisedSparseMoeBlock, Qwen2MoeSparseMoeBlock};
 use crate::qwen3_moe::{Qwen3MoeRawSparseMoeBlock, Qwen3MoeSparseMoeBlock};
@@ -32,6 +33,8 @@ pub enum SparseMoeBlock {
     DeepseekV2(DeepseekV2SparseMoeBlock),
     /// DeepSeek-V2's block with groups.
     DeepseekV2Groups(DeepseekV2GroupsSparseMoeBlock),
+    /// Llama 4's block.
+    Llama4(Llama4MoeBlock),
     /// The block of gpt-oss.
     GptOss(GptOssSparseMoeBlock),
 }
@@ -48,6 +51,7 @@ impl SparseMoeBlock {
             Self::Glm4Moe(block) => block.forward(x),
             Self::DeepseekV2(block) => block.forward(x),
             Self::DeepseekV2Groups(block) => block.forward(x),
+            Self::Llama4(block) => block.forward(x),
             Self::GptOss(block) => block.forward(x),
         }
     }

@@ -38,7 +38,7 @@ const fn expected(
     }
 }
 
-const EXPECTED: [Expected; 16] = [
+const EXPECTED: [Expected; 17] = [
     expected("llama", &["llama", "attention"], 5, [5, 5]),
     expected("llama_rope3_tied", &["llama", "attention"], 5, [5, 5]),
     expected("qwen3", &["qwen3", "attention"], 5, [5, 5]),
@@ -66,6 +66,14 @@ const EXPECTED: [Expected; 16] = [
         &["llama", "phi3", "glm4_moe", "attention"],
         7,
         [5, 7],
+    ),
+    // Llama 4's first layer rotates and then normalises queries and keys; its last does not, and is sparse. The block has
+    // no site.
+    expected(
+        "llama4_chunk8",
+        &["llama", "llama4", "attention"],
+        8,
+        [7, 5],
     ),
     // DeepSeek's attention also calls two norms.
     expected(

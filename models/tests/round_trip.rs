@@ -224,6 +224,38 @@ fn absent_fields_of_gemma_have_values() {
     assert_eq!(windows(&gemma3), [Some(8), None]);
 }
 
+/// Without lists, every fourth layer of Llama 4 is not rotated and sees all tokens, and every layer is sparse.
+#[test]
+fn absent_lists_of_llama_4_are_intervals() {
+    let dir = common::copy_of("llama4_chunk8");
+    let path = dir.path().join("config.json");
+    edit_config(dir.path(), |config| {
+        for name in ["layer_types", "moe_layers", "attn_scale"] {
+            config.remove(name).unwrap();
+        }
+        config.insert("no_rope_layers".into(), json!([]));
+    });
+    let config = ModelConfig::from_file(&path).unwrap();
+    assert_eq!([config.window(0), config.window(1)], [Some(8), Some(8)]);
+    assert!(config.is_sparse(0) && config.is_sparse(1));
+    let mixed = config.mixed.as_ref().unwrap();
+    assert!(mixed.unrotated_layers.is_empty());
+    assert_eq!(mixed.temperature.unwrap().attn_scale, 0.1);
+    let again = ModelConfig::from_json(&config.to_json(), "again".as_ref()).unwrap();
+    assert_eq!(config, again);
+    edit_config(dir.path(), |config| {
+        config.insert("no_rope_layer_interval".into(), json!(2));
+        config.insert("interleave_moe_layer_step".into(), json!(2));
+        config.insert("attn_temperature_tuning".into(), json!(false));
+    });
+    let config = ModelConfig::from_file(&path).unwrap();
+    assert_eq!([config.window(0), config.window(1)], [Some(8), None]);
+    assert_eq!([config.is_sparse(0), config.is_sparse(1)], [false, true]);
+    let mixed = config.mixed.unwrap();
+    assert_eq!(mixed.unrotated_layers, [1]);
+    assert_eq!(mixed.temperature, None);
+}
+
 #[test]
 fn transformers_4_spelling_is_the_same_model() {
     for name in MODELS {

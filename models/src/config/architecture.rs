@@ -59,6 +59,8 @@ architectures! {
     GptOss = crate::gpt_oss::FAMILY,
     /// `SeedOssForCausalLM`: Seed-OSS, without dropout.
     SeedOss = crate::seed_oss::FAMILY,
+    /// `Llama4ForCausalLM`: the text models of Llama 4.
+    Llama4 = crate::llama4::FAMILY,
     /// `DeepseekV2ForCausalLM`: DeepSeek-V2, with latent attention.
     DeepseekV2 = crate::deepseek_v2::FAMILY,
     /// `DeepseekV3ForCausalLM`: DeepSeek-V3 and R1, with latent attention.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::ModelError;
 
@@ -142,4 +142,14 @@ pub(super) fn brief(value: &Value) -> String {
     }
     let start: String = text.chars().take(LONGEST).collect();
     format!("{start}…")
+}
+
+/// Returns an integer if the number is one, because `transformers` accepts nothing else.
+pub(super) fn integer(number: f64) -> Value {
+    let whole = number as u64;
+    if whole as f64 == number {
+        json!(whole)
+    } else {
+        json!(number)
+    }
 }

@@ -4,6 +4,7 @@ mod architecture;
 mod dtype;
 mod fields;
 mod latent;
+mod mixed;
 mod moe;
 mod parse;
 mod rope;
@@ -21,6 +22,7 @@ pub use self::architecture::Architecture;
 pub use self::dtype::StoredDtype;
 use self::fields::{Fields, MAX_SIZE, brief};
 pub use self::latent::LatentConfig;
+pub use self::mixed::{MixedConfig, Temperature};
 pub use self::moe::{GroupConfig, MoeConfig};
 pub use self::rope::RopeConfig;
 pub use self::scaling::{Mscale, RopeScaling};
@@ -75,6 +77,8 @@ pub struct ModelConfig {
     pub mlp_bias: bool,
     /// True if queries and keys are normalised.
     pub use_qk_norm: bool,
+    /// The lists by which layers differ, in families that have them.
+    pub mixed: Option<MixedConfig>,
     /// The layers with a sliding window, if there are any.
     pub sliding_window: Option<WindowConfig>,
     /// The mixture of experts, if the architecture has one.
@@ -176,6 +180,7 @@ impl ModelConfig {
             qkv_bias: false,
             mlp_bias: false,
             use_qk_norm: true,
+            mixed: None,
             sliding_window: None,
             moe: None,
             scores: None,
@@ -211,6 +216,7 @@ impl ModelConfig {
                 output_router_logits: size.router_aux_loss_coef > 0.0,
                 groups: None,
                 swiglu_limit: None,
+                moe_layers: None,
             }),
             ..Self::qwen3(size.dense)?
         };
@@ -228,6 +234,28 @@ impl ModelConfig {
     pub fn window(&self, layer: usize) -> Option<usize> {
         let window = self.sliding_window.as_ref()?;
         window.layers.contains(&layer).then_some(window.size)
+    }
+
+    /// Returns the number of last keys that a cache must keep for a layer, or `None` if it must keep all. Those of a chunk
+    /// are found by their distance from the first key.
+    pub(crate) fn kept(&self, layer: usize) -> Option<usize> {
+        let chunked = self
+            .sliding_window
+            .as_ref()
+            .is_some_and(|window| window.chunked);
+        self.window(layer).filter(|_| !chunked)
+    }
+
+    /// Returns `true` if a layer rotates queries and keys.
+    pub(crate) fn rotates(&self, layer: usize) -> bool {
+        let mixed = self.mixed.as_ref();
+        mixed.is_none_or(|mixed| !mixed.unrotated_layers.contains(&layer))
+    }
+
+    /// Returns the width of the MLP of dense layers.
+    pub(crate) fn dense_width(&self) -> usize {
+        let mixed = self.mixed.as_ref();
+        mixed.map_or(self.intermediate_size, |mixed| mixed.intermediate_size_mlp)
     }
 
     /// Returns the factor of the products of queries and keys.
@@ -385,7 +413,7 @@ impl ModelConfig {
             Some(latent) => latent.weights(self.hidden_size, self.num_attention_heads),
             None => 4 * hidden * heads * head_dim,
         };
-        let layer = attention + hidden * (3 * inter + experts);
+        let layer = attention + hidden * (3 * (inter + self.dense_width() as u128) + experts);
         8 * (2 * vocab * hidden + layers * layer)
     }
 
@@ -425,6 +453,9 @@ impl ModelConfig {
         );
         if let Some(latent) = &self.latent {
             latent.write(&mut object);
+        }
+        if let Some(mixed) = &self.mixed {
+            mixed.write(self.num_hidden_layers, &mut object);
         }
         if let Some(scores) = &self.scores {
             scores.write(&mut object);

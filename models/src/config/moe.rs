@@ -41,6 +41,8 @@ pub struct MoeConfig {
     pub groups: Option<GroupConfig>,
     /// The limit of gates and ups, in families that clamp them.
     pub swiglu_limit: Option<f64>,
+    /// The sparse layers, counted from 0, in families that list them.
+    pub moe_layers: Option<Vec<usize>>,
 }
 
 const METHOD: &str = "topk_method";
@@ -116,6 +118,9 @@ impl GroupConfig {
 impl MoeConfig {
     /// Returns `true` if a layer, counted from 0, is a mixture of experts.
     pub fn is_sparse(&self, layer: usize) -> bool {
+        if let Some(layers) = &self.moe_layers {
+            return layers.contains(&layer);
+        }
         let dense = self.groups.map_or(0, |groups| groups.first_k_dense_replace);
         layer >= dense
             && !self.mlp_only_layers.contains(&layer)
@@ -135,6 +140,7 @@ impl MoeConfig {
             moe_intermediate_size,
             shared_expert_intermediate_size: match experts.shared {
                 Shared::None => None,
+                Shared::Expert => Some(moe_intermediate_size),
                 Shared::Width => Some(size("shared_expert_intermediate_size")?),
                 // A product that is too large is an error among the sizes.
                 Shared::Count => {
@@ -158,6 +164,7 @@ impl MoeConfig {
                 Some(limit) => Some(fields.positive("swiglu_limit")?.unwrap_or(limit)),
                 None => None,
             },
+            moe_layers: experts.listed.then(|| listed(fields)).transpose()?,
         }))
     }
 
@@ -239,11 +246,14 @@ impl MoeConfig {
                     json!(width / self.moe_intermediate_size),
                 );
             }
-            (Some(width), _) => set("shared_expert_intermediate_size", json!(width)),
-            (None, _) => {}
+            (Some(width), Shared::Width) => set("shared_expert_intermediate_size", json!(width)),
+            _ => {}
         }
         if let Some((groups, family)) = self.groups.zip(experts.groups) {
             groups.write(&family, &mut set);
+        }
+        if let Some(layers) = &self.moe_layers {
+            set("moe_layers", json!(layers));
         }
         if let Some(limit) = self.swiglu_limit {
             set("swiglu_limit", json!(limit));
@@ -269,9 +279,13 @@ pub(super) fn known(experts: &Experts) -> impl Iterator<Item = &'static str> {
     };
     let shared: &[&str] = match experts.shared {
         Shared::Count => &["n_shared_experts"],
-        Shared::Width | Shared::None => &[],
+        Shared::Width | Shared::Expert | Shared::None => &[],
     };
-    let lists = [KNOWN, experts.count, groups, clamp, shared];
+    let listed: &[&str] = match experts.listed {
+        true => &["moe_layers", "interleave_moe_layer_step"],
+        false => &[],
+    };
+    let lists = [KNOWN, experts.count, groups, clamp, shared, listed];
     lists.into_iter().flatten().copied()
 }
 
@@ -321,6 +335,23 @@ fn num_experts(fields: Fields<'_>, experts: &Experts) -> Result<usize, ModelErro
         return Err(fields.error("num_local_experts", problem));
     }
     fields.required(experts.count[0], old.or(new))
+}
+
+/// Reads the sparse layers of a family that lists them. Without a list, every layer of an interval is sparse.
+fn listed(fields: Fields<'_>) -> Result<Vec<usize>, ModelError> {
+    let layers = fields.size("num_hidden_layers")?.unwrap_or(0);
+    if let Some(list) = fields.indices("moe_layers")? {
+        return match list.iter().find(|&&layer| layer >= layers) {
+            Some(layer) => {
+                let problem = format!("there is no layer {layer}: the first of {layers} is 0");
+                Err(fields.error("moe_layers", problem))
+            }
+            None => Ok(list),
+        };
+    }
+    let step = fields.size("interleave_moe_layer_step")?.unwrap_or(1);
+    let sparse = |layer: &usize| (layer + 1).is_multiple_of(step);
+    Ok((0..layers.min(super::MAX_LAYERS)).filter(sparse).collect())
 }
 
 fn dense_layers(fields: Fields<'_>) -> Result<Vec<usize>, ModelError> {

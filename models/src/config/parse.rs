@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use super::fields::Fields;
 use super::{
-    Architecture, LatentConfig, ModelConfig, MoeConfig, RopeConfig, ScoreConfig, StoredDtype,
-    WindowConfig, latent, moe, rope, scores, unsupported, window,
+    Architecture, LatentConfig, MixedConfig, ModelConfig, MoeConfig, RopeConfig, ScoreConfig,
+    StoredDtype, WindowConfig, latent, mixed, moe, rope, scores, unsupported, window,
 };
 use crate::ModelError;
 use crate::family::Family;
@@ -53,7 +53,9 @@ impl ModelConfig {
         let size = |name| fields.required(name, fields.size(name)?);
         let flag = |name, default| Ok::<_, ModelError>(fields.boolean(name)?.unwrap_or(default));
         let num_hidden_layers = size("num_hidden_layers")?;
-        let sliding_window = WindowConfig::parse(fields, family, num_hidden_layers)?;
+        let mixed = MixedConfig::parse(fields, family, num_hidden_layers)?;
+        let sliding_window =
+            WindowConfig::parse(fields, family, num_hidden_layers, mixed.as_ref())?;
         let windowed = sliding_window.is_some();
         let latent = LatentConfig::parse(fields, family)?;
         let (rope, local_rope) = rope::parse(fields, family)?;
@@ -83,9 +85,10 @@ impl ModelConfig {
             qkv_bias: flag("qkv_bias", defaults.qkv_bias)?,
             mlp_bias: flag("mlp_bias", false)?,
             use_qk_norm: match family.chosen_norms {
-                true => flag("use_qk_norm", false)?,
+                true => flag("use_qk_norm", defaults.use_qk_norm)?,
                 false => family.head_norms.is_some(),
             },
+            mixed,
             sliding_window,
             moe: MoeConfig::parse(fields, family)?,
             scores: ScoreConfig::parse(fields, family)?,
@@ -111,6 +114,7 @@ fn is_known(family: &Family, windowed: bool, rope: &RopeConfig, name: &str) -> b
             .is_some_and(|experts| moe::known(experts).any(|own| own == name))
         || (family.chosen_norms && name == "use_qk_norm")
         || (family.scores.is_some() && scores::KNOWN.contains(&name))
+        || (family.mixed_layers && mixed::KNOWN.contains(&name))
         || (family.latent && latent::KNOWN.contains(&name))
         || (windowed && window::KNOWN.contains(&name))
         || rope::known(rope, family.positions).contains(&name)

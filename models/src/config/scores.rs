@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fields::Fields;
+use super::fields::{Fields, integer};
 use crate::ModelError;
 use crate::family::Family;
 
@@ -59,13 +59,3 @@ pub(super) const KNOWN: &[&str] = &[
     "attn_logit_softcapping",
     "final_logit_softcapping",
 ];
-
-/// Returns an integer if the number is one, because `transformers` accepts nothing else.
-fn integer(number: f64) -> Value {
-    let whole = number as u64;
-    if whole as f64 == number {
-        json!(whole)
-    } else {
-        json!(number)
-    }
-}

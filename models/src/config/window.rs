@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::MAX_LAYERS;
 use super::fields::{Fields, brief};
+use super::mixed::MixedConfig;
 use crate::ModelError;
 use crate::family::{Family, Window};
 
@@ -12,13 +13,16 @@ const DEFAULT_FULL_LAYERS: usize = 28;
 
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
+const CHUNKED: &str = "chunked_attention";
 
-/// A sliding window, with the layers that have it.
+/// A window, with the layers that have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WindowConfig {
-    /// The number of keys that a query sees: its own and the nearest before it.
+    /// The largest number of keys that a query sees: its own and the nearest before it, or those of its chunk.
     pub size: usize,
+    /// True if the window is a chunk: a query sees the keys of the same `size` positions, counted from the first.
+    pub chunked: bool,
     /// The layers with the window, counted from 0.
     pub layers: Vec<usize>,
 }
@@ -29,6 +33,7 @@ impl WindowConfig {
         fields: Fields<'_>,
         family: &Family,
         layers: usize,
+        mixed: Option<&MixedConfig>,
     ) -> Result<Option<Self>, ModelError> {
         let size = size(fields, family)?;
         let kinds = layer_types(fields, family.window, layers)?;
@@ -39,16 +44,24 @@ impl WindowConfig {
             return Ok(None);
         };
         let layers: Vec<usize> = match kinds {
-            Some(kinds) => (0..layers).filter(|&at| kinds[at] == SLIDING).collect(),
+            Some(kinds) => (0..layers).filter(|&at| kinds[at] != FULL).collect(),
             // The number of layers is checked later; the limit keeps this list short.
             None => {
                 let first = full_layers(fields, family.window)?;
                 let every = full_every(fields, family.window)?;
-                let windowed = |layer: &usize| every.is_none_or(|n| !(layer + 1).is_multiple_of(n));
+                let windowed = |layer: &usize| match mixed {
+                    Some(mixed) => !mixed.unrotated_layers.contains(layer),
+                    None => every.is_none_or(|n| !(layer + 1).is_multiple_of(n)),
+                };
                 (first..layers.min(MAX_LAYERS)).filter(windowed).collect()
             }
         };
-        Ok((!layers.is_empty()).then_some(Self { size, layers }))
+        let chunked = family.window.chunked;
+        Ok((!layers.is_empty()).then_some(Self {
+            size,
+            chunked,
+            layers,
+        }))
     }
 
     /// Writes the window of a model with so many `layers`, in the fields of the family.
@@ -66,20 +79,47 @@ impl WindowConfig {
         if !chosen {
             return set("sliding_window", json!(window.map(|window| window.size)));
         }
-        if let Some(Self { size, layers: own }) = window {
-            let kind = |layer| if own.contains(&layer) { SLIDING } else { FULL };
+        if let Some(Self {
+            size, layers: own, ..
+        }) = window
+        {
+            let kind = |layer| match own.contains(&layer) {
+                true => kind(family),
+                false => FULL,
+            };
             let kinds: Vec<_> = (0..layers).map(kind).collect();
             if family.switched {
                 set("use_sliding_window", json!(true));
             }
-            set("sliding_window", json!(size));
+            set(size_field(family), json!(size));
             set("layer_types", json!(kinds));
         }
     }
 }
 
 /// The fields that [`WindowConfig`] reads. Without a window they are kept unchanged.
-pub(super) const KNOWN: &[&str] = &["use_sliding_window", "sliding_window", "layer_types"];
+pub(super) const KNOWN: &[&str] = &[
+    "use_sliding_window",
+    "sliding_window",
+    "attention_chunk_size",
+    "layer_types",
+];
+
+/// Returns the name of the size of a family's windows.
+fn size_field(window: Window) -> &'static str {
+    match window.chunked {
+        true => "attention_chunk_size",
+        false => "sliding_window",
+    }
+}
+
+/// Returns the kind of a family's layers with a window.
+fn kind(window: Window) -> &'static str {
+    match window.chunked {
+        true => CHUNKED,
+        false => SLIDING,
+    }
+}
 
 /// Reads the size of the window. In Qwen files `sliding_window` counts only if `use_sliding_window` is true. In Mistral
 /// files it always counts. Llama has no such field and refuses it, because some programs apply it and others don't.
@@ -105,14 +145,15 @@ fn size(fields: Fields<'_>, family: &Family) -> Result<Option<usize>, ModelError
             None => Ok(None),
         };
     }
-    let size = match fields.names().any(|name| name == "sliding_window") {
-        true => fields.size("sliding_window")?,
+    let field = size_field(family.window);
+    let size = match fields.names().any(|name| name == field) {
+        true => fields.size(field)?,
         false => family.window.default_size,
     };
     if size.is_none() && family.window.full_every.is_some() {
         let class = family.class_name;
         let problem = format!("null is not supported: layers of {class} have a window");
-        return Err(fields.error("sliding_window", problem));
+        return Err(fields.error(field, problem));
     }
     if size.is_some() && switch == Some(false) {
         let class = family.class_name;
@@ -139,6 +180,10 @@ fn layer_types<'a>(
         return Err(fields.error("layer_types", problem));
     }
     let (known, supported): (&[&str], _) = match window.honoured {
+        true if window.chunked => (
+            &[FULL, CHUNKED],
+            "supported are full_attention, chunked_attention",
+        ),
         true => (
             &[FULL, SLIDING],
             "supported are full_attention, sliding_attention",

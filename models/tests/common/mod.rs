@@ -18,7 +18,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 24] = [
+pub const MODELS: [&str; 25] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -43,10 +43,11 @@ pub const MODELS: [&str; 24] = [
     "deepseek_v2",
     "deepseek_v2_group",
     "deepseek_v3_yarn",
+    "llama4_chunk8",
 ];
 
 /// The [`MODELS`] that are mixtures of experts.
-pub const SPARSE: [&str; 11] = [
+pub const SPARSE: [&str; 12] = [
     "qwen2_moe",
     "qwen2_moe_step2",
     "qwen3_moe",
@@ -58,6 +59,7 @@ pub const SPARSE: [&str; 11] = [
     "deepseek_v2",
     "deepseek_v2_group",
     "deepseek_v3_yarn",
+    "llama4_chunk8",
 ];
 
 pub fn fixtures() -> PathBuf {
@@ -210,6 +212,7 @@ pub fn routing(config: &ModelConfig) -> Routing {
             1 => RouterKey::DEEPSEEK_V2,
             _ => RouterKey::DEEPSEEK_V2_GROUPS,
         },
+        (Architecture::Llama4, _) => RouterKey::LLAMA4,
         (Architecture::GptOss, _) => RouterKey::GPT_OSS,
         (_, true) => RouterKey::QWEN3_MOE,
         (_, false) => RouterKey::QWEN2_MOE,
