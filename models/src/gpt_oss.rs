@@ -36,7 +36,10 @@ pub(crate) static FAMILY: Family = Family {
         groups: None,
         clamp: Some(7.0),
         listed: false,
-        files: ExpertNames::STACKED,
+        files: ExpertNames {
+            mxfp4: true,
+            ..ExpertNames::STACKED
+        },
     }),
     // Files without settings would mean a YaRN of the default sizes.
     positions: Positions {
@@ -58,7 +61,12 @@ pub(crate) static FAMILY: Family = Family {
         full_every: Some(2),
         ..Window::NONE
     },
-    honours: &["num_experts", "num_local_experts", "swiglu_limit"],
+    honours: &[
+        "num_experts",
+        "num_local_experts",
+        "swiglu_limit",
+        "quantization_config",
+    ],
     refuses: &[
         (
             "norm_topk_prob",

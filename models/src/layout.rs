@@ -2,7 +2,8 @@
 //!
 //! Most parameters are one tensor of the same name. The experts of a layer are one stacked parameter, in the model and
 //! in the memory of `transformers` 5. Files have a tensor for each projection of each expert, and Mixtral's use other
-//! names. The files of gpt-oss hold the stacks of its own shapes:
+//! names. The files of gpt-oss hold the stacks of its own shapes, or `….gate_up_proj_blocks` and `….gate_up_proj_scales` in
+//! place of `….gate_up_proj`:
 //!
 //! | parameter | stacked | per expert | Mixtral, per expert |
 //! |---|---|---|---|
@@ -11,6 +12,7 @@
 //! | `mlp.experts.gate_up_proj` `[E, 2I, H]` | the same | `mlp.experts.N.gate_proj.weight`, `….up_proj.weight` `[I, H]` | `block_sparse_moe.experts.N.w1.weight`, `….w3.weight` |
 //! | `mlp.experts.down_proj` `[E, H, I]` | the same | `mlp.experts.N.down_proj.weight` `[H, I]` | `block_sparse_moe.experts.N.w2.weight` |
 
+use crate::checkpoint::mxfp4;
 use crate::config::Architecture;
 
 /// The storage of a layer's experts in a checkpoint. Both kinds are read. Mixtral's router has a different name in
@@ -27,6 +29,16 @@ pub enum ExpertStorage {
     Stacked,
 }
 
+/// How a tensor holds numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// One float for each element.
+    Floats,
+    /// Bytes of MXFP4: the blocks of a parameter, or their scales. Both hold the whole parameter together, each of its
+    /// matrices transposed.
+    Mxfp4,
+}
+
 /// A tensor of a checkpoint that holds a parameter, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
@@ -36,6 +48,7 @@ pub(crate) struct Part {
     pub(crate) shape: Vec<usize>,
     /// The first row of the parameter that the tensor holds. Rows run along the last axis.
     pub(crate) row: usize,
+    pub(crate) encoding: Encoding,
 }
 
 impl Part {
@@ -75,7 +88,29 @@ impl Parameter<'_> {
                 }
             }
         }
+        ways.extend(self.quantised());
         ways
+    }
+
+    /// Returns the tensors of a stack of matrices in MXFP4, in a family that has such files.
+    fn quantised(self) -> Option<Vec<Part>> {
+        let &[experts, columns, rows] = self.shape else {
+            return None;
+        };
+        if !self.names().mxfp4 || !columns.is_multiple_of(mxfp4::BLOCK) {
+            return None;
+        }
+        let part = |what: &str, shape: Vec<usize>| Part {
+            name: format!("{}_{what}", self.name),
+            shape,
+            row: 0,
+            encoding: Encoding::Mxfp4,
+        };
+        let blocks = columns / mxfp4::BLOCK;
+        Some(vec![
+            part("blocks", vec![experts, rows, blocks, mxfp4::BLOCK_BYTES]),
+            part("scales", vec![experts, rows, blocks]),
+        ])
     }
 
     fn names(self) -> ExpertNames {
@@ -98,6 +133,7 @@ impl Parameter<'_> {
             name,
             shape: self.shape.to_vec(),
             row: 0,
+            encoding: Encoding::Floats,
         }]
     }
 
@@ -126,6 +162,8 @@ pub(crate) struct ExpertNames {
     pub(crate) gate_up: &'static [&'static str],
     /// The down projection.
     pub(crate) down: &'static [&'static str],
+    /// True if stacks may be quantised.
+    pub(crate) mxfp4: bool,
 }
 
 impl ExpertNames {
@@ -134,6 +172,7 @@ impl ExpertNames {
         block: BLOCK,
         gate_up: &[],
         down: &[],
+        mxfp4: false,
     };
 
     /// The names of parameters in memory.
@@ -141,6 +180,7 @@ impl ExpertNames {
         block: BLOCK,
         gate_up: &["gate_proj", "up_proj"],
         down: &["down_proj"],
+        mxfp4: false,
     };
 }
 
@@ -179,6 +219,7 @@ fn split(prefix: &str, projections: &[&str], [experts, rows, columns]: [usize; 3
                 name: format!("{prefix}{expert}.{projection}.weight"),
                 shape: vec![height, columns],
                 row: parts.len() * height,
+                encoding: Encoding::Floats,
             });
         }
     }

@@ -28,6 +28,7 @@ pub(crate) static FAMILY: Family = Family {
             block: ".block_sparse_moe.",
             gate_up: &["w1", "w3"],
             down: &["w2"],
+            mxfp4: false,
         },
     }),
     defaults: Defaults {

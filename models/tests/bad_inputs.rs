@@ -207,7 +207,7 @@ fn configurations() {
         ("gpt_oss_sw8", "rope_parameters", json!({"rope_type": "default"}), "rope_parameters.rope_type", "supported are yarn"),
         ("gpt_oss_sw8", "swiglu_alpha", json!(1.0), "swiglu_alpha", "activation"),
         ("gpt_oss_sw8", "swiglu_limit", json!(-7), "swiglu_limit", "above 0"),
-        ("gpt_oss_sw8", "quantization_config", json!({"quant_method": "mxfp4"}), "quantization_config", "quantised"),
+        ("gpt_oss_sw8", "quantization_config", json!({"quant_method": "gptq"}), "quantization_config.quant_method", "mxfp4"),
         ("gpt_oss_sw8", "sliding_window", json!("128"), "sliding_window", "an integer"),
         ("gpt_oss_sw8", "mlp_only_layers", json!([0]), "mlp_only_layers", "all sparse"),
         ("olmo2", "sliding_window", json!(8), "sliding_window", "window"),

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use burn::module::Param;
 use burn::tensor::Tensor;
 use kernels_io::escape_path;
+use safetensors::Dtype;
 
 use super::CONFIG;
 use super::decode::is_supported;
 use super::shards::Shards;
-use crate::layout::{Part, expert_of};
+use crate::layout::{Encoding, Part, expert_of};
 use crate::parameters::{ParameterInfo, Visit, walk};
 use crate::{CausalLm, ModelConfig, ModelError, TensorProblem};
 
@@ -178,8 +179,12 @@ impl Check<'_> {
                 let problem = format!("expected shape {:?}, found {:?}", part.shape, info.shape);
                 (file.path().into(), Some(problem))
             }
-            Some((file, info)) if !is_supported(info.dtype) => {
-                let problem = format!("expected dtype F16, BF16, F32 or F64, found {}", info.dtype);
+            Some((file, info)) if !is_readable(info.dtype, part.encoding) => {
+                let expected = match part.encoding {
+                    Encoding::Floats => "F16, BF16, F32 or F64",
+                    Encoding::Mxfp4 => "U8",
+                };
+                let problem = format!("expected dtype {expected}, found {}", info.dtype);
                 (file.path().into(), Some(problem))
             }
             Some((file, _)) => (file.path().into(), None),
@@ -233,6 +238,13 @@ impl Check<'_> {
             tensor: tensor.into(),
             problem,
         });
+    }
+}
+
+fn is_readable(stored: Dtype, encoding: Encoding) -> bool {
+    match encoding {
+        Encoding::Floats => is_supported(stored),
+        Encoding::Mxfp4 => stored == Dtype::U8,
     }
 }
 

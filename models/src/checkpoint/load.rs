@@ -10,10 +10,11 @@ use super::CONFIG;
 use super::check::{check_tensors, stored_ways};
 use super::decode::{Wanted, decode_into, decode_transposed};
 use super::file::TensorFile;
+use super::mxfp4;
 #[cfg(feature = "remote")]
 use super::server::ServerFiles;
 use super::shards::Shards;
-use crate::layout::Part;
+use crate::layout::{Encoding, Part};
 use crate::parameters::{ParameterInfo, Replace, rebuild};
 use crate::{CausalLm, ModelConfig, ModelError};
 
@@ -23,7 +24,7 @@ use crate::{CausalLm, ModelConfig, ModelError};
 /// Weights may be stored as `f16`, `bf16`, `f32` or `f64`. They are converted to `dtype`, rounded to nearest, and
 /// require gradients on a device with autodiff. Only the bias by which some routers choose experts stays in `f32` if
 /// `dtype` is a half type, and gets no gradient. The experts of a layer may be stored one by one or stacked (see
-/// [`ExpertStorage`](crate::ExpertStorage)); in the model they are stacked.
+/// [`ExpertStorage`](crate::ExpertStorage)); in the model they are stacked. Those of gpt-oss may be stored in MXFP4.
 ///
 /// Rotary frequencies in old checkpoints are ignored, because they follow from the configuration. A stored output
 /// projection of a tied model is accepted if it equals the embedding. For a remote device of this machine the server
@@ -124,7 +125,9 @@ impl Read<'_> {
         dtype: FloatDType,
     ) -> Result<Tensor<D>, ModelError> {
         #[cfg(feature = "remote")]
-        if let Some(server) = self.server.as_ref() {
+        if let Some(server) = self.server.as_ref()
+            && parts.iter().all(|part| part.encoding == Encoding::Floats)
+        {
             return server.tensor(self.shards, parts, shape, transposed, dtype);
         }
         let data = self.data(parts, shape, transposed, dtype)?;
@@ -155,11 +158,35 @@ impl Read<'_> {
         {
             return self.matrix(part, [rows, columns]);
         }
+        if let [blocks, scales] = parts
+            && blocks.encoding == Encoding::Mxfp4
+        {
+            return self.mxfp4(blocks, scales);
+        }
         let length = |part: &Part| part.shape.iter().product::<usize>();
         let mut values = vec![T::from_elem(0.0); parts.iter().map(length).sum()];
         for part in parts {
             let start = part.row * part.shape.last().copied().unwrap_or(1);
             self.fill(part, &mut values[start..start + length(part)])?;
+        }
+        Ok(values)
+    }
+
+    /// Reads a stack of quantised matrices. Only one of them is in memory as it is stored.
+    fn mxfp4<T: Wanted>(&self, blocks: &Part, scales: &Part) -> Result<Vec<T>, ModelError> {
+        let (matrices, rows) = (scales.shape[0], scales.shape[1]);
+        let scales_of_one = rows * scales.shape[2];
+        let blocks_of_one = scales_of_one * mxfp4::BLOCK_BYTES;
+        let elements = scales_of_one * mxfp4::BLOCK;
+        let mut values = vec![T::from_elem(0.0); matrices * elements];
+        let part = |part: &Part, at: usize, length: usize| {
+            let (file, info) = self.stored(part);
+            file.read_range(info.data_offsets.0 + at * length, length)
+        };
+        for (at, values) in values.chunks_mut(elements).enumerate() {
+            let blocks = part(blocks, at, blocks_of_one)?;
+            let scales = part(scales, at, scales_of_one)?;
+            mxfp4::decode_transposed(&blocks, &scales, rows, values);
         }
         Ok(values)
     }

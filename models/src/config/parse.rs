@@ -38,6 +38,8 @@ const KNOWN: &[&str] = &[
     "hidden_activation",
 ];
 
+const QUANTISATION: &str = "quantization_config";
+
 impl ModelConfig {
     /// Reads and checks the fields of `object`.
     pub(super) fn parse(
@@ -49,6 +51,7 @@ impl ModelConfig {
         let defaults = family.defaults;
         unsupported::refuse(fields, family)?;
         refuse_other_activation(fields, family)?;
+        refuse_other_quantisation(fields, family)?;
 
         let size = |name| fields.required(name, fields.size(name)?);
         let flag = |name, default| Ok::<_, ModelError>(fields.boolean(name)?.unwrap_or(default));
@@ -114,10 +117,35 @@ fn is_known(family: &Family, windowed: bool, rope: &RopeConfig, name: &str) -> b
             .is_some_and(|experts| moe::known(experts).any(|own| own == name))
         || (family.chosen_norms && name == "use_qk_norm")
         || (family.scores.is_some() && scores::KNOWN.contains(&name))
+        || (may_be_quantised(family) && name == QUANTISATION)
         || (family.mixed_layers && mixed::KNOWN.contains(&name))
         || (family.latent && latent::KNOWN.contains(&name))
         || (windowed && window::KNOWN.contains(&name))
         || rope::known(rope, family.positions).contains(&name)
+}
+
+/// Returns `true` if files of the family may be quantised. The fields on it are not kept, because saved weights are not.
+fn may_be_quantised(family: &Family) -> bool {
+    let experts = family.experts.as_ref();
+    experts.is_some_and(|experts| experts.files.mxfp4)
+}
+
+fn refuse_other_quantisation(fields: Fields<'_>, family: &Family) -> Result<(), ModelError> {
+    let Some(object) = fields
+        .object(QUANTISATION)?
+        .filter(|_| may_be_quantised(family))
+    else {
+        return Ok(());
+    };
+    let fields = Fields::new(fields.origin(), "quantization_config.", object);
+    match fields.string("quant_method")? {
+        Some("mxfp4") => Ok(()),
+        Some(other) => {
+            let problem = format!("`{other}` is not supported; supported is mxfp4");
+            Err(fields.error("quant_method", problem))
+        }
+        None => fields.required("quant_method", None),
+    }
 }
 
 fn refuse_other_activation(fields: Fields<'_>, family: &Family) -> Result<(), ModelError> {
