@@ -9,7 +9,7 @@ use burn_kernels::nn::CacheError;
 use crate::blocks::{new_linear, new_norm_weight, new_weight};
 use crate::cache::{LayerCache, Seen};
 use crate::config::{Architecture, ModelConfig};
-use crate::place::Place;
+use crate::place::{AxisTables, Place, Rotation};
 use crate::rope::RotaryTables;
 use crate::scores::{Scoring, composed};
 
@@ -198,7 +198,8 @@ impl Attention {
     /// `[b, s, heads, width]`.
     fn prepare(&self, q: Tensor<4>, k: Tensor<4>, place: Place<'_>) -> (Tensor<4>, Tensor<4>) {
         let (q, k) = match place.rotation {
-            Some(tables) => self.rotate(q, k, tables),
+            Some(Rotation::One(tables)) => self.rotate(q, k, tables),
+            Some(Rotation::Axes(tables)) => self.rotate_axes(q, k, tables),
             None => (q, k),
         };
         let Some(factor) = place.query_factor else {
@@ -224,6 +225,37 @@ impl Attention {
             Some(norm) => (norm(q, eps), norm(k, eps)),
             None => (q, k),
         }
+    }
+}
+
+impl Attention {
+    /// Normalises the heads of queries and keys, if the architecture does, and rotates them by three positions.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the family has no such rotation. Configurations with three positions are of families that do.
+    fn rotate_axes(
+        &self,
+        q: Tensor<4>,
+        k: Tensor<4>,
+        tables: &AxisTables,
+    ) -> (Tensor<4>, Tensor<4>) {
+        let layers = self.heads.architecture.family().layers;
+        let normalised = |x: Tensor<4>, norm: &Option<HeadNorm>| match norm {
+            Some(norm) => (layers.norm)(norm.weight.clone(), self.heads.eps).forward(x),
+            None => x,
+        };
+        let (q, k) = (normalised(q, &self.q_norm), normalised(k, &self.k_norm));
+        let rotate = layers.rotate_axes;
+        let rotate = rotate.expect("families with three positions rotate by them");
+        let (q, k) = rotate(
+            q.swap_dims(1, 2),
+            k.swap_dims(1, 2),
+            tables.cos.clone(),
+            tables.sin.clone(),
+            tables.sections,
+        );
+        (q.swap_dims(1, 2), k.swap_dims(1, 2))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::blocks::{RmsNorm, new_weight};
 use crate::cache::Cache;
 use crate::config::ModelConfig;
 use crate::layer::{DecoderLayer, Residual};
-use crate::place::Rotary;
+use crate::place::{PositionIds, Rotary};
 
 /// The embedding, the layers and the last normalisation.
 #[derive(Module, Debug)]
@@ -49,7 +49,7 @@ impl Decoder {
     pub(crate) fn forward(
         &self,
         input_ids: Tensor<2, Int>,
-        position_ids: Option<Tensor<2, Int>>,
+        position_ids: Option<PositionIds>,
         mut cache: Option<&mut Cache>,
     ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
         let hidden = self.embed(input_ids);

@@ -21,6 +21,8 @@ pub(crate) struct Family {
     pub(crate) class_name: &'static str,
     /// The short name, as in `model_type`.
     pub(crate) model_type: &'static str,
+    /// The place of the text model, if it is a part of another.
+    pub(crate) nested: Option<Nested>,
     pub(crate) layers: Layers,
     /// The norms of queries and keys, if there are any.
     pub(crate) head_norms: Option<HeadNorms>,
@@ -68,6 +70,8 @@ pub(crate) struct Layers {
     pub(crate) layer: fn(&NewLayer<'_>) -> DecoderLayer,
     /// Rotates queries and keys by the tables of cosines and sines.
     pub(crate) rotate: Rotate,
+    /// Rotates queries and keys by tables of three positions, in families that have them.
+    pub(crate) rotate_axes: Option<RotateAxes>,
     /// Normalises rotated queries or keys, `[b, s, heads, d]`, by an epsilon and without a weight, in families that do so
     /// in layers with a rotation.
     pub(crate) rotated_norm: Option<fn(Tensor<4>, f64) -> Tensor<4>>,
@@ -76,6 +80,44 @@ pub(crate) struct Layers {
 }
 
 pub(crate) type Rotate = fn(Tensor<4>, Tensor<4>, Tensor<3>, Tensor<3>) -> (Tensor<4>, Tensor<4>);
+
+/// Rotates queries and keys by tables `[3, b or 1, s, d]`, with the numbers of pairs that take each position.
+pub(crate) type RotateAxes =
+    fn(Tensor<4>, Tensor<4>, Tensor<4>, Tensor<4>, [usize; 3]) -> (Tensor<4>, Tensor<4>);
+
+/// The order in which pairs take three positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SectionOrder {
+    /// The pairs of each position follow each other.
+    Chunked,
+    /// Pairs take the positions in turn.
+    Interleaved,
+}
+
+impl SectionOrder {
+    /// Returns the position that each pair takes.
+    pub(crate) fn axes(self, sections: [usize; 3]) -> Vec<usize> {
+        let [first, second, _] = sections;
+        let pairs = sections.iter().sum();
+        let axis = |pair: usize| match self {
+            Self::Chunked if pair < first => 0,
+            Self::Chunked if pair < first + second => 1,
+            Self::Chunked => 2,
+            Self::Interleaved if pair < 3 * sections[pair % 3] => pair % 3,
+            Self::Interleaved => 0,
+        };
+        (0..pairs).map(axis).collect()
+    }
+}
+
+/// The text model of a model of several modalities.
+#[derive(Clone, Copy)]
+pub(crate) struct Nested {
+    /// The `model_type` of the text model.
+    pub(crate) model_type: &'static str,
+    /// The start of the names of its parameters in checkpoints.
+    pub(crate) prefix: &'static str,
+}
 
 /// The norms of queries and keys.
 #[derive(Clone, Copy)]
@@ -124,6 +166,8 @@ pub(crate) struct Positions {
     pub(crate) local_theta: Option<f64>,
     /// The kinds of scaled frequencies that are honoured.
     pub(crate) scalings: &'static [&'static str],
+    /// The order of the three positions of a token, if it has three.
+    pub(crate) sections: Option<SectionOrder>,
     /// True if YaRN has the settings `mscale` and `mscale_all_dim`.
     pub(crate) mscale: bool,
     /// True if the tables of half types stay in `f32`.

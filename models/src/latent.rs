@@ -9,7 +9,7 @@ use crate::attention::Scores;
 use crate::blocks::{RmsNorm, new_linear};
 use crate::cache::{LayerCache, Seen};
 use crate::config::{Architecture, LatentConfig, ModelConfig};
-use crate::place::Place;
+use crate::place::{Place, Rotation};
 
 /// The epsilon of the norms of narrow projections. No field of the configuration changes it.
 const EPS: f64 = 1e-6;
@@ -114,7 +114,7 @@ impl LatentAttention {
     ///
     /// # Panics
     ///
-    /// Panics without a rotation. No family with latent attention has such layers.
+    /// Panics without a rotation by one position. No family with latent attention has such layers.
     pub(crate) fn forward(
         &self,
         x: Tensor<3>,
@@ -129,8 +129,9 @@ impl LatentAttention {
             scale,
         } = self.sizes;
         let layers = architecture.family().layers;
-        let tables = place.rotation;
-        let tables = tables.expect("families with latent attention rotate in every layer");
+        let Some(Rotation::One(tables)) = place.rotation else {
+            panic!("families with latent attention rotate by one position in every layer");
+        };
         let q = self.q.forward(x.clone());
         let q = q.reshape([batch, seq, heads, latent.qk_head_dim()]);
         let fixed = q.clone().narrow(3, 0, latent.qk_nope_head_dim);

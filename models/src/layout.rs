@@ -34,6 +34,8 @@ pub enum ExpertStorage {
 pub(crate) enum Encoding {
     /// One float for each element.
     Floats,
+    /// One float for each element, each matrix of a stack transposed.
+    Transposed,
     /// Bytes of MXFP4: the blocks of a parameter, or their scales. Both hold the whole parameter together, each of its
     /// matrices transposed.
     Mxfp4,
@@ -89,6 +91,7 @@ impl Parameter<'_> {
             }
         }
         ways.extend(self.quantised());
+        ways.extend(self.transposed());
         ways
     }
 
@@ -113,6 +116,21 @@ impl Parameter<'_> {
         ])
     }
 
+    /// Returns the tensor of a stack of transposed matrices, in a family that has files of both kinds.
+    fn transposed(self) -> Option<Vec<Part>> {
+        let &[experts, rows, columns] = self.shape else {
+            return None;
+        };
+        let usual = self.parts_in(BLOCK, ExpertStorage::Stacked).pop()?;
+        self.names().transposed.then(|| {
+            vec![Part {
+                shape: vec![experts, columns, rows],
+                encoding: Encoding::Transposed,
+                ..usual
+            }]
+        })
+    }
+
     fn names(self) -> ExpertNames {
         let experts = self.architecture.family().experts;
         experts.map_or(ExpertNames::USUAL, |experts| experts.files)
@@ -122,6 +140,7 @@ impl Parameter<'_> {
         // The router's bias is part of the block in memory, which reads it.
         let name = self.name.replace(CORRECTION, GATE_CORRECTION);
         let name = name.replace(BLOCK, block);
+        let name = in_whole_model(self.architecture, &name);
         if storage == ExpertStorage::PerExpert
             && let (Some(stack), &[experts, rows, columns]) = (self.stack(), self.shape)
         {
@@ -164,6 +183,8 @@ pub(crate) struct ExpertNames {
     pub(crate) down: &'static [&'static str],
     /// True if stacks may be quantised.
     pub(crate) mxfp4: bool,
+    /// True if the matrices of stacks may be transposed.
+    pub(crate) transposed: bool,
 }
 
 impl ExpertNames {
@@ -173,6 +194,7 @@ impl ExpertNames {
         gate_up: &[],
         down: &[],
         mxfp4: false,
+        transposed: false,
     };
 
     /// The names of parameters in memory.
@@ -181,6 +203,7 @@ impl ExpertNames {
         gate_up: &["gate_proj", "up_proj"],
         down: &["down_proj"],
         mxfp4: false,
+        transposed: false,
     };
 }
 
@@ -224,6 +247,15 @@ fn split(prefix: &str, projections: &[&str], [experts, rows, columns]: [usize; 3
         }
     }
     parts
+}
+
+/// Returns the name in a checkpoint of a parameter, whose name begins with `model.` if it is no output projection.
+pub(crate) fn in_whole_model(architecture: Architecture, name: &str) -> String {
+    let nested = architecture.family().nested;
+    match (nested, name.strip_prefix("model.")) {
+        (Some(nested), Some(rest)) => format!("{}{rest}", nested.prefix),
+        _ => name.to_owned(),
+    }
 }
 
 /// Returns the number of the expert that a tensor belongs to, if its name contains one.

@@ -59,6 +59,7 @@ mod qwen2;
 pub mod qwen2_moe;
 pub mod qwen3;
 pub mod qwen3_moe;
+pub mod qwen_vl;
 mod rope;
 mod scores;
 mod seed_oss;

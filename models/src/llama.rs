@@ -14,6 +14,7 @@ use crate::rope::rotate_half;
 pub(crate) static FAMILY: Family = Family {
     class_name: "LlamaForCausalLM",
     model_type: "llama",
+    nested: None,
     layers: Layers {
         norm: |weight, variance_epsilon| {
             RmsNorm::Llama(LlamaRmsNorm {
@@ -25,6 +26,7 @@ pub(crate) static FAMILY: Family = Family {
         mlp: |new| Mlp::Llama(LlamaMlp::new(new.separate())),
         layer: |new| DecoderLayer::Llama(LlamaLayer::new(new)),
         rotate: apply_rotary_pos_emb,
+        rotate_axes: None,
         rotated_norm: None,
         attend: attention::attend,
     },
@@ -48,6 +50,7 @@ pub(crate) static FAMILY: Family = Family {
         rotated_part: None,
         local_theta: None,
         scalings: &["default", "linear", "llama3", "yarn"],
+        sections: None,
         mscale: false,
         wide_tables: false,
     },

@@ -29,6 +29,7 @@ pub(crate) static FAMILY: Family = Family {
             gate_up: &["w1", "w3"],
             down: &["w2"],
             mxfp4: false,
+            transposed: false,
         },
     }),
     defaults: Defaults {

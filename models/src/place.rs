@@ -12,11 +12,38 @@ use crate::rope::{RotaryEmbedding, RotaryTables};
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     /// The tables that rotate queries and keys, if the layer rotates them.
-    pub(crate) rotation: Option<&'a RotaryTables>,
+    pub(crate) rotation: Option<Rotation<'a>>,
     /// The factor of the queries, `[b or 1, s, 1, 1]` in at least `f32`, if the layer has one.
     pub(crate) query_factor: Option<&'a Tensor<4>>,
     /// The number of keys that a query sees, if some are hidden.
     pub(crate) window: Option<usize>,
+}
+
+/// The tables that rotate queries and keys.
+#[derive(Clone, Copy)]
+pub(crate) enum Rotation<'a> {
+    /// By the position of a token.
+    One(&'a RotaryTables),
+    /// By its three positions.
+    Axes(&'a AxisTables),
+}
+
+/// Tables of three positions of each token.
+pub(crate) struct AxisTables {
+    /// The cosines, `[3, b or 1, s, d]`.
+    pub(crate) cos: Tensor<4>,
+    /// The sines, of the same shape.
+    pub(crate) sin: Tensor<4>,
+    /// The numbers of pairs that take each position.
+    pub(crate) sections: [usize; 3],
+}
+
+/// Explicit positions of tokens.
+pub(crate) enum PositionIds {
+    /// One for each token, `[b or 1, s]`.
+    One(Tensor<2, Int>),
+    /// Three for each token, `[3, b or 1, s]`.
+    Axes(Tensor<3, Int>),
 }
 
 /// The rotary frequencies of a model.
@@ -31,6 +58,7 @@ pub(crate) struct Rotary {
 pub(crate) struct Places {
     global: RotaryTables,
     local: Option<RotaryTables>,
+    axes: Option<AxisTables>,
     query_factor: Option<Tensor<4>>,
 }
 
@@ -55,7 +83,7 @@ impl Rotary {
         &self,
         config: &ModelConfig,
         hidden: &Tensor<3>,
-        position_ids: Option<Tensor<2, Int>>,
+        position_ids: Option<PositionIds>,
         cache: Option<&Cache>,
     ) -> Places {
         let [_, seq, _] = hidden.dims();
@@ -71,19 +99,51 @@ impl Rotary {
             padding: if padding.is_empty() { &[0] } else { padding },
         };
         let tables = |rotary: &RotaryEmbedding| match &position_ids {
-            Some(ids) => rotary.tables_at(ids.clone(), dtype),
+            Some(PositionIds::One(ids)) => rotary.tables_at(ids.clone(), dtype),
+            Some(PositionIds::Axes(ids)) => {
+                // Three rows for each sequence.
+                let [axes, batch, seq] = ids.dims();
+                rotary.tables_at(ids.clone().reshape([axes * batch, seq]), dtype)
+            }
             None => {
                 let range = positions.range.clone();
                 rotary.padded_tables(range, positions.padding, &device, dtype)
             }
         };
         let temperature = config.mixed.as_ref().and_then(|mixed| mixed.temperature);
+        let global = tables(&self.global);
+        let axes = config
+            .rope
+            .sections
+            .map(|sections| axis_tables(&global, sections, &position_ids));
         Places {
-            global: tables(&self.global),
+            global,
+            axes,
             local: self.local.as_ref().map(tables),
             // As in `transformers`, explicit positions have no effect on it.
             query_factor: temperature.map(|own| positions.query_factor(own, &device, dtype)),
         }
+    }
+}
+
+/// Returns tables of three positions, of tables with a row for each sequence or for each position of each.
+fn axis_tables(
+    tables: &RotaryTables,
+    sections: [usize; 3],
+    position_ids: &Option<PositionIds>,
+) -> AxisTables {
+    let has_axes = matches!(position_ids, Some(PositionIds::Axes(_)));
+    let of_axes = |table: &Tensor<3>| -> Tensor<4> {
+        let [rows, seq, width] = table.dims();
+        match has_axes {
+            true => table.clone().reshape([3, rows / 3, seq, width]),
+            false => table.clone().unsqueeze_dim::<4>(0).repeat_dim(0, 3),
+        }
+    };
+    AxisTables {
+        cos: of_axes(&tables.cos),
+        sin: of_axes(&tables.sin),
+        sections,
     }
 }
 
@@ -126,7 +186,10 @@ impl Places {
         };
         let rotates = config.rotates(layer);
         Place {
-            rotation: rotates.then_some(tables),
+            rotation: rotates.then_some(match &self.axes {
+                Some(axes) => Rotation::Axes(axes),
+                None => Rotation::One(tables),
+            }),
             query_factor: self.query_factor.as_ref().filter(|_| !rotates),
             window,
         }

@@ -67,10 +67,10 @@ const MIXTRAL: [&str; 3] = ["w1", "w3", "w2"];
 
 #[test]
 fn both_layouts_are_written_and_read() {
-    // The files of gpt-oss and Llama 4 have only one layout.
+    // The files of these have only stacks.
     for name in SPARSE
         .into_iter()
-        .filter(|name| !["gpt_oss_sw8", "llama4_chunk8"].contains(name))
+        .filter(|name| !["gpt_oss_sw8", "llama4_chunk8", "qwen3_vl_moe"].contains(name))
     {
         let parent = tempfile::tempdir().unwrap();
         let (stacked, single) = (parent.path().join("stacked"), parent.path().join("single"));
@@ -132,6 +132,43 @@ fn stacks_are_sharded_too() {
         logits(&target, "mixtral"),
         logits(&model_dir("mixtral"), "mixtral")
     );
+}
+
+/// The published files of Qwen3-VL hold each matrix of a stack transposed, and `transformers` 5 writes it as it is in the
+/// model.
+#[test]
+fn stacks_may_be_transposed() {
+    let name = "qwen3_vl_moe";
+    let published = copy_of(name);
+    edit_tensors(published.path(), |file| {
+        for (name, tensor) in file.iter_mut() {
+            let &[experts, rows, columns] = tensor.shape.as_slice() else {
+                continue;
+            };
+            assert!(name.contains(".experts."));
+            let old: Vec<&[u8]> = tensor.bytes.chunks(4).collect();
+            let place = |at: usize| {
+                let (expert, within) = (at / (rows * columns), at % (rows * columns));
+                let (column, row) = (within / rows, within % rows);
+                old[(expert * rows + row) * columns + column]
+            };
+            let bytes = (0..old.len()).flat_map(place).copied().collect();
+            tensor.bytes = bytes;
+            tensor.shape = vec![experts, columns, rows];
+        }
+    });
+    for dtype in [FloatDType::F32, FloatDType::BF16] {
+        let (_, found) = open(published.path(), dtype);
+        let (_, expected) = open(&model_dir(name), dtype);
+        assert!(found.named_parameters() == expected.named_parameters());
+    }
+    let stack = "model.language_model.layers.1.mlp.experts.down_proj";
+    edit_tensors(published.path(), |file| {
+        file.get_mut(stack).unwrap().shape = vec![8, 32, 96];
+    });
+    let error = load(published.path(), &Device::default(), FloatDType::F32).unwrap_err();
+    let says = format!("`{stack}`: expected shape [8, 64, 48], found [8, 32, 96]");
+    assert!(error.to_string().contains(&says), "{error}");
 }
 
 /// The bias by which experts are chosen has more digits than a half type.

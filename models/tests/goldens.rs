@@ -2,14 +2,12 @@
 
 mod common;
 
-use std::collections::BTreeMap;
-
-use burn::tensor::{Device, FloatDType, Tensor, TensorData};
+use burn::tensor::{Device, FloatDType, Tensor};
 use burn_kernels::ops::moe::route;
 use burn_kernels::policy::{self, Policy};
 use common::{
-    File, MODELS, SPARSE, corrections, ints, largest, model_dir, read, relative_l2, routing,
-    to_f64, worst,
+    File, MODELS, SPARSE, check_gradients, corrections, ints, largest, model_dir, read,
+    relative_l2, routing, to_f64, worst,
 };
 use kernels_models::{Architecture, load};
 use serde_json::json;
@@ -81,70 +79,13 @@ fn f32_logits_loss_and_gradients() {
         for loss in [loss, alone] {
             let error = worst(&to_f64(&loss.to_data()), &case.values("loss"));
             assert!(error < 1e-5, "{}: loss off by {error:e}", case.label);
-            case.check_gradients(&model.gradients(&loss.backward()));
+            check_gradients(
+                &case.label,
+                &case.golden,
+                &model.gradients(&loss.backward()),
+            );
         }
     });
-}
-
-/// Returns the sums of the elements of a matrix, or of several below each other, in each group: a row or a column. The
-/// signs in a sum are those of the Thue-Morse sequence, as in `generate_families.py`.
-fn signed_sums(
-    elements: &[f64],
-    shape: &[usize],
-    group: fn(usize, usize) -> usize,
-) -> (Vec<usize>, Vec<f64>) {
-    let columns = shape[shape.len() - 1];
-    let places = (0..elements.len()).map(|at| (at / columns, at % columns));
-    let groups = 1 + places
-        .clone()
-        .map(|(row, column)| group(row, column))
-        .max()
-        .unwrap();
-    let mut sums = vec![0.0; groups];
-    for ((row, column), element) in places.zip(elements) {
-        let own = group(row, column);
-        let place = row + column - own;
-        sums[own] += match place.count_ones() % 2 {
-            0 => *element,
-            _ => -element,
-        };
-    }
-    (vec![groups], sums)
-}
-
-impl Case {
-    fn check_gradients(&self, gradients: &BTreeMap<String, TensorData>) {
-        let expected = |name: &String| {
-            let forms = ["grad", "grad_by_row"];
-            forms.map(|form| self.golden.get(&format!("{form}.{name}")))
-        };
-        let missing = gradients
-            .keys()
-            .filter(|name| expected(name).iter().all(Option::is_none));
-        let missing: Vec<_> = missing.collect();
-        assert!(
-            missing.is_empty(),
-            "{}: {missing:?} not expected",
-            self.label
-        );
-        for name in self.golden.keys() {
-            let Some((form, parameter)) = name.split_once('.') else {
-                continue;
-            };
-            let Some(gradient) = form.starts_with("grad").then(|| &gradients[parameter]) else {
-                continue;
-            };
-            let (shape, found) = (gradient.shape().to_vec(), to_f64(gradient));
-            let (shape, found) = match form {
-                "grad_by_row" => signed_sums(&found, &shape, |row, _| row),
-                "grad_by_column" => signed_sums(&found, &shape, |_, column| column),
-                _ => (shape, found),
-            };
-            assert_eq!(shape, self.golden[name].shape, "{}: {name}", self.label);
-            let error = relative_l2(&found, &self.values(name));
-            assert!(error < 1e-5, "{}: {name} off by {error:e}", self.label);
-        }
-    }
 }
 
 /// Sorts the experts of each token, with their weights. Some routers return them in no order.

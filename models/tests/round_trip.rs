@@ -261,6 +261,12 @@ fn transformers_4_spelling_is_the_same_model() {
     for name in MODELS {
         let old = common::copy_of(name);
         edit_config(old.path(), |config| {
+            let dtype = config.remove("dtype").unwrap();
+            config.insert("torch_dtype".into(), dtype);
+            let config = match config.contains_key("text_config") {
+                true => config["text_config"].as_object_mut().unwrap(),
+                false => config,
+            };
             let mut rope = config.remove("rope_parameters").unwrap();
             if let Some(local) = rope.get("sliding_attention") {
                 config.insert("rope_local_base_freq".into(), local["rope_theta"].clone());
@@ -284,12 +290,11 @@ fn transformers_4_spelling_is_the_same_model() {
                 config.insert("num_experts".into(), count);
             }
             let scaled = rope.get("rope_type") != Some(&json!("default"));
+            let scaled = scaled || rope.contains_key("mrope_section");
             config.insert(
                 "rope_scaling".into(),
                 if scaled { json!(rope) } else { json!(null) },
             );
-            let dtype = config.remove("dtype").unwrap();
-            config.insert("torch_dtype".into(), dtype);
         });
         assert_eq!(
             logits(old.path(), name),

@@ -30,7 +30,7 @@ fn reached(name: &str) -> (&'static str, Vec<SemanticsKey>) {
     let keys = sites()
         .filter(|site| called(&site.name()))
         .map(|site| site.spec().key);
-    (config.architecture.model_type(), keys.collect())
+    (config.architecture.text_model_type(), keys.collect())
 }
 
 /// The models read heads in the layout that projections write; `transformers` exchanges the axes first.
@@ -57,7 +57,7 @@ fn annotated_models_agree_with_the_table() {
         keys.entry(model_type).or_default().extend(found);
     }
     for architecture in Architecture::ALL {
-        let model_type = architecture.model_type();
+        let model_type = architecture.text_model_type();
         let model = semantics::of(model_type).unwrap();
         let found = &keys[model_type];
         let always = [

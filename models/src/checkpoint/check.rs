@@ -11,11 +11,15 @@ use safetensors::Dtype;
 use super::CONFIG;
 use super::decode::is_supported;
 use super::shards::Shards;
-use crate::layout::{Encoding, Part, expert_of};
+use crate::layout::{Encoding, Part, expert_of, in_whole_model};
 use crate::parameters::{ParameterInfo, Visit, walk};
 use crate::{CausalLm, ModelConfig, ModelError, TensorProblem};
 
 const EMBEDDING: &str = "model.embed_tokens.weight";
+
+/// The starts of the names of vision towers.
+const VISION: [&str; 2] = ["visual.", "model.visual."];
+
 const LM_HEAD: &str = "lm_head.weight";
 
 /// Compares the checkpoint's list of tensors with the model's parameters.
@@ -37,9 +41,13 @@ pub(super) fn check_tensors(
         mut problems,
         ..
     } = check;
-    let mut further = 0;
+    let (mut further, mut vision) = (0, 0);
     for name in shards.names() {
         if expected.contains(name) || is_rotary_buffer(name) {
+            continue;
+        }
+        if config.family().nested.is_some() && VISION.iter().any(|start| name.starts_with(start)) {
+            vision += 1;
             continue;
         }
         if predicts_further(config, name) {
@@ -53,6 +61,12 @@ pub(super) fn check_tensors(
     if further > 0 {
         tracing::warn!(
             "{}: {further} tensors are not loaded: they predict tokens after the next one",
+            escape_path(dir)
+        );
+    }
+    if vision > 0 {
+        tracing::warn!(
+            "{}: {vision} tensors are not loaded: only the text model is",
             escape_path(dir)
         );
     }
@@ -90,12 +104,13 @@ fn foreign(
         return Ok(None);
     };
     let tied = config.tie_word_embeddings && name == LM_HEAD;
-    if tied && same_values(shards, EMBEDDING, LM_HEAD)? {
+    let embedding = in_whole_model(config.architecture, EMBEDDING);
+    if tied && same_values(shards, &embedding, LM_HEAD)? {
         return Ok(None);
     }
     let problem = if tied {
         format!(
-            "differs from `{EMBEDDING}`, though `tie_word_embeddings` in {CONFIG} says that they are one"
+            "differs from `{embedding}`, though `tie_word_embeddings` in {CONFIG} says that they are one"
         )
     } else {
         surplus(config, name)
@@ -181,7 +196,7 @@ impl Check<'_> {
             }
             Some((file, info)) if !is_readable(info.dtype, part.encoding) => {
                 let expected = match part.encoding {
-                    Encoding::Floats => "F16, BF16, F32 or F64",
+                    Encoding::Floats | Encoding::Transposed => "F16, BF16, F32 or F64",
                     Encoding::Mxfp4 => "U8",
                 };
                 let problem = format!("expected dtype {expected}, found {}", info.dtype);
@@ -243,7 +258,7 @@ impl Check<'_> {
 
 fn is_readable(stored: Dtype, encoding: Encoding) -> bool {
     match encoding {
-        Encoding::Floats => is_supported(stored),
+        Encoding::Floats | Encoding::Transposed => is_supported(stored),
         Encoding::Mxfp4 => stored == Dtype::U8,
     }
 }
@@ -256,5 +271,18 @@ pub(super) fn stored_ways(
 ) -> Vec<Vec<Part>> {
     let stored = |way: &Vec<Part>| way.iter().any(|part| shards.find(&part.name).is_some());
     let ways = info.alternatives(param_shape);
-    ways.into_iter().filter(stored).collect()
+    let mut ways: Vec<Vec<Part>> = ways.into_iter().filter(stored).collect();
+    // Two layouts under one name differ by their shapes. Of a square matrix, the first is the usual one.
+    let shaped = |part: &Part| shards.find(&part.name).map(|(_, info)| &info.shape);
+    let fits = |way: &[Part]| way.iter().all(|part| shaped(part) == Some(&part.shape));
+    if let [first, second] = ways.as_slice()
+        && first
+            .iter()
+            .map(|part| &part.name)
+            .eq(second.iter().map(|part| &part.name))
+    {
+        let other = usize::from(fits(first) || !fits(second));
+        ways.remove(other);
+    }
+    ways
 }

@@ -26,6 +26,9 @@ use crate::{CausalLm, ModelConfig, ModelError};
 /// `dtype` is a half type, and gets no gradient. The experts of a layer may be stored one by one or stacked (see
 /// [`ExpertStorage`](crate::ExpertStorage)); in the model they are stacked. Those of gpt-oss may be stored in MXFP4.
 ///
+/// Vision towers, and layers that predict further tokens, are not loaded, with a warning; [`save`](crate::save) writes the
+/// text model alone.
+///
 /// Rotary frequencies in old checkpoints are ignored, because they follow from the configuration. A stored output
 /// projection of a tied model is accepted if it equals the embedding. For a remote device of this machine the server
 /// reads the weights, if it is allowed to read the directory.
@@ -158,6 +161,12 @@ impl Read<'_> {
         {
             return self.matrix(part, [rows, columns]);
         }
+        if let [part] = parts
+            && part.encoding == Encoding::Transposed
+            && let &[matrices, rows, columns] = part.shape.as_slice()
+        {
+            return self.matrices(part, matrices, [rows, columns]);
+        }
         if let [blocks, scales] = parts
             && blocks.encoding == Encoding::Mxfp4
         {
@@ -168,6 +177,24 @@ impl Read<'_> {
         for part in parts {
             let start = part.row * part.shape.last().copied().unwrap_or(1);
             self.fill(part, &mut values[start..start + length(part)])?;
+        }
+        Ok(values)
+    }
+
+    /// Reads a stack of transposed matrices. Only one of them is in memory as it is stored.
+    fn matrices<T: Wanted>(
+        &self,
+        part: &Part,
+        matrices: usize,
+        shape: [usize; 2],
+    ) -> Result<Vec<T>, ModelError> {
+        let (file, info) = self.stored(part);
+        let bytes_of_one = shape[0] * shape[1] * info.dtype.bitsize() / 8;
+        let mut values = Vec::with_capacity(matrices * shape[0] * shape[1]);
+        for at in 0..matrices {
+            let begin = info.data_offsets.0 + at * bytes_of_one;
+            let bytes = file.read_range(begin, bytes_of_one)?;
+            values.extend(decode_transposed::<T>(&bytes, info.dtype, shape));
         }
         Ok(values)
     }

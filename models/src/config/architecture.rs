@@ -61,6 +61,12 @@ architectures! {
     SeedOss = crate::seed_oss::FAMILY,
     /// `Llama4ForCausalLM`: the text models of Llama 4.
     Llama4 = crate::llama4::FAMILY,
+    /// `Qwen2_5_VLForConditionalGeneration`: the text model of Qwen2.5-VL.
+    Qwen2_5Vl = crate::qwen_vl::QWEN2_5,
+    /// `Qwen3VLForConditionalGeneration`: the text model of the dense Qwen3-VL models.
+    Qwen3Vl = crate::qwen_vl::QWEN3,
+    /// `Qwen3VLMoeForConditionalGeneration`: the text model of the sparse Qwen3-VL models.
+    Qwen3VlMoe = crate::qwen_vl::QWEN3_MOE,
     /// `DeepseekV2ForCausalLM`: DeepSeek-V2, with latent attention.
     DeepseekV2 = crate::deepseek_v2::FAMILY,
     /// `DeepseekV3ForCausalLM`: DeepSeek-V3 and R1, with latent attention.
@@ -76,6 +82,15 @@ impl Architecture {
     /// Returns the short name, as in `model_type`.
     pub fn model_type(self) -> &'static str {
         self.family().model_type
+    }
+
+    /// Returns the `model_type` of the text model, which differs if it is a part of another. [`semantics`](crate::semantics)
+    /// has the rows of text models.
+    pub fn text_model_type(self) -> &'static str {
+        let family = self.family();
+        family
+            .nested
+            .map_or(family.model_type, |nested| nested.model_type)
     }
 
     /// Returns `true` if layers of this family are, or can be, mixtures of experts.

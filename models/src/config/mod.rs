@@ -6,6 +6,7 @@ mod fields;
 mod latent;
 mod mixed;
 mod moe;
+mod nested;
 mod parse;
 mod rope;
 mod scaling;
@@ -95,6 +96,8 @@ pub struct ModelConfig {
     pub dtype: Option<StoredDtype>,
     /// Fields without an effect on the forward pass (token ids, generation settings), kept for saving.
     other: Map<String, Value>,
+    /// The same of the model that this one is the text model of, if it is a part of another.
+    whole: Map<String, Value>,
 }
 
 /// The sizes of a new Qwen3 model; see [`ModelConfig::qwen3`].
@@ -189,6 +192,7 @@ impl ModelConfig {
             initializer_range: 0.02,
             dtype: None,
             other: Map::new(),
+            whole: Map::new(),
         };
         config.check(Path::new("Qwen3Size"))?;
         Ok(config)
@@ -331,7 +335,7 @@ impl ModelConfig {
             return fail(field, problem);
         }
         for rope in std::iter::once(&self.rope).chain(&self.local_rope) {
-            if let Some((field, problem)) = rope.problem(self.head_dim) {
+            if let Some((field, problem)) = rope.problem(self.head_dim, self.family().positions) {
                 return fail(&format!("rope_parameters.{field}"), problem);
             }
         }
@@ -465,6 +469,9 @@ impl ModelConfig {
         WindowConfig::write(window, self.family().window, layers, &mut object);
         if let Some((moe, experts)) = self.mixture() {
             moe.write(experts, self.family().refuses, &mut object);
+        }
+        if let Some(nested) = &self.family().nested {
+            object = nested::wrap(object, &self.whole, nested);
         }
         let mut text = format!("{:#}", Value::Object(object));
         text.push('\n');

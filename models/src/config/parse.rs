@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::fields::Fields;
 use super::{
     Architecture, LatentConfig, MixedConfig, ModelConfig, MoeConfig, RopeConfig, ScoreConfig,
-    StoredDtype, WindowConfig, latent, mixed, moe, rope, scores, unsupported, window,
+    StoredDtype, WindowConfig, latent, mixed, moe, nested, rope, scores, unsupported, window,
 };
 use crate::ModelError;
 use crate::family::Family;
@@ -50,6 +50,11 @@ impl ModelConfig {
         let family = architecture.family();
         let defaults = family.defaults;
         unsupported::refuse(fields, family)?;
+        let nested = family.nested.as_ref();
+        let whole = nested::whole(object, nested);
+        let outer = fields;
+        let (fields, object) = nested::text(fields, object, nested)?;
+        unsupported::refuse(fields, family)?;
         refuse_other_activation(fields, family)?;
         refuse_other_quantisation(fields, family)?;
 
@@ -82,7 +87,8 @@ impl ModelConfig {
             rms_norm_eps: fields
                 .number("rms_norm_eps")?
                 .unwrap_or(defaults.rms_norm_eps),
-            tie_word_embeddings: flag("tie_word_embeddings", defaults.tie_word_embeddings)?,
+            tie_word_embeddings: nested::tied(outer, fields)?
+                .unwrap_or(defaults.tie_word_embeddings),
             attention_bias: flag("attention_bias", defaults.attention_bias)?,
             attention_out_bias: flag("attention_out_bias", false)?,
             qkv_bias: flag("qkv_bias", defaults.qkv_bias)?,
@@ -96,10 +102,12 @@ impl ModelConfig {
             moe: MoeConfig::parse(fields, family)?,
             scores: ScoreConfig::parse(fields, family)?,
             initializer_range: fields.number("initializer_range")?.unwrap_or(0.02),
-            dtype: StoredDtype::parse(fields)?,
+            dtype: StoredDtype::parse(outer)?,
+            whole,
             other: object
                 .iter()
                 .filter(|(name, _)| !is_known(family, windowed, &rope, name))
+                .filter(|(name, _)| nested.is_none() || !nested::belongs_to_whole(name))
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
             rope,

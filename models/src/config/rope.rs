@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use super::fields::Fields;
 use super::scaling::RopeScaling;
 use crate::ModelError;
-use crate::family::{Family, Positions};
+use crate::family::{Family, Positions, SectionOrder};
 
 /// Settings of rotary positions.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,6 +16,8 @@ pub struct RopeConfig {
     pub scaling: RopeScaling,
     /// The rotated part of each head, above 0 and at most 1. The first elements of a head are rotated.
     pub partial_rotary_factor: f64,
+    /// The numbers of pairs that take each of three positions, in families with three: time, height and width.
+    pub sections: Option<[usize; 3]>,
 }
 
 impl Default for RopeConfig {
@@ -24,6 +26,7 @@ impl Default for RopeConfig {
             theta: 10_000.0,
             scaling: RopeScaling::Default,
             partial_rotary_factor: 1.0,
+            sections: None,
         }
     }
 }
@@ -77,6 +80,28 @@ pub(super) fn parse(fields: Fields<'_>, family: &Family) -> Result<Ropes, ModelE
     ))
 }
 
+/// Returns the problem with the sections of so many pairs, as field and problem.
+fn sections_problem(
+    sections: [usize; 3],
+    order: SectionOrder,
+    pairs: usize,
+) -> Option<(&'static str, String)> {
+    let sum = sections
+        .iter()
+        .fold(0_usize, |sum, &n| sum.saturating_add(n));
+    if sum != pairs {
+        let problem = format!("{sections:?} make up {sum} pairs, but a head has {pairs}");
+        return Some((SECTIONS, problem));
+    }
+    let axes = order.axes(sections);
+    let taken = |axis| axes.iter().filter(|&&own| own == axis).count();
+    let fits = (0..3).all(|axis| taken(axis) == sections[axis]);
+    (!fits).then(|| {
+        let problem = format!("{sections:?} do not come out if pairs take positions in turn");
+        (SECTIONS, problem)
+    })
+}
+
 /// Writes all settings in both spellings.
 pub(super) fn write(
     global: &RopeConfig,
@@ -95,7 +120,7 @@ pub(super) fn write(
     };
     set("rope_parameters", new);
     set("rope_theta", json!(global.theta));
-    set("rope_scaling", global.scaling.legacy(longest));
+    set("rope_scaling", global.legacy(positions, longest));
     if let Some(local) = local {
         set("rope_local_base_freq", json!(local.theta));
     }
@@ -152,16 +177,18 @@ impl Outer {
         let Some((prefix, object)) = new else {
             return match old {
                 Some(old) => Ok(old),
-                None if self.positions.scalings.contains(&"default") => Ok(self.alone()),
+                None if self.stands_alone() => Ok(self.alone()),
                 None => fields.required("rope_parameters", None),
             };
         };
         let rope = of(prefix, object)?;
         match old {
-            Some(old) if old.scaling != rope.scaling => Err(fields.error(
-                "rope_scaling",
-                "contradicts `rope_parameters`; keep one of them",
-            )),
+            Some(old) if (&old.scaling, old.sections) != (&rope.scaling, rope.sections) => {
+                Err(fields.error(
+                    "rope_scaling",
+                    "contradicts `rope_parameters`; keep one of them",
+                ))
+            }
             _ => Ok(rope),
         }
     }
@@ -175,8 +202,14 @@ impl Outer {
         };
         Ok(RopeConfig {
             scaling: RopeScaling::parse(fields, self.positions, self.original, self.longest)?,
+            sections: sections(fields, self.positions)?,
             ..inner.alone()
         })
+    }
+
+    /// Returns `true` if a file may do without an object of settings.
+    fn stands_alone(self) -> bool {
+        self.positions.scalings.contains(&"default") && self.positions.sections.is_none()
     }
 
     /// Returns the settings of a file without an object of them.
@@ -186,9 +219,33 @@ impl Outer {
             scaling: RopeScaling::Default,
             theta: self.theta.unwrap_or(self.default_theta),
             partial_rotary_factor: default.map_or(1.0, |part| self.part.unwrap_or(part)),
+            sections: None,
         }
     }
 }
+
+/// Reads the sections of a family with three positions.
+fn sections(fields: Fields<'_>, positions: Positions) -> Result<Option<[usize; 3]>, ModelError> {
+    let Some(order) = positions.sections else {
+        return Ok(None);
+    };
+    let interleaved = fields.boolean("mrope_interleaved")?;
+    let own = order == SectionOrder::Interleaved;
+    if interleaved.is_some_and(|interleaved| interleaved != own) {
+        let problem = format!("{} is not supported", !own);
+        return Err(fields.error("mrope_interleaved", problem));
+    }
+    let list = fields.required(SECTIONS, fields.indices(SECTIONS)?)?;
+    match <[usize; 3]>::try_from(list) {
+        Ok(sections) => Ok(Some(sections)),
+        Err(list) => {
+            let problem = format!("expected three numbers, found {}", list.len());
+            Err(fields.error(SECTIONS, problem))
+        }
+    }
+}
+
+const SECTIONS: &str = "mrope_section";
 
 const PART: &str = "partial_rotary_factor";
 
@@ -225,7 +282,11 @@ impl RopeConfig {
     }
 
     /// Returns the problem with these settings for heads of this width, as field and problem.
-    pub(super) fn problem(&self, head_dim: usize) -> Option<(&'static str, String)> {
+    pub(super) fn problem(
+        &self,
+        head_dim: usize,
+        positions: Positions,
+    ) -> Option<(&'static str, String)> {
         let rotated = self.rotary_dim(head_dim);
         if rotated == 0 || !rotated.is_multiple_of(2) {
             let part = self.partial_rotary_factor;
@@ -234,7 +295,29 @@ impl RopeConfig {
             );
             return Some((PART, problem));
         }
-        self.scaling.problem(rotated / 2)
+        let sections = self.sections.zip(positions.sections);
+        sections
+            .and_then(|(sections, order)| sections_problem(sections, order, rotated / 2))
+            .or_else(|| self.scaling.problem(rotated / 2))
+    }
+
+    fn write_sections(&self, positions: Positions, object: &mut Map<String, Value>) {
+        if let Some(sections) = self.sections {
+            object.insert(SECTIONS.into(), json!(sections));
+            if positions.sections == Some(SectionOrder::Interleaved) {
+                object.insert("mrope_interleaved".into(), json!(true));
+            }
+        }
+    }
+
+    /// Returns the object that `transformers` 4 calls `rope_scaling`, or `null` if it says nothing.
+    fn legacy(&self, positions: Positions, longest: usize) -> Value {
+        if self.sections.is_none() {
+            return self.scaling.legacy(longest);
+        }
+        let mut object = self.scaling.to_object(longest);
+        self.write_sections(positions, &mut object);
+        Value::Object(object)
     }
 
     /// Returns the object that `transformers` 5 calls `rope_parameters`.
@@ -245,6 +328,7 @@ impl RopeConfig {
             let part = json!(self.partial_rotary_factor);
             object.insert(PART.into(), part);
         }
+        self.write_sections(positions, &mut object);
         Value::Object(object)
     }
 }

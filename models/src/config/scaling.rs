@@ -115,6 +115,8 @@ impl RopeScaling {
         // The first files of Phi-3 say `su`.
         let kind = match kind {
             "su" if positions.longrope() => "longrope",
+            // Qwen2.5-VL's files name the three positions and not a scaling.
+            "mrope" if positions.sections.is_some() => "default",
             kind => kind,
         };
         let known = positions.scalings;
@@ -245,6 +247,10 @@ impl RopeScaling {
                 continue;
             }
             let partial = name == "partial_rotary_factor";
+            let sections = ["mrope_section", "mrope_interleaved"].contains(&name.as_str());
+            if sections && positions.sections.is_some() {
+                continue;
+            }
             let growth = ["mscale", "mscale_all_dim"].contains(&name.as_str());
             if growth
                 && matches!(

@@ -18,7 +18,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 25] = [
+pub const MODELS: [&str; 28] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -44,10 +44,13 @@ pub const MODELS: [&str; 25] = [
     "deepseek_v2_group",
     "deepseek_v3_yarn",
     "llama4_chunk8",
+    "qwen2_5_vl",
+    "qwen3_vl",
+    "qwen3_vl_moe",
 ];
 
 /// The [`MODELS`] that are mixtures of experts.
-pub const SPARSE: [&str; 12] = [
+pub const SPARSE: [&str; 13] = [
     "qwen2_moe",
     "qwen2_moe_step2",
     "qwen3_moe",
@@ -60,6 +63,7 @@ pub const SPARSE: [&str; 12] = [
     "deepseek_v2_group",
     "deepseek_v3_yarn",
     "llama4_chunk8",
+    "qwen3_vl_moe",
 ];
 
 pub fn fixtures() -> PathBuf {
@@ -241,4 +245,60 @@ pub fn corrections(name: &str, config: &ModelConfig) -> Vec<Option<Tensor<1>>> {
         Some(Tensor::from_floats(values.as_slice(), &Device::default()))
     };
     layers.map(correction).collect()
+}
+
+/// Compares gradients with those of a golden file, whose large ones are products with signs.
+pub fn check_gradients(label: &str, golden: &File, gradients: &BTreeMap<String, TensorData>) {
+    let expected = |name: &String| {
+        let forms = ["grad", "grad_by_row"];
+        forms.map(|form| golden.get(&format!("{form}.{name}")))
+    };
+    let missing = gradients
+        .keys()
+        .filter(|name| expected(name).iter().all(Option::is_none));
+    let missing: Vec<_> = missing.collect();
+    assert!(missing.is_empty(), "{}: {missing:?} not expected", label);
+    for name in golden.keys() {
+        let Some((form, parameter)) = name.split_once('.') else {
+            continue;
+        };
+        let Some(gradient) = form.starts_with("grad").then(|| &gradients[parameter]) else {
+            continue;
+        };
+        let (shape, found) = (gradient.shape().to_vec(), to_f64(gradient));
+        let (shape, found) = match form {
+            "grad_by_row" => signed_sums(&found, &shape, |row, _| row),
+            "grad_by_column" => signed_sums(&found, &shape, |_, column| column),
+            _ => (shape, found),
+        };
+        assert_eq!(shape, golden[name].shape, "{}: {name}", label);
+        let error = relative_l2(&found, &golden[name].values());
+        assert!(error < 1e-5, "{}: {name} off by {error:e}", label);
+    }
+}
+
+/// Returns the sums of the elements of a matrix, or of several below each other, in each group: a row or a column. The
+/// signs in a sum are those of the Thue-Morse sequence, as in `generate_families.py`.
+fn signed_sums(
+    elements: &[f64],
+    shape: &[usize],
+    group: fn(usize, usize) -> usize,
+) -> (Vec<usize>, Vec<f64>) {
+    let columns = shape[shape.len() - 1];
+    let places = (0..elements.len()).map(|at| (at / columns, at % columns));
+    let groups = 1 + places
+        .clone()
+        .map(|(row, column)| group(row, column))
+        .max()
+        .unwrap();
+    let mut sums = vec![0.0; groups];
+    for ((row, column), element) in places.zip(elements) {
+        let own = group(row, column);
+        let place = row + column - own;
+        sums[own] += match place.count_ones() % 2 {
+            0 => *element,
+            _ => -element,
+        };
+    }
+    (vec![groups], sums)
 }
