@@ -10,6 +10,7 @@ use burn::tensor::{Device, Tensor};
 
 use crate::config::ModelConfig;
 use crate::gemma2::{Gemma2Mlp, Gemma2RmsNorm};
+use crate::gemma3n::Gemma3nSparseMlp;
 use crate::llama::{LlamaMlp, LlamaRmsNorm};
 use crate::olmo2::Olmo2RmsNorm;
 use crate::phi3::Phi3Mlp;
@@ -72,6 +73,8 @@ pub enum Mlp {
     Qwen3(Qwen3Mlp),
     /// The MLP of Gemma 2 and 3, with a GELU.
     Gemma2(Gemma2Mlp),
+    /// Gemma 3n's MLP with sparse gates.
+    Gemma3n(Gemma3nSparseMlp),
     /// The MLP of Phi-3 and GLM-4, with gate and up in one projection.
     Phi3(Phi3Mlp),
 }
@@ -91,6 +94,7 @@ impl Mlp {
             Self::Llama(mlp) => mlp.forward(x),
             Self::Qwen3(mlp) => mlp.forward(x),
             Self::Gemma2(mlp) => mlp.forward(x),
+            Self::Gemma3n(mlp) => mlp.forward(x),
             Self::Phi3(mlp) => mlp.forward(x),
         }
     }

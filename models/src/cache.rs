@@ -76,6 +76,7 @@ pub(crate) struct LayerCache<'a> {
 }
 
 /// The keys and values that new queries may see.
+#[derive(Clone)]
 pub(crate) struct Seen {
     /// The keys, `[b, t, heads, width]`.
     pub(crate) keys: Tensor<4>,

@@ -9,14 +9,54 @@ use burn_kernels::policy;
 use crate::blocks::{RmsNorm, new_weight};
 use crate::cache::Cache;
 use crate::config::ModelConfig;
+use crate::gemma3n::{Gemma3nLayer, SharedKeys, Streams};
 use crate::layer::{DecoderLayer, Residual};
-use crate::place::{PositionIds, Rotary};
+use crate::place::{Places, PositionIds, Rotary};
+
+/// The layers of a model. [`crate::parameters`] knows that checkpoints have no names for these types.
+#[derive(Module, Debug)]
+enum LayerStack {
+    /// Layers with one residual stream.
+    Usual(UsualLayers),
+    /// Layers with several.
+    Streams(StreamLayers),
+}
+
+#[derive(Module, Debug)]
+struct UsualLayers {
+    layers: Vec<DecoderLayer>,
+}
+
+#[derive(Module, Debug)]
+struct StreamLayers {
+    around: Streams,
+    layers: Vec<Gemma3nLayer>,
+}
+
+impl LayerStack {
+    fn new(config: &ModelConfig, device: &Device) -> Self {
+        let indices = 0..config.num_hidden_layers;
+        match &config.altup {
+            None => Self::Usual(UsualLayers {
+                layers: indices
+                    .map(|layer| DecoderLayer::new(config, layer, device))
+                    .collect(),
+            }),
+            Some(altup) => Self::Streams(StreamLayers {
+                around: Streams::new(config, altup, device),
+                layers: indices
+                    .map(|layer| Gemma3nLayer::new(config, altup, layer, device))
+                    .collect(),
+            }),
+        }
+    }
+}
 
 /// The embedding, the layers and the last normalisation.
 #[derive(Module, Debug)]
 pub struct Decoder {
     pub(crate) embed_tokens: Embedding,
-    layers: Vec<DecoderLayer>,
+    stack: LayerStack,
     norm: RmsNorm,
     #[module(skip)]
     rotary: Rotary,
@@ -30,9 +70,7 @@ impl Decoder {
             embed_tokens: Embedding {
                 weight: new_weight(config, [config.vocab_size, config.hidden_size], device),
             },
-            layers: (0..config.num_hidden_layers)
-                .map(|layer| DecoderLayer::new(config, layer, device))
-                .collect(),
+            stack: LayerStack::new(config, device),
             norm: RmsNorm::new(config, config.hidden_size, device),
             rotary: Rotary::new(config),
             config: config.clone(),
@@ -52,14 +90,21 @@ impl Decoder {
         position_ids: Option<PositionIds>,
         mut cache: Option<&mut Cache>,
     ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
-        let hidden = self.embed(input_ids);
+        let hidden = self.embed(input_ids.clone());
         let places = self
             .rotary
             .places(&self.config, &hidden, position_ids, cache.as_deref());
+        let layers = match &self.stack {
+            LayerStack::Usual(own) => &own.layers,
+            LayerStack::Streams(own) => {
+                let hidden = self.streams(own, input_ids, hidden, &places, cache)?;
+                return Ok((self.norm.forward(hidden), Vec::new()));
+            }
+        };
         let mut routers = Vec::new();
         let mut residual = Residual::new(hidden);
-        for (index, layer) in self.layers.iter().enumerate() {
-            let _layer = policy::layer(index, self.layers.len());
+        for (index, layer) in layers.iter().enumerate() {
+            let _layer = policy::layer(index, layers.len());
             let router_logits;
             let cache = cache.as_mut().map(|cache| cache.layer(index));
             let place = places.of(&self.config, index);
@@ -67,6 +112,28 @@ impl Decoder {
             routers.extend(router_logits);
         }
         Ok((residual.normalise(&self.norm).0, routers))
+    }
+
+    /// Returns the hidden states behind the layers of a model with parallel residual streams.
+    fn streams(
+        &self,
+        own: &StreamLayers,
+        input_ids: Tensor<2, Int>,
+        embedded: Tensor<3>,
+        places: &Places,
+        mut cache: Option<&mut Cache>,
+    ) -> Result<Tensor<3>, CacheError> {
+        let inputs = own.around.inputs(input_ids, &embedded);
+        let mut streams = own.around.open(embedded);
+        let mut shared = SharedKeys::default();
+        for (index, layer) in own.layers.iter().enumerate() {
+            let _layer = policy::layer(index, own.layers.len());
+            let cache = cache.as_mut().map(|cache| cache.layer(index));
+            let place = places.of(&self.config, index);
+            let input = inputs.clone().narrow(2, index, 1).squeeze_dim(2);
+            streams = layer.forward(streams, input, place, cache, &mut shared)?;
+        }
+        Ok(own.around.close(streams))
     }
 
     fn embed(&self, input_ids: Tensor<2, Int>) -> Tensor<3> {

@@ -33,6 +33,8 @@ pub(crate) struct Family {
     pub(crate) projections: Projections,
     /// True if attention is latent.
     pub(crate) latent: bool,
+    /// True if there are parallel residual streams, and inputs of each layer.
+    pub(crate) altup: bool,
     /// True if layers differ by lists in the configuration: in rotation, in the temperature of scores, and in their width.
     pub(crate) mixed_layers: bool,
     /// The mixture of experts, if layers of this family are, or can be, one.

@@ -8,7 +8,7 @@
 //! [`CausalLm::next`] decodes with a [`Cache`] of keys and values, and [`CausalLm::next_padded`] begins with prompts of
 //! different lengths.
 //!
-//! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`], [`qwen3`], [`gemma2`], [`olmo2`],
+//! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`], [`qwen3`], [`gemma2`], [`gemma3n`], [`olmo2`],
 //! [`glm4`] and [`phi3`] hold the normalisation, the MLP, the rotary function or the attention of each; [`qwen2_moe`],
 //! [`qwen3_moe`], [`mixtral`], [`glm4_moe`], [`deepseek_v2`], [`llama4`] and [`gpt_oss`] hold the experts and the block with the router. All
 //! architectures share the remaining code.
@@ -40,6 +40,7 @@ mod error;
 mod family;
 pub mod gemma2;
 mod gemma3;
+pub mod gemma3n;
 pub mod glm4;
 pub mod glm4_moe;
 pub mod gpt_oss;
@@ -72,9 +73,9 @@ pub use cache::Cache;
 pub use causal_lm::{CausalLm, Losses, Output};
 pub use checkpoint::{load, save, save_with};
 pub use config::{
-    Architecture, GroupConfig, LatentConfig, MixedConfig, ModelConfig, MoeConfig, Mscale,
-    Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling, ScoreConfig, StoredDtype, Temperature,
-    WindowConfig,
+    AltUpConfig, Architecture, GroupConfig, LatentConfig, MixedConfig, ModelConfig, MoeConfig,
+    Mscale, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling, ScoreConfig, StoredDtype,
+    Temperature, WindowConfig,
 };
 pub use decoder::Decoder;
 pub use error::{ModelError, TensorProblem};

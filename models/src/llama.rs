@@ -38,6 +38,7 @@ pub(crate) static FAMILY: Family = Family {
         output_bias: true,
     },
     latent: false,
+    altup: false,
     mixed_layers: false,
     experts: None,
     activation: Activation {

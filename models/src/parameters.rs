@@ -184,7 +184,13 @@ pub(crate) fn gradients(model: &CausalLm, grads: &Gradients) -> BTreeMap<String,
 }
 
 /// The types whose fields have no name in checkpoints: their own fields take their place.
-const UNNAMED: [&str; 2] = ["Enum:QkvProjections", "Enum:QueryProjections"];
+const UNNAMED: [&str; 5] = [
+    "Enum:LayerStack",
+    "Enum:QkvProjections",
+    "Enum:QueryProjections",
+    "Struct:KeysAndValues",
+    "Struct:Streams",
+];
 
 /// The position of a walk: the names of the enclosing fields, and the type that holds each.
 struct Path {

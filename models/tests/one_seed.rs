@@ -10,7 +10,7 @@ use burn_kernels::policy::{self, Policy};
 use common::{ints, model_dir, read};
 use kernels_models::{CausalLm, ModelConfig};
 
-const MODELS: [&str; 17] = [
+const MODELS: [&str; 18] = [
     "llama",
     "qwen3",
     "mixtral",
@@ -28,6 +28,7 @@ const MODELS: [&str; 17] = [
     "deepseek_v3_yarn",
     "llama4_chunk8",
     "qwen3_vl",
+    "gemma3n_kvshare",
 ];
 
 /// Returns the initial parameters of a model with a fixed seed, and the losses of its first steps.

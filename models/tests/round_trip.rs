@@ -344,6 +344,33 @@ fn old_rotary_buffers_and_equal_tied_heads_are_accepted() {
     );
 }
 
+/// Published files of Gemma 3n hold the keys and values of all layers, also of those that use others.
+#[test]
+fn unused_keys_and_values_are_left_out() {
+    let name = "gemma3n_kvshare";
+    let dir = common::copy_of(name);
+    common::edit_tensors(dir.path(), |file| {
+        for layer in [2, 3] {
+            for part in ["k_proj", "v_proj", "k_norm"] {
+                let of = |layer| format!("model.layers.{layer}.self_attn.{part}.weight");
+                let own = file[&of(0)].clone();
+                assert!(file.insert(of(layer), own).is_none());
+            }
+        }
+    });
+    assert_eq!(logits(dir.path(), name), logits(&model_dir(name), name));
+    common::edit_tensors(dir.path(), |file| {
+        let own = file["model.layers.0.self_attn.k_proj.weight"].clone();
+        file.insert("model.layers.4.self_attn.k_proj.weight".into(), own);
+    });
+    let error = load(dir.path(), &Device::default(), FloatDType::F32).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("model.layers.4.self_attn.k_proj.weight`: unexpected")
+    );
+}
+
 #[test]
 fn explicit_and_default_positions_agree() {
     let (_, model) = open(&model_dir("qwen3"), FloatDType::F32);

@@ -41,13 +41,17 @@ pub(super) fn check_tensors(
         mut problems,
         ..
     } = check;
-    let (mut further, mut vision) = (0, 0);
+    let (mut further, mut vision, mut shared) = (0, 0, 0);
     for name in shards.names() {
         if expected.contains(name) || is_rotary_buffer(name) {
             continue;
         }
         if config.family().nested.is_some() && VISION.iter().any(|start| name.starts_with(start)) {
             vision += 1;
+            continue;
+        }
+        if is_shared(config, name) {
+            shared += 1;
             continue;
         }
         if predicts_further(config, name) {
@@ -57,6 +61,12 @@ pub(super) fn check_tensors(
         if let Some(problem) = foreign(config, shards, name)? {
             problems.push(problem);
         }
+    }
+    if shared > 0 {
+        tracing::warn!(
+            "{}: {shared} tensors are not loaded: their layers have the keys and values of others",
+            escape_path(dir)
+        );
     }
     if further > 0 {
         tracing::warn!(
@@ -82,6 +92,22 @@ pub(super) fn check_tensors(
 /// Returns `true` for `model.layers.3.self_attn.rotary_emb.inv_freq` and the like, which old versions wrote.
 fn is_rotary_buffer(name: &str) -> bool {
     name.ends_with(".rotary_emb.inv_freq")
+}
+
+/// Returns `true` for a projection or norm of keys or values in a layer that uses those of a layer below. Published files
+/// have them, and `transformers` leaves them out, too.
+fn is_shared(config: &ModelConfig, name: &str) -> bool {
+    let Some(altup) = &config.altup else {
+        return false;
+    };
+    let rest = name.strip_prefix("model.layers.");
+    let layer = rest.and_then(|rest| rest.split_once(".self_attn."));
+    layer.is_some_and(|(layer, rest)| {
+        let layers = config.num_hidden_layers;
+        let unused = ["k_proj.", "v_proj.", "k_norm.", "v_norm."];
+        let shares = |layer| layer < layers && altup.shares(layer, layers);
+        layer.parse().is_ok_and(shares) && unused.iter().any(|own| rest.starts_with(own))
+    })
 }
 
 /// Returns `true` for a tensor of the layers after the last, with which some models predict several tokens at once.

@@ -47,6 +47,8 @@ architectures! {
     Gemma2 = crate::gemma2::FAMILY,
     /// `Gemma3ForCausalLM`: the text models of Gemma 3.
     Gemma3 = crate::gemma3::FAMILY,
+    /// `Gemma3nForCausalLM`: the text models of Gemma 3n.
+    Gemma3n = crate::gemma3n::FAMILY,
     /// `Olmo2ForCausalLM`: OLMo 2.
     Olmo2 = crate::olmo2::FAMILY,
     /// `Glm4ForCausalLM`: the dense GLM-4 models.

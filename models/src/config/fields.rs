@@ -101,6 +101,44 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// Reads a list of finite numbers.
+    pub(super) fn numbers(&self, name: &str) -> Result<Option<Vec<f64>>, ModelError> {
+        self.typed(name, "a list of numbers", |value| {
+            let number = |value: &Value| value.as_f64().filter(|x| x.is_finite());
+            value.as_array()?.iter().map(number).collect()
+        })
+    }
+
+    /// Reads a size that may be a list with the same size for each of so many entries.
+    pub(super) fn common_size(
+        &self,
+        name: &str,
+        entries: usize,
+    ) -> Result<Option<usize>, ModelError> {
+        let Some(list) = self.value(name).and_then(Value::as_array) else {
+            return self.size(name);
+        };
+        let [first, others @ ..] = list.as_slice() else {
+            return Err(self.error(name, "has no entry"));
+        };
+        if list.len() != entries || others.iter().any(|other| other != first) {
+            let problem = format!(
+                "{} is not supported: {entries} layers must have the same size",
+                brief(&Value::Array(list.clone()))
+            );
+            return Err(self.error(name, problem));
+        }
+        let size = first.as_u64().filter(|size| (1..=MAX_SIZE).contains(size));
+        let size = size.and_then(|size| usize::try_from(size).ok());
+        size.map(Some).ok_or_else(|| {
+            let problem = format!(
+                "expected integers from 1 to {MAX_SIZE}, found {}",
+                brief(first)
+            );
+            self.error(name, problem)
+        })
+    }
+
     /// Reads a list of finite numbers above 0.
     pub(super) fn positives(&self, name: &str) -> Result<Option<Vec<f64>>, ModelError> {
         self.typed(name, "a list of numbers above 0", |value| {

@@ -1,5 +1,6 @@
 //! `config.json`: the sizes and settings that define a model.
 
+mod altup;
 mod architecture;
 mod dtype;
 mod fields;
@@ -19,6 +20,7 @@ use std::path::Path;
 use kernels_io::Limit;
 use serde_json::{Map, Value, json};
 
+pub use self::altup::AltUpConfig;
 pub use self::architecture::Architecture;
 pub use self::dtype::StoredDtype;
 use self::fields::{Fields, MAX_SIZE, brief};
@@ -78,6 +80,8 @@ pub struct ModelConfig {
     pub mlp_bias: bool,
     /// True if queries and keys are normalised.
     pub use_qk_norm: bool,
+    /// The parallel residual streams, in families that have them.
+    pub altup: Option<AltUpConfig>,
     /// The lists by which layers differ, in families that have them.
     pub mixed: Option<MixedConfig>,
     /// The layers with a sliding window, if there are any.
@@ -183,6 +187,7 @@ impl ModelConfig {
             qkv_bias: false,
             mlp_bias: false,
             use_qk_norm: true,
+            altup: None,
             mixed: None,
             sliding_window: None,
             moe: None,
@@ -418,7 +423,10 @@ impl ModelConfig {
             None => 4 * hidden * heads * head_dim,
         };
         let layer = attention + hidden * (3 * (inter + self.dense_width() as u128) + experts);
-        8 * (2 * vocab * hidden + layers * layer)
+        let altup = self.altup.as_ref().map_or(0, |altup| {
+            altup.weights(self.hidden_size, self.num_hidden_layers)
+        });
+        8 * (2 * vocab * hidden + layers * layer + altup)
     }
 
     /// Returns the `config.json` of this model. Rotary settings and the number of experts are in both spellings, so
@@ -458,11 +466,14 @@ impl ModelConfig {
         if let Some(latent) = &self.latent {
             latent.write(&mut object);
         }
+        if let Some(altup) = &self.altup {
+            altup.write(&mut object);
+        }
         if let Some(mixed) = &self.mixed {
             mixed.write(self.num_hidden_layers, &mut object);
         }
         if let Some(scores) = &self.scores {
-            scores.write(&mut object);
+            scores.write(self.family().honours, &mut object);
         }
         let window = self.sliding_window.as_ref();
         let layers = self.num_hidden_layers;

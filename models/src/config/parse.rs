@@ -4,8 +4,9 @@ use serde_json::{Map, Value};
 
 use super::fields::Fields;
 use super::{
-    Architecture, LatentConfig, MixedConfig, ModelConfig, MoeConfig, RopeConfig, ScoreConfig,
-    StoredDtype, WindowConfig, latent, mixed, moe, nested, rope, scores, unsupported, window,
+    AltUpConfig, Architecture, LatentConfig, MixedConfig, ModelConfig, MoeConfig, RopeConfig,
+    ScoreConfig, StoredDtype, WindowConfig, altup, latent, mixed, moe, nested, rope, scores,
+    unsupported, window,
 };
 use crate::ModelError;
 use crate::family::Family;
@@ -61,6 +62,7 @@ impl ModelConfig {
         let size = |name| fields.required(name, fields.size(name)?);
         let flag = |name, default| Ok::<_, ModelError>(fields.boolean(name)?.unwrap_or(default));
         let num_hidden_layers = size("num_hidden_layers")?;
+        let altup = AltUpConfig::parse(fields, family, num_hidden_layers)?;
         let mixed = MixedConfig::parse(fields, family, num_hidden_layers)?;
         let sliding_window =
             WindowConfig::parse(fields, family, num_hidden_layers, mixed.as_ref())?;
@@ -74,7 +76,13 @@ impl ModelConfig {
             architecture,
             vocab_size: size("vocab_size")?,
             hidden_size,
-            intermediate_size: size("intermediate_size")?,
+            intermediate_size: match &altup {
+                Some(_) => {
+                    let size = fields.common_size("intermediate_size", num_hidden_layers)?;
+                    fields.required("intermediate_size", size)?
+                }
+                None => size("intermediate_size")?,
+            },
             num_hidden_layers,
             num_attention_heads,
             num_key_value_heads: key_value_heads(fields, family, num_attention_heads)?,
@@ -97,6 +105,7 @@ impl ModelConfig {
                 true => flag("use_qk_norm", defaults.use_qk_norm)?,
                 false => family.head_norms.is_some(),
             },
+            altup,
             mixed,
             sliding_window,
             moe: MoeConfig::parse(fields, family)?,
@@ -126,6 +135,7 @@ fn is_known(family: &Family, windowed: bool, rope: &RopeConfig, name: &str) -> b
         || (family.chosen_norms && name == "use_qk_norm")
         || (family.scores.is_some() && scores::KNOWN.contains(&name))
         || (may_be_quantised(family) && name == QUANTISATION)
+        || (family.altup && altup::KNOWN.contains(&name))
         || (family.mixed_layers && mixed::KNOWN.contains(&name))
         || (family.latent && latent::KNOWN.contains(&name))
         || (windowed && window::KNOWN.contains(&name))

@@ -42,8 +42,13 @@ impl ScoreConfig {
         }))
     }
 
-    pub(super) fn write(&self, object: &mut Map<String, Value>) {
-        let mut set = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));
+    /// Writes the fields that the family reads.
+    pub(super) fn write(&self, honoured: &[&str], object: &mut Map<String, Value>) {
+        let mut set = |name: &str, value: Value| {
+            if honoured.contains(&name) {
+                object.insert(name.to_owned(), value);
+            }
+        };
         set("query_pre_attn_scalar", integer(self.query_pre_attn_scalar));
         set("attn_logit_softcapping", json!(self.attn_logit_softcapping));
         set(

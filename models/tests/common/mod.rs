@@ -18,7 +18,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 28] = [
+pub const MODELS: [&str; 29] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -47,6 +47,7 @@ pub const MODELS: [&str; 28] = [
     "qwen2_5_vl",
     "qwen3_vl",
     "qwen3_vl_moe",
+    "gemma3n_kvshare",
 ];
 
 /// The [`MODELS`] that are mixtures of experts.
