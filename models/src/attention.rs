@@ -23,6 +23,10 @@ struct HeadNorm {
 /// The projections of queries, keys and values. [`crate::parameters`] leaves the field of this type out of the paths of
 /// parameters, as no checkpoint has a name for it.
 #[derive(Module, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one a layer; a box would save nothing that matters"
+)]
 enum QkvProjections {
     Separate(SeparateProjections),
     Packed(PackedProjections),

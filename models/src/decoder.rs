@@ -15,6 +15,10 @@ use crate::place::{Places, PositionIds, Rotary};
 
 /// The layers of a model. [`crate::parameters`] knows that checkpoints have no names for these types.
 #[derive(Module, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one a model; a box would save nothing that matters"
+)]
 enum LayerStack {
     /// Layers with one residual stream.
     Usual(UsualLayers),

@@ -152,8 +152,8 @@ pub(crate) fn attend(q: Tensor<4>, seen: Seen, scores: &Scores) -> Tensor<4> {
     }
 }
 
-/// Returns the [`causal_attention`](crate::attention::causal_attention) with scores `c · tanh(score / c)`, where `c` is
-/// `softcap`.
+/// Returns the attention of each query to the keys at its own position and before it, with scores `c · tanh(score / c)`,
+/// where `c` is `softcap`. `q` is `[b, s, hq, d]`, and `k` and `v` are `[b, t, hk, d]`. The last query is at the last key.
 #[fused_kernel("npu_fused_attention", mask = causal, cap = tanh, layout = bsnd)]
 pub fn capped_attention(
     q: Tensor<4>,

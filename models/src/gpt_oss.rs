@@ -187,8 +187,9 @@ fn attend(q: Tensor<4>, seen: Seen, scores: &Scores) -> Tensor<4> {
     }
 }
 
-/// Returns the [`causal_attention`](crate::attention::causal_attention) with one more score for each query head in the sum
-/// of its softmax.
+/// Returns the attention of each query to the keys at its own position and before it, with one more score for each query
+/// head in the sum of its softmax. `q` is `[b, s, hq, d]`, and `k` and `v` are `[b, t, hk, d]`. The last query is at the last
+/// key.
 #[fused_kernel("npu_fused_attention", mask = causal, sink = learned, layout = bsnd)]
 pub fn attention_with_sinks(
     q: Tensor<4>,

@@ -17,6 +17,10 @@ const EPS: f64 = 1e-6;
 /// The projections of queries. [`crate::parameters`] leaves the field of this type out of the paths of parameters, as no
 /// checkpoint has a name for it.
 #[derive(Module, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one a layer; a box would save nothing that matters"
+)]
 enum QueryProjections {
     Direct(DirectProjection),
     Narrow(NarrowProjections),

@@ -247,8 +247,8 @@ fn attend(q: Tensor<4>, seen: Seen, scores: &Scores) -> Tensor<4> {
     }
 }
 
-/// Returns the attention of each query to the keys of its own chunk of `chunk_size` positions up to its own. Shapes are
-/// those of [`causal_attention`](crate::attention::causal_attention).
+/// Returns the attention of each query to the keys of its own chunk of `chunk_size` positions up to its own. `q` is
+/// `[b, s, hq, d]`, and `k` and `v` are `[b, t, hk, d]`. The last query is at the last key.
 #[fused_kernel("npu_fused_attention", mask = causal, window = chunked, layout = bsnd)]
 pub fn chunked_attention(
     q: Tensor<4>,
