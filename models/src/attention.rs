@@ -1,40 +1,60 @@
 //! Causal self-attention with grouped queries.
 
-use burn::module::{Initializer, Module, Param};
-use burn::tensor::activation::softmax;
-use burn::tensor::{Bool, DType, Device, FloatDType, Tensor, TensorData};
+use burn::module::{Module, Param};
+use burn::tensor::{Device, FloatDType, Tensor};
 use burn_kernels::fused_kernel;
 use burn_kernels::nn::CacheError;
 use burn_kernels::nn::Linear;
 
-use crate::blocks::new_linear;
+use crate::blocks::{new_linear, new_norm_weight, new_weight};
 use crate::cache::{LayerCache, Seen};
 use crate::config::{Architecture, ModelConfig};
+use crate::place::{AxisTables, Place, Rotation};
 use crate::rope::RotaryTables;
+use crate::scores::{Scoring, composed};
 
-/// The score of masked positions.
-///
-/// Every query sees its own key, so the maximum of each row is finite, and so is the softmax. The exponential of
-/// infinity is faster than one that underflows.
-const MASKED: f32 = f32::NEG_INFINITY;
-
-/// The norm of each query or key head.
+/// The norm of queries or keys.
 #[derive(Module, Debug)]
 struct HeadNorm {
-    /// The weight of every head, `[width]`.
+    /// The weight of every head, `[width]`, or of all heads, `[heads · width]`.
     weight: Param<Tensor<1>>,
+}
+
+/// The projections of queries, keys and values. [`crate::parameters`] leaves the field of this type out of the paths of
+/// parameters, as no checkpoint has a name for it.
+#[derive(Module, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one a layer; a box would save nothing that matters"
+)]
+enum QkvProjections {
+    Separate(SeparateProjections),
+    Packed(PackedProjections),
+}
+
+#[derive(Module, Debug)]
+struct SeparateProjections {
+    q_proj: Linear,
+    k_proj: Linear,
+    v_proj: Linear,
+}
+
+#[derive(Module, Debug)]
+struct PackedProjections {
+    /// The rows of queries come first, then those of keys, then those of values.
+    qkv_proj: Linear,
 }
 
 /// Causal self-attention: every group of query heads shares one key and value head.
 #[derive(Module, Debug)]
 pub struct Attention {
-    q_proj: Linear,
-    k_proj: Linear,
-    v_proj: Linear,
+    qkv: QkvProjections,
     o_proj: Linear,
-    /// The norm of each query head, in architectures that have one.
+    /// The norm of the queries, in architectures that have one.
     q_norm: Option<HeadNorm>,
     k_norm: Option<HeadNorm>,
+    /// The sink of each query head, in architectures that have them.
+    sinks: Option<Param<Tensor<1>>>,
     #[module(skip)]
     heads: Heads,
 }
@@ -45,7 +65,66 @@ struct Heads {
     query: usize,
     key_value: usize,
     width: usize,
+    /// True if queries and keys are normalised.
+    normalises: bool,
     eps: f64,
+    scale: f64,
+    softcap: Option<f64>,
+}
+
+/// How queries score keys.
+pub(crate) struct Scores {
+    /// The factor of the products of queries and keys.
+    pub(crate) scale: f64,
+    /// The limit of the scaled products, if there is one.
+    pub(crate) softcap: Option<f64>,
+    /// The number of keys that a query sees, if some are hidden: its own and the nearest before it.
+    pub(crate) window: Option<usize>,
+    /// The sink of each query head, in architectures that have them.
+    pub(crate) sinks: Option<Param<Tensor<1>>>,
+}
+
+impl QkvProjections {
+    fn new(config: &ModelConfig, heads: Heads, device: &Device) -> Self {
+        let projection = |heads_of_output: usize| {
+            let shape = [config.hidden_size, heads_of_output * heads.width];
+            let bias = config.attention_bias || config.qkv_bias;
+            new_linear(config, shape, bias, device)
+        };
+        if config.family().projections.packed {
+            return Self::Packed(PackedProjections {
+                qkv_proj: projection(heads.query + 2 * heads.key_value),
+            });
+        }
+        Self::Separate(SeparateProjections {
+            q_proj: projection(heads.query),
+            k_proj: projection(heads.key_value),
+            v_proj: projection(heads.key_value),
+        })
+    }
+
+    /// Returns the queries, keys and values of `x`, each `[b, s, heads, width]`.
+    fn forward(&self, x: Tensor<3>, heads: Heads) -> [Tensor<4>; 3] {
+        let Heads {
+            query, key_value, ..
+        } = heads;
+        match self {
+            Self::Separate(own) => [
+                split(own.q_proj.forward(x.clone()), query),
+                split(own.k_proj.forward(x.clone()), key_value),
+                split(own.v_proj.forward(x), key_value),
+            ],
+            Self::Packed(own) => {
+                let all = split(own.qkv_proj.forward(x), query + 2 * key_value);
+                let part = |first, count| all.clone().narrow(2, first, count);
+                [
+                    part(0, query),
+                    part(query, key_value),
+                    part(query + key_value, key_value),
+                ]
+            }
+        }
+    }
 }
 
 impl Attention {
@@ -55,26 +134,31 @@ impl Attention {
             query: config.num_attention_heads,
             key_value: config.num_key_value_heads,
             width: config.head_dim,
+            normalises: config.use_qk_norm,
             eps: config.rms_norm_eps,
+            scale: config.attention_scale(),
+            softcap: config
+                .scores
+                .and_then(|scores| scores.attn_logit_softcapping),
         };
-        let hidden = config.hidden_size;
-        let from_hidden = |output| {
-            let bias = config.attention_bias || config.qkv_bias;
-            new_linear(config, [hidden, output], bias, device)
+        let family = config.family();
+        let norm = |heads_of_input: usize| {
+            let norms = family.head_norms.filter(|_| config.use_qk_norm)?;
+            let together = if norms.of_rows { heads_of_input } else { 1 };
+            let weight = new_norm_weight(config, together * heads.width, device);
+            Some(HeadNorm { weight })
         };
-        let norm = || {
-            let weight = || Initializer::Ones.init([heads.width], device);
-            let normalises = config.family().head_norms.is_some();
-            normalises.then(|| HeadNorm { weight: weight() })
-        };
+        let bias = config.attention_bias && family.projections.output_bias;
+        let bias = bias || config.attention_out_bias;
         let mixed = heads.query * heads.width;
         Self {
-            q_proj: from_hidden(mixed),
-            k_proj: from_hidden(heads.key_value * heads.width),
-            v_proj: from_hidden(heads.key_value * heads.width),
-            o_proj: new_linear(config, [mixed, hidden], config.attention_bias, device),
-            q_norm: norm(),
-            k_norm: norm(),
+            qkv: QkvProjections::new(config, heads, device),
+            o_proj: new_linear(config, [mixed, config.hidden_size], bias, device),
+            q_norm: norm(heads.query),
+            k_norm: norm(heads.key_value),
+            sinks: family
+                .sinks
+                .then(|| new_weight(config, [heads.query], device)),
             heads,
         }
     }
@@ -84,18 +168,12 @@ impl Attention {
     pub(crate) fn forward(
         &self,
         x: Tensor<3>,
-        tables: &RotaryTables,
-        window: Option<usize>,
+        place: Place<'_>,
         cache: Option<LayerCache<'_>>,
     ) -> Result<Tensor<3>, CacheError> {
         let [batch, seq, _] = x.dims();
-        let Heads {
-            query, key_value, ..
-        } = self.heads;
-        let q = split(self.q_proj.forward(x.clone()), query);
-        let k = split(self.k_proj.forward(x.clone()), key_value);
-        let v = split(self.v_proj.forward(x), key_value);
-        let (q, k) = self.prepare(q, k, tables);
+        let [q, k, v] = self.qkv.forward(x, self.heads);
+        let (q, k) = self.prepare(q, k, place);
         let seen = match cache {
             Some(mut cache) => cache.append(k, v)?,
             None => Seen {
@@ -104,22 +182,83 @@ impl Attention {
                 lengths: None,
             },
         };
-        let mixed = attend(q, seen, window);
-        let mixed = mixed.reshape([batch, seq, query * self.heads.width]);
+        let mixed = self.attend(q, seen, place.window);
+        let mixed = mixed.reshape([batch, seq, self.heads.query * self.heads.width]);
         Ok(self.o_proj.forward(mixed))
     }
 
-    /// Normalises queries and keys, if the architecture does, and rotates them. Both are `[b, s, heads, width]`.
-    fn prepare(&self, q: Tensor<4>, k: Tensor<4>, tables: &RotaryTables) -> (Tensor<4>, Tensor<4>) {
+    fn attend(&self, q: Tensor<4>, seen: Seen, window: Option<usize>) -> Tensor<4> {
+        let scores = Scores {
+            scale: self.heads.scale,
+            softcap: self.heads.softcap,
+            // A window as long as the sequence hides nothing.
+            window: window.filter(|&window| window < seen.keys.dims()[1]),
+            sinks: self.sinks.clone(),
+        };
+        (self.heads.architecture.family().layers.attend)(q, seen, &scores)
+    }
+
+    /// Normalises and rotates queries and keys, if the layer does, and multiplies queries by their factor. Both are
+    /// `[b, s, heads, width]`.
+    fn prepare(&self, q: Tensor<4>, k: Tensor<4>, place: Place<'_>) -> (Tensor<4>, Tensor<4>) {
+        let (q, k) = match place.rotation {
+            Some(Rotation::One(tables)) => self.rotate(q, k, tables),
+            Some(Rotation::Axes(tables)) => self.rotate_axes(q, k, tables),
+            None => (q, k),
+        };
+        let Some(factor) = place.query_factor else {
+            return (q, k);
+        };
+        let (dtype, wide) = (q.dtype(), FloatDType::from(factor.dtype()));
+        ((q.cast(wide) * factor.clone()).cast(dtype), k)
+    }
+
+    fn rotate(&self, q: Tensor<4>, k: Tensor<4>, tables: &RotaryTables) -> (Tensor<4>, Tensor<4>) {
         let family = self.heads.architecture.family();
+        let eps = self.heads.eps;
         let (cos, sin) = (tables.cos.clone(), tables.sin.clone());
         let norms = self.q_norm.as_ref().zip(self.k_norm.as_ref());
         if let Some((normalise, (q_norm, k_norm))) = family.head_norms.zip(norms) {
-            let eps = self.heads.eps;
-            return normalise(q, k, &q_norm.weight, &k_norm.weight, eps, cos, sin);
+            let weights = (&q_norm.weight, &k_norm.weight);
+            return (normalise.apply)(q, k, weights.0, weights.1, eps, cos, sin);
         }
         let rotate = family.layers.rotate;
         let (q, k) = rotate(q.swap_dims(1, 2), k.swap_dims(1, 2), cos, sin);
+        let (q, k) = (q.swap_dims(1, 2), k.swap_dims(1, 2));
+        match family.layers.rotated_norm.filter(|_| self.heads.normalises) {
+            Some(norm) => (norm(q, eps), norm(k, eps)),
+            None => (q, k),
+        }
+    }
+}
+
+impl Attention {
+    /// Normalises the heads of queries and keys, if the architecture does, and rotates them by three positions.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the family has no such rotation. Configurations with three positions are of families that do.
+    fn rotate_axes(
+        &self,
+        q: Tensor<4>,
+        k: Tensor<4>,
+        tables: &AxisTables,
+    ) -> (Tensor<4>, Tensor<4>) {
+        let layers = self.heads.architecture.family().layers;
+        let normalised = |x: Tensor<4>, norm: &Option<HeadNorm>| match norm {
+            Some(norm) => (layers.norm)(norm.weight.clone(), self.heads.eps).forward(x),
+            None => x,
+        };
+        let (q, k) = (normalised(q, &self.q_norm), normalised(k, &self.k_norm));
+        let rotate = layers.rotate_axes;
+        let rotate = rotate.expect("families with three positions rotate by them");
+        let (q, k) = rotate(
+            q.swap_dims(1, 2),
+            k.swap_dims(1, 2),
+            tables.cos.clone(),
+            tables.sin.clone(),
+            tables.sections,
+        );
         (q.swap_dims(1, 2), k.swap_dims(1, 2))
     }
 }
@@ -130,24 +269,22 @@ fn split(projected: Tensor<3>, heads: usize) -> Tensor<4> {
     projected.reshape([batch, seq, heads, columns / heads])
 }
 
-/// Returns the attention of the queries `q` to the keys that they see.
-fn attend(q: Tensor<4>, seen: Seen, window: Option<usize>) -> Tensor<4> {
-    let (k, v) = (seen.keys, seen.values);
-    // A window as long as the sequence hides nothing.
-    let window = window.filter(|&window| window < k.dims()[1]);
-    match (window, seen.lengths) {
-        (None, None) => causal_attention(q, k, v),
-        (Some(window), None) => sliding_attention(q, k, v, window),
-        (None, Some(lengths)) => padded_causal_attention(q, k, v, &lengths),
-        (Some(window), Some(lengths)) => padded_sliding_attention(q, k, v, window, &lengths),
+/// Returns the attention of the queries `q` to the keys that they see, without a cap.
+pub(crate) fn attend(q: Tensor<4>, seen: Seen, scores: &Scores) -> Tensor<4> {
+    let (k, v, scale) = (seen.keys, seen.values, scores.scale);
+    match (scores.window, seen.lengths) {
+        (None, None) => causal_attention(q, k, v, scale),
+        (Some(window), None) => sliding_attention(q, k, v, scale, window),
+        (None, Some(lengths)) => padded_causal_attention(q, k, v, scale, &lengths),
+        (Some(window), Some(lengths)) => padded_sliding_attention(q, k, v, scale, window, &lengths),
     }
 }
 
 /// Returns the attention of each query to the keys at its own position and before it. `q` is `[b, s, hq, d]`, and `k`
 /// and `v` are `[b, t, hk, d]`. The last query is at the last key.
 #[fused_kernel("npu_fused_attention", mask = causal, layout = bsnd)]
-pub fn causal_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>) -> Tensor<4> {
-    composed(q, k, v, None, None)
+pub fn causal_attention(q: Tensor<4>, k: Tensor<4>, v: Tensor<4>, scale: f64) -> Tensor<4> {
+    composed(q, k, v, Scoring::scaled(scale))
 }
 
 /// Returns the attention of each query to the `window_size` nearest keys up to its own position. Shapes are those of
@@ -157,9 +294,14 @@ pub fn sliding_attention(
     q: Tensor<4>,
     k: Tensor<4>,
     v: Tensor<4>,
+    scale: f64,
     window_size: usize,
 ) -> Tensor<4> {
-    composed(q, k, v, Some(window_size), None)
+    let scoring = Scoring {
+        window: Some(window_size),
+        ..Scoring::scaled(scale)
+    };
+    composed(q, k, v, scoring)
 }
 
 /// Returns the [`causal_attention`] of sequences of which only the last keys are seen, as many as `lengths` holds. The
@@ -169,9 +311,14 @@ pub fn padded_causal_attention(
     q: Tensor<4>,
     k: Tensor<4>,
     v: Tensor<4>,
+    scale: f64,
     lengths: &[usize],
 ) -> Tensor<4> {
-    composed(q, k, v, None, Some(lengths))
+    let scoring = Scoring {
+        lengths: Some(lengths),
+        ..Scoring::scaled(scale)
+    };
+    composed(q, k, v, scoring)
 }
 
 /// Returns the [`sliding_attention`] of sequences of which only the last keys are seen, as many as `lengths` holds. The
@@ -187,136 +334,14 @@ pub fn padded_sliding_attention(
     q: Tensor<4>,
     k: Tensor<4>,
     v: Tensor<4>,
+    scale: f64,
     window_size: usize,
     lengths: &[usize],
 ) -> Tensor<4> {
-    composed(q, k, v, Some(window_size), Some(lengths))
-}
-
-/// Computes attention with the scores of all pairs in memory.
-fn composed(
-    q: Tensor<4>,
-    k: Tensor<4>,
-    v: Tensor<4>,
-    window: Option<usize>,
-    lengths: Option<&[usize]>,
-) -> Tensor<4> {
-    let [batch, seq, query, width] = q.dims();
-    let [_, keys, key_value, _] = k.dims();
-    let group = query / key_value;
-    let [q, k, v] = [q, k, v].map(|heads| heads.swap_dims(1, 2));
-    // The query heads of a group are adjacent, so they can be rows of one taller matrix. Keys and values are then
-    // used unchanged and not repeated for each head.
-    let q = q.reshape([batch, key_value, group * seq, width]) * (width as f64).powf(-0.5);
-    let scores = q.matmul(k.swap_dims(2, 3));
-    let mask = causal_mask([seq, keys], window, group, &scores.device());
-    let weights = match lengths {
-        None => masked_softmax(scores, mask),
-        Some(lengths) => {
-            let padding = Padding::new([seq, keys], lengths, group, &scores.device());
-            padding.masked_softmax(scores, mask)
-        }
+    let scoring = Scoring {
+        window: Some(window_size),
+        lengths: Some(lengths),
+        ..Scoring::scaled(scale)
     };
-    let mixed = weights.matmul(v).reshape([batch, query, seq, width]);
-    mixed.swap_dims(1, 2)
-}
-
-/// Computes the softmax over the last axis, in at least `f32`, of the positions that are not masked.
-fn masked_softmax(scores: Tensor<4>, mask: Tensor<4, Bool>) -> Tensor<4> {
-    let dtype = scores.dtype();
-    let wide = match dtype {
-        DType::F16 | DType::BF16 => scores.cast(FloatDType::F32),
-        _ => scores,
-    };
-    softmax(wide.mask_fill(mask, MASKED), 3).cast(dtype)
-}
-
-/// Returns a mask `[1, 1, group · queries, keys]`, true where a query must not see a key. Its rows are those of the
-/// folded queries in [`composed`]. The query at `i` sees the keys up to `i`, with a window only those after `i - window`.
-/// The last query is at the last key.
-fn causal_mask(
-    [queries, keys]: [usize; 2],
-    window: Option<usize>,
-    group: usize,
-    device: &Device,
-) -> Tensor<4, Bool> {
-    let before = keys as i64 - queries as i64;
-    let shape = [queries, keys];
-    let later = Tensor::<2, Bool>::tril_mask(shape, before, device);
-    let hidden = match window {
-        Some(window) => {
-            let reached = before + 1 - window as i64;
-            later.bool_or(Tensor::triu_mask(shape, reached, device))
-        }
-        None => later,
-    };
-    hidden.repeat(&[group, 1]).unsqueeze()
-}
-
-/// The positions before the first tokens of sequences.
-struct Padding {
-    /// True for the keys there, `[b, 1, 1, keys]`.
-    keys: Tensor<4, Bool>,
-    /// True for the queries there, `[b, 1, group · queries, 1]`. The last query is at the last key.
-    queries: Tensor<4, Bool>,
-}
-
-impl Padding {
-    /// Takes the number of last keys of each sequence that are not padding.
-    fn new([queries, keys]: [usize; 2], lengths: &[usize], group: usize, device: &Device) -> Self {
-        // The padding among the last positions of a sequence.
-        let among = |last: usize| {
-            let of_one = move |length: &usize| {
-                let length = *length;
-                (0..last).map(move |position| position + length < last)
-            };
-            let hidden: Vec<bool> = lengths.iter().flat_map(of_one).collect();
-            let data = TensorData::new(hidden, [lengths.len(), 1, last, 1]);
-            Tensor::<4, Bool>::from_data(data, device)
-        };
-        Self {
-            keys: among(keys).swap_dims(2, 3),
-            queries: among(queries).repeat(&[1, 1, group, 1]),
-        }
-    }
-
-    /// Computes the [`masked_softmax`] with the padded keys masked, too. The weights of padded queries are zero.
-    fn masked_softmax(self, scores: Tensor<4>, mask: Tensor<4, Bool>) -> Tensor<4> {
-        let [batch, _, rows, keys] = scores.dims();
-        let each = |mask: Tensor<4, Bool>| mask.expand([batch, 1, rows, keys]);
-        let blind = each(self.queries);
-        let hidden = each(mask).bool_or(each(self.keys));
-        // A softmax of masked scores alone is not a number: those of padded queries are not masked, and their weights
-        // are discarded.
-        let hidden = hidden.bool_and(blind.clone().bool_not());
-        let shape = scores.shape();
-        let weights = masked_softmax(scores, hidden.expand(shape.clone()));
-        weights.mask_fill(blind.expand(shape), 0.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn seen(queries: usize, keys: usize, window: Option<usize>, group: usize) -> String {
-        let mask = causal_mask([queries, keys], window, group, &Device::default());
-        assert_eq!(mask.dims(), [1, 1, group * queries, keys]);
-        let mask: Vec<bool> = mask.into_data().try_to_vec().unwrap();
-        let rows = mask.chunks(keys).map(|row| {
-            let marks = row.iter().map(|&hidden| if hidden { '.' } else { 'x' });
-            marks.collect::<String>()
-        });
-        rows.collect::<Vec<_>>().join(" ")
-    }
-
-    #[test]
-    fn a_query_sees_itself_and_what_its_window_reaches() {
-        assert_eq!(seen(4, 4, None, 1), "x... xx.. xxx. xxxx");
-        assert_eq!(seen(4, 4, Some(1), 1), "x... .x.. ..x. ...x");
-        assert_eq!(seen(4, 4, Some(3), 1), "x... xx.. xxx. .xxx");
-        assert_eq!(seen(3, 3, Some(2), 2), "x.. xx. .xx x.. xx. .xx");
-        assert_eq!(seen(2, 4, None, 1), "xxx. xxxx");
-        assert_eq!(seen(2, 4, Some(2), 1), ".xx. ..xx");
-    }
+    composed(q, k, v, scoring)
 }

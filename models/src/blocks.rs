@@ -9,7 +9,11 @@ use burn::tensor::{Device, Tensor};
 use burn_kernels::nn::Linear;
 
 use crate::config::ModelConfig;
+use crate::gemma2::{Gemma2Mlp, Gemma2RmsNorm};
+use crate::gemma3n::Gemma3nSparseMlp;
 use crate::llama::{LlamaMlp, LlamaRmsNorm};
+use crate::olmo2::Olmo2RmsNorm;
+use crate::phi3::Phi3Mlp;
 use crate::qwen3::{Qwen3Mlp, Qwen3RmsNorm};
 
 /// The normalisation of the model's architecture.
@@ -19,12 +23,20 @@ pub enum RmsNorm {
     Llama(LlamaRmsNorm),
     /// Qwen3's norm, for dense and sparse models.
     Qwen3(Qwen3RmsNorm),
+    /// The norm of Gemma 2 and 3, which adds 1 to its weight.
+    Gemma2(Gemma2RmsNorm),
+    /// OLMo 2's norm, which rounds once.
+    Olmo2(Olmo2RmsNorm),
 }
 
 impl RmsNorm {
     pub(crate) fn new(config: &ModelConfig, width: usize, device: &Device) -> Self {
-        let weight = Initializer::Ones.init([width], device);
-        (config.family().layers.norm)(weight, config.rms_norm_eps)
+        Self::with_eps(config, width, config.rms_norm_eps, device)
+    }
+
+    /// Creates a norm with an epsilon of its own.
+    pub(crate) fn with_eps(config: &ModelConfig, width: usize, eps: f64, device: &Device) -> Self {
+        (config.family().layers.norm)(new_norm_weight(config, width, device), eps)
     }
 
     /// Normalises the last axis of `x`.
@@ -32,6 +44,8 @@ impl RmsNorm {
         match self {
             Self::Llama(norm) => norm.forward(x),
             Self::Qwen3(norm) => norm.forward(x),
+            Self::Gemma2(norm) => norm.forward(x),
+            Self::Olmo2(norm) => norm.forward(x),
         }
     }
 
@@ -44,6 +58,8 @@ impl RmsNorm {
         match self {
             Self::Llama(norm) => norm.forward_sum(x, residual),
             Self::Qwen3(norm) => norm.forward_sum(x, residual),
+            Self::Gemma2(norm) => norm.forward_sum(x, residual),
+            Self::Olmo2(norm) => norm.forward_sum(x, residual),
         }
     }
 }
@@ -55,12 +71,21 @@ pub enum Mlp {
     Llama(LlamaMlp),
     /// Qwen3's MLP, for dense models and for dense layers of sparse ones.
     Qwen3(Qwen3Mlp),
+    /// The MLP of Gemma 2 and 3, with a GELU.
+    Gemma2(Gemma2Mlp),
+    /// Gemma 3n's MLP with sparse gates.
+    Gemma3n(Gemma3nSparseMlp),
+    /// The MLP of Phi-3 and GLM-4, with gate and up in one projection.
+    Phi3(Phi3Mlp),
 }
 
 impl Mlp {
     pub(crate) fn new(config: &ModelConfig, device: &Device) -> Self {
-        let projections = new_projections(config, config.intermediate_size, device);
-        (config.family().layers.mlp)(projections)
+        (config.family().layers.mlp)(&NewMlp {
+            config,
+            width: config.dense_width(),
+            device,
+        })
     }
 
     /// Returns the MLP's output for `x`, both `[b, s, hidden]`.
@@ -68,19 +93,46 @@ impl Mlp {
         match self {
             Self::Llama(mlp) => mlp.forward(x),
             Self::Qwen3(mlp) => mlp.forward(x),
+            Self::Gemma2(mlp) => mlp.forward(x),
+            Self::Gemma3n(mlp) => mlp.forward(x),
+            Self::Phi3(mlp) => mlp.forward(x),
         }
     }
 }
 
-/// Creates the gate, up and down projections of a gated MLP of the given width.
-pub(crate) fn new_projections(config: &ModelConfig, width: usize, device: &Device) -> [Linear; 3] {
-    let hidden = config.hidden_size;
-    let projection = |shape| new_linear(config, shape, config.mlp_bias, device);
-    [
-        projection([hidden, width]),
-        projection([hidden, width]),
-        projection([width, hidden]),
-    ]
+/// The configuration, width and device from which a family builds a gated MLP.
+pub(crate) struct NewMlp<'a> {
+    pub(crate) config: &'a ModelConfig,
+    pub(crate) width: usize,
+    pub(crate) device: &'a Device,
+}
+
+impl NewMlp<'_> {
+    /// Creates the gate, up and down projections.
+    pub(crate) fn separate(&self) -> [Linear; 3] {
+        let (hidden, width) = (self.config.hidden_size, self.width);
+        [[hidden, width], [hidden, width], [width, hidden]].map(|shape| self.projection(shape))
+    }
+
+    /// Creates one projection for gate and up, and the down projection.
+    pub(crate) fn packed(&self) -> [Linear; 2] {
+        let (hidden, width) = (self.config.hidden_size, self.width);
+        [[hidden, 2 * width], [width, hidden]].map(|shape| self.projection(shape))
+    }
+
+    fn projection(&self, shape: [usize; 2]) -> Linear {
+        new_linear(self.config, shape, self.config.mlp_bias, self.device)
+    }
+}
+
+/// Creates the weight of a norm.
+pub(crate) fn new_norm_weight(
+    config: &ModelConfig,
+    width: usize,
+    device: &Device,
+) -> Param<Tensor<1>> {
+    let value = config.family().layers.norm_weight;
+    Initializer::Constant { value }.init([width], device)
 }
 
 /// Creates a weight matrix, or a stack of them. Memory is allocated on first use, so that loading a checkpoint never

@@ -8,7 +8,7 @@ use crate::config::ModelConfig;
 
 /// The keys and values of the tokens that a model has seen; see [`CausalLm::next`](crate::CausalLm::next).
 ///
-/// Layers with a window keep only the keys in it.
+/// Layers with a sliding window keep only the keys in it.
 #[derive(Clone, Debug)]
 pub struct Cache {
     layers: Vec<KvCache>,
@@ -21,7 +21,7 @@ impl ModelConfig {
     pub fn cache(&self) -> Cache {
         let layer = |index| {
             let cache = KvCache::new(HeadLayout::Bsnd);
-            match self.window(index) {
+            match self.kept(index) {
                 Some(window) => cache.with_window(window),
                 None => cache,
             }
@@ -76,6 +76,7 @@ pub(crate) struct LayerCache<'a> {
 }
 
 /// The keys and values that new queries may see.
+#[derive(Clone)]
 pub(crate) struct Seen {
     /// The keys, `[b, t, heads, width]`.
     pub(crate) keys: Tensor<4>,

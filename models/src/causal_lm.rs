@@ -13,8 +13,12 @@ use crate::blocks::new_linear;
 use crate::config::{ModelConfig, MoeConfig};
 use crate::decoder::Decoder;
 use crate::error::ModelError;
-use crate::loss::{next_token_loss, next_tokens, projected_loss, require_next_token, tied_loss};
+use crate::loss::{
+    capped, capped_projected_loss, capped_tied_loss, next_token_loss, next_tokens, projected_loss,
+    require_next_token, tied_loss,
+};
 use crate::parameters;
+use crate::place::PositionIds;
 
 /// A decoder-only language model.
 ///
@@ -98,6 +102,28 @@ impl CausalLm {
         input_ids: Tensor<2, Int>,
         position_ids: Option<Tensor<2, Int>>,
     ) -> Output {
+        self.output_of(input_ids, position_ids.map(PositionIds::One))
+    }
+
+    /// Returns the results of [`output`](Self::output) for explicit positions of three axes, `[3, b or 1, s]`: time, height and
+    /// width, in families that have them (Qwen2.5-VL, Qwen3-VL). For text alone, all three are the place of a token, which
+    /// is the default of the other methods.
+    ///
+    /// # Panics
+    ///
+    /// Panics as [`forward`](Self::forward) does, and if tokens of this family have one position. Call
+    /// [`check_axes`](Self::check_axes) first on positions from outside.
+    pub fn output_at(&self, input_ids: Tensor<2, Int>, position_ids: Tensor<3, Int>) -> Output {
+        self.output_of(input_ids, Some(PositionIds::Axes(position_ids)))
+    }
+
+    fn output_of(&self, input_ids: Tensor<2, Int>, position_ids: Option<PositionIds>) -> Output {
+        let axes = matches!(position_ids, Some(PositionIds::Axes(_)));
+        assert!(
+            !axes || self.config().rope.sections.is_some(),
+            "tokens of {} have one position",
+            self.config().architecture
+        );
         let hidden = self.model.forward(input_ids, position_ids, None);
         let (hidden, router_logits) = hidden.expect("a pass without a cache has no error of one");
         Output {
@@ -107,10 +133,20 @@ impl CausalLm {
     }
 
     pub(crate) fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
-        match &self.lm_head {
+        let logits = match &self.lm_head {
             Some(lm_head) => lm_head.forward(hidden),
             None => tied_logits(hidden, self.model.embed_tokens.weight.val()),
+        };
+        match self.softcap() {
+            Some(cap) => capped(logits, cap),
+            None => logits,
         }
+    }
+
+    /// Returns the cap of the logits, if there is one.
+    fn softcap(&self) -> Option<f64> {
+        let scores = self.config().scores.as_ref();
+        scores.and_then(|scores| scores.final_logit_softcapping)
     }
 
     /// Returns the logits of [`forward`](Self::forward), and the [total loss](Losses::total) `[1]`. For a dense model
@@ -167,13 +203,20 @@ impl CausalLm {
     ) -> Losses {
         let [batch, seq] = input_ids.dims();
         require_next_token(seq);
+        let position_ids = position_ids.map(PositionIds::One);
         let hidden = self.model.forward(input_ids.clone(), position_ids, None);
         let (hidden, router_logits) = hidden.expect("a pass without a cache has no error of one");
         let hidden = hidden.reshape([batch * seq, self.config().hidden_size]);
         let targets = next_tokens(input_ids);
-        let next_token = match &self.lm_head {
-            Some(lm_head) => projected_loss(hidden, lm_head.weight.val(), targets),
-            None => tied_loss(hidden, self.model.embed_tokens.weight.val(), targets),
+        let next_token = match (&self.lm_head, self.softcap()) {
+            (Some(lm_head), None) => projected_loss(hidden, lm_head.weight.val(), targets),
+            (Some(lm_head), Some(cap)) => {
+                capped_projected_loss(hidden, lm_head.weight.val(), targets, cap)
+            }
+            (None, None) => tied_loss(hidden, self.model.embed_tokens.weight.val(), targets),
+            (None, Some(cap)) => {
+                capped_tied_loss(hidden, self.model.embed_tokens.weight.val(), targets, cap)
+            }
         };
         self.with_load_balancing(next_token, &router_logits)
     }
@@ -241,6 +284,35 @@ impl CausalLm {
             )?;
         }
         Ok(())
+    }
+
+    /// Checks positions of three axes for token ids of this shape. This copies them to the host.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ModelError::Input`] if tokens of this family have one position, and for position ids that have another shape
+    /// than `[3, b or 1, s]`, are negative, or are not below `max_position_embeddings`.
+    pub fn check_axes(
+        &self,
+        input_ids: &Tensor<2, Int>,
+        position_ids: &Tensor<3, Int>,
+    ) -> Result<(), ModelError> {
+        let config = self.config();
+        let ([batch, seq], shape) = (input_ids.dims(), position_ids.dims());
+        let problem = if config.rope.sections.is_none() {
+            format!("tokens of {} have one position", config.architecture)
+        } else if shape != [3, batch, seq] && shape != [3, 1, seq] {
+            format!("expected shape [3, {batch}, {seq}] or [3, 1, {seq}], found {shape:?}")
+        } else {
+            let [_, rows, seq] = shape;
+            let rows = position_ids.clone().reshape([3 * rows, seq]);
+            let limit = config.max_position_embeddings;
+            return check_values("position_ids", &rows, limit, "max_position_embeddings");
+        };
+        Err(ModelError::Input {
+            input: "position_ids",
+            problem,
+        })
     }
 
     /// Checks inputs as [`check_inputs`](Self::check_inputs) does, and that there is a next token to predict.

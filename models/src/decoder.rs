@@ -1,4 +1,4 @@
-//! The layers between the token ids and the last normalisation.
+//! The embedding, the layers and the last normalisation: from token ids to hidden states.
 
 use burn::module::Module;
 use burn::nn::Embedding;
@@ -6,102 +6,53 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_kernels::nn::CacheError;
 use burn_kernels::policy;
 
-use crate::attention::Attention;
-use crate::blocks::{Mlp, RmsNorm, new_weight};
-use crate::cache::{Cache, LayerCache};
+use crate::blocks::{RmsNorm, new_weight};
+use crate::cache::Cache;
 use crate::config::ModelConfig;
-use crate::rope::{RotaryEmbedding, RotaryTables};
-use crate::sparse::{NewBlock, SparseMoeBlock};
+use crate::gemma3n::{Gemma3nLayer, SharedKeys, Streams};
+use crate::layer::{DecoderLayer, Residual};
+use crate::place::{Places, PositionIds, Rotary};
 
-/// The part of a layer after attention.
+/// The layers of a model. [`crate::parameters`] knows that checkpoints have no names for these types.
 #[derive(Module, Debug)]
 #[allow(
     clippy::large_enum_variant,
-    reason = "one a layer; a box would save nothing that matters"
+    reason = "one a model; a box would save nothing that matters"
 )]
-pub enum FeedForward {
-    /// A dense MLP.
-    Dense(Mlp),
-    /// A mixture of experts.
-    Sparse(SparseMoeBlock),
+enum LayerStack {
+    /// Layers with one residual stream.
+    Usual(UsualLayers),
+    /// Layers with several.
+    Streams(StreamLayers),
 }
 
-impl FeedForward {
-    fn new(config: &ModelConfig, layer: usize, device: &Device) -> Self {
-        match (&config.moe, &config.family().experts) {
-            (Some(moe), Some(experts)) if moe.is_sparse(layer) => {
-                Self::Sparse((experts.block)(&NewBlock {
-                    config,
-                    moe,
-                    device,
-                }))
-            }
-            _ => Self::Dense(Mlp::new(config, device)),
-        }
-    }
-
-    /// Returns the output for `x`, both `[b, s, hidden]`, and the router's logits if there is a router.
-    fn forward(&self, x: Tensor<3>) -> (Tensor<3>, Option<Tensor<2>>) {
-        match self {
-            Self::Dense(mlp) => (mlp.forward(x), None),
-            Self::Sparse(block) => {
-                let (out, router_logits) = block.forward(x);
-                (out, Some(router_logits))
-            }
-        }
-    }
-}
-
-/// The residual stream between layers, `sum + last`. The next norm adds `last`, so that sum and norm are one
-/// operation.
-struct Residual {
-    sum: Tensor<3>,
-    last: Option<Tensor<3>>,
-}
-
-impl Residual {
-    /// Returns the normalised stream and the stream itself.
-    fn normalise(self, norm: &RmsNorm) -> (Tensor<3>, Tensor<3>) {
-        match self.last {
-            Some(last) => norm.forward_sum(last, self.sum),
-            None => (norm.forward(self.sum.clone()), self.sum),
-        }
-    }
-}
-
-/// A decoder layer: attention, then MLP or experts. Each takes the normalised residual stream, and its output is added
-/// to the stream.
 #[derive(Module, Debug)]
-pub struct DecoderLayer {
-    input_layernorm: RmsNorm,
-    self_attn: Attention,
-    post_attention_layernorm: RmsNorm,
-    mlp: FeedForward,
+struct UsualLayers {
+    layers: Vec<DecoderLayer>,
 }
 
-impl DecoderLayer {
-    fn new(config: &ModelConfig, layer: usize, device: &Device) -> Self {
-        Self {
-            input_layernorm: RmsNorm::new(config, config.hidden_size, device),
-            self_attn: Attention::new(config, device),
-            post_attention_layernorm: RmsNorm::new(config, config.hidden_size, device),
-            mlp: FeedForward::new(config, layer, device),
-        }
-    }
+#[derive(Module, Debug)]
+struct StreamLayers {
+    around: Streams,
+    layers: Vec<Gemma3nLayer>,
+}
 
-    fn forward(
-        &self,
-        residual: Residual,
-        tables: &RotaryTables,
-        window: Option<usize>,
-        cache: Option<LayerCache<'_>>,
-    ) -> Result<(Residual, Option<Tensor<2>>), CacheError> {
-        let (normalised, sum) = residual.normalise(&self.input_layernorm);
-        let attended = self.self_attn.forward(normalised, tables, window, cache)?;
-        let (normalised, sum) = self.post_attention_layernorm.forward_sum(attended, sum);
-        let (fed, router_logits) = self.mlp.forward(normalised);
-        let last = Some(fed);
-        Ok((Residual { sum, last }, router_logits))
+impl LayerStack {
+    fn new(config: &ModelConfig, device: &Device) -> Self {
+        let indices = 0..config.num_hidden_layers;
+        match &config.altup {
+            None => Self::Usual(UsualLayers {
+                layers: indices
+                    .map(|layer| DecoderLayer::new(config, layer, device))
+                    .collect(),
+            }),
+            Some(altup) => Self::Streams(StreamLayers {
+                around: Streams::new(config, altup, device),
+                layers: indices
+                    .map(|layer| Gemma3nLayer::new(config, altup, layer, device))
+                    .collect(),
+            }),
+        }
     }
 }
 
@@ -109,10 +60,10 @@ impl DecoderLayer {
 #[derive(Module, Debug)]
 pub struct Decoder {
     pub(crate) embed_tokens: Embedding,
-    layers: Vec<DecoderLayer>,
+    stack: LayerStack,
     norm: RmsNorm,
     #[module(skip)]
-    rotary: RotaryEmbedding,
+    rotary: Rotary,
     #[module(skip)]
     config: ModelConfig,
 }
@@ -123,11 +74,9 @@ impl Decoder {
             embed_tokens: Embedding {
                 weight: new_weight(config, [config.vocab_size, config.hidden_size], device),
             },
-            layers: (0..config.num_hidden_layers)
-                .map(|layer| DecoderLayer::new(config, layer, device))
-                .collect(),
+            stack: LayerStack::new(config, device),
             norm: RmsNorm::new(config, config.hidden_size, device),
-            rotary: RotaryEmbedding::new(&config.rope, config.head_dim),
+            rotary: Rotary::new(config),
             config: config.clone(),
         }
     }
@@ -142,37 +91,62 @@ impl Decoder {
     pub(crate) fn forward(
         &self,
         input_ids: Tensor<2, Int>,
-        position_ids: Option<Tensor<2, Int>>,
+        position_ids: Option<PositionIds>,
         mut cache: Option<&mut Cache>,
     ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
-        let [_, seq] = input_ids.dims();
-        let hidden = self.embed_tokens.forward(input_ids);
-        let (device, dtype) = (hidden.device(), hidden.dtype());
-        let tables = match position_ids {
-            Some(position_ids) => self.rotary.tables_at(position_ids, dtype),
-            None => {
-                let (first, padding) = cache
-                    .as_ref()
-                    .map_or((0, &[][..]), |cache| (cache.positions(), cache.padding()));
-                let padding = if padding.is_empty() { &[0] } else { padding };
-                let positions = first..first + seq;
-                self.rotary
-                    .padded_tables(positions, padding, &device, dtype)
+        let hidden = self.embed(input_ids.clone());
+        let places = self
+            .rotary
+            .places(&self.config, &hidden, position_ids, cache.as_deref());
+        let layers = match &self.stack {
+            LayerStack::Usual(own) => &own.layers,
+            LayerStack::Streams(own) => {
+                let hidden = self.streams(own, input_ids, hidden, &places, cache)?;
+                return Ok((self.norm.forward(hidden), Vec::new()));
             }
         };
         let mut routers = Vec::new();
-        let mut residual = Residual {
-            sum: hidden,
-            last: None,
-        };
-        for (index, layer) in self.layers.iter().enumerate() {
-            let _layer = policy::layer(index, self.layers.len());
+        let mut residual = Residual::new(hidden);
+        for (index, layer) in layers.iter().enumerate() {
+            let _layer = policy::layer(index, layers.len());
             let router_logits;
             let cache = cache.as_mut().map(|cache| cache.layer(index));
-            (residual, router_logits) =
-                layer.forward(residual, &tables, self.config.window(index), cache)?;
+            let place = places.of(&self.config, index);
+            (residual, router_logits) = layer.forward(residual, place, cache)?;
             routers.extend(router_logits);
         }
         Ok((residual.normalise(&self.norm).0, routers))
+    }
+
+    /// Returns the hidden states behind the layers of a model with parallel residual streams.
+    fn streams(
+        &self,
+        own: &StreamLayers,
+        input_ids: Tensor<2, Int>,
+        embedded: Tensor<3>,
+        places: &Places,
+        mut cache: Option<&mut Cache>,
+    ) -> Result<Tensor<3>, CacheError> {
+        let inputs = own.around.inputs(input_ids, &embedded);
+        let mut streams = own.around.open(embedded);
+        let mut shared = SharedKeys::default();
+        for (index, layer) in own.layers.iter().enumerate() {
+            let _layer = policy::layer(index, own.layers.len());
+            let cache = cache.as_mut().map(|cache| cache.layer(index));
+            let place = places.of(&self.config, index);
+            let input = inputs.clone().narrow(2, index, 1).squeeze_dim(2);
+            streams = layer.forward(streams, input, place, cache, &mut shared)?;
+        }
+        Ok(own.around.close(streams))
+    }
+
+    fn embed(&self, input_ids: Tensor<2, Int>) -> Tensor<3> {
+        let hidden = self.embed_tokens.forward(input_ids);
+        if !self.config.family().scaled_embeddings {
+            return hidden;
+        }
+        // `transformers` keeps the factor in f32, for every dtype of the model.
+        let factor = (self.config.hidden_size as f64).sqrt() as f32;
+        hidden * factor
     }
 }

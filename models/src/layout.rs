@@ -2,14 +2,17 @@
 //!
 //! Most parameters are one tensor of the same name. The experts of a layer are one stacked parameter, in the model and
 //! in the memory of `transformers` 5. Files have a tensor for each projection of each expert, and Mixtral's use other
-//! names:
+//! names. The files of gpt-oss hold the stacks of its own shapes, or `….gate_up_proj_blocks` and `….gate_up_proj_scales` in
+//! place of `….gate_up_proj`:
 //!
 //! | parameter | stacked | per expert | Mixtral, per expert |
 //! |---|---|---|---|
 //! | `mlp.gate.weight` | the same | the same | `block_sparse_moe.gate.weight` |
+//! | `mlp.e_score_correction_bias` `[E]` | `mlp.gate.e_score_correction_bias` | the same | |
 //! | `mlp.experts.gate_up_proj` `[E, 2I, H]` | the same | `mlp.experts.N.gate_proj.weight`, `….up_proj.weight` `[I, H]` | `block_sparse_moe.experts.N.w1.weight`, `….w3.weight` |
 //! | `mlp.experts.down_proj` `[E, H, I]` | the same | `mlp.experts.N.down_proj.weight` `[H, I]` | `block_sparse_moe.experts.N.w2.weight` |
 
+use crate::checkpoint::mxfp4;
 use crate::config::Architecture;
 
 /// The storage of a layer's experts in a checkpoint. Both kinds are read. Mixtral's router has a different name in
@@ -26,6 +29,18 @@ pub enum ExpertStorage {
     Stacked,
 }
 
+/// How a tensor holds numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    /// One float for each element.
+    Floats,
+    /// One float for each element, each matrix of a stack transposed.
+    Transposed,
+    /// Bytes of MXFP4: the blocks of a parameter, or their scales. Both hold the whole parameter together, each of its
+    /// matrices transposed.
+    Mxfp4,
+}
+
 /// A tensor of a checkpoint that holds a parameter, or a part of one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Part {
@@ -35,6 +50,7 @@ pub(crate) struct Part {
     pub(crate) shape: Vec<usize>,
     /// The first row of the parameter that the tensor holds. Rows run along the last axis.
     pub(crate) row: usize,
+    pub(crate) encoding: Encoding,
 }
 
 impl Part {
@@ -74,7 +90,45 @@ impl Parameter<'_> {
                 }
             }
         }
+        ways.extend(self.quantised());
+        ways.extend(self.transposed());
         ways
+    }
+
+    /// Returns the tensors of a stack of matrices in MXFP4, in a family that has such files.
+    fn quantised(self) -> Option<Vec<Part>> {
+        let &[experts, columns, rows] = self.shape else {
+            return None;
+        };
+        if !self.names().mxfp4 || !columns.is_multiple_of(mxfp4::BLOCK) {
+            return None;
+        }
+        let part = |what: &str, shape: Vec<usize>| Part {
+            name: format!("{}_{what}", self.name),
+            shape,
+            row: 0,
+            encoding: Encoding::Mxfp4,
+        };
+        let blocks = columns / mxfp4::BLOCK;
+        Some(vec![
+            part("blocks", vec![experts, rows, blocks, mxfp4::BLOCK_BYTES]),
+            part("scales", vec![experts, rows, blocks]),
+        ])
+    }
+
+    /// Returns the tensor of a stack of transposed matrices, in a family that has files of both kinds.
+    fn transposed(self) -> Option<Vec<Part>> {
+        let &[experts, rows, columns] = self.shape else {
+            return None;
+        };
+        let usual = self.parts_in(BLOCK, ExpertStorage::Stacked).pop()?;
+        self.names().transposed.then(|| {
+            vec![Part {
+                shape: vec![experts, columns, rows],
+                encoding: Encoding::Transposed,
+                ..usual
+            }]
+        })
     }
 
     fn names(self) -> ExpertNames {
@@ -83,7 +137,10 @@ impl Parameter<'_> {
     }
 
     fn parts_in(self, block: &str, storage: ExpertStorage) -> Vec<Part> {
-        let name = self.name.replace(BLOCK, block);
+        // The router's bias is part of the block in memory, which reads it.
+        let name = self.name.replace(CORRECTION, GATE_CORRECTION);
+        let name = name.replace(BLOCK, block);
+        let name = in_whole_model(self.architecture, &name);
         if storage == ExpertStorage::PerExpert
             && let (Some(stack), &[experts, rows, columns]) = (self.stack(), self.shape)
         {
@@ -95,36 +152,58 @@ impl Parameter<'_> {
             name,
             shape: self.shape.to_vec(),
             row: 0,
+            encoding: Encoding::Floats,
         }]
     }
 
     fn stack(self) -> Option<Stack> {
-        [Stack::GateUp, Stack::Down].into_iter().find(|stack| {
+        let mut stacks = [Stack::GateUp, Stack::Down].into_iter();
+        let split = !self.names().gate_up.is_empty();
+        stacks.find(|stack| {
             let experts = self.name.strip_suffix(stack.name());
-            experts.is_some_and(|prefix| prefix.ends_with(".mlp.experts."))
+            split && experts.is_some_and(|prefix| prefix.ends_with(".mlp.experts."))
         })
     }
 }
 
 const BLOCK: &str = ".mlp.";
 
+/// The bias of the choice of experts, in memory and in checkpoints.
+const CORRECTION: &str = ".mlp.e_score_correction_bias";
+const GATE_CORRECTION: &str = ".mlp.gate.e_score_correction_bias";
+
 /// The names in a family's checkpoints that store experts one by one.
 #[derive(Clone, Copy)]
 pub(crate) struct ExpertNames {
     /// The block of a sparse layer, between dots. The router's name contains it too.
     pub(crate) block: &'static str,
-    /// The gate and up projections.
+    /// The gate and up projections. There are none if the experts are stacked.
     pub(crate) gate_up: &'static [&'static str],
     /// The down projection.
     pub(crate) down: &'static [&'static str],
+    /// True if stacks may be quantised.
+    pub(crate) mxfp4: bool,
+    /// True if the matrices of stacks may be transposed.
+    pub(crate) transposed: bool,
 }
 
 impl ExpertNames {
+    /// The experts are stacked in checkpoints, too.
+    pub(crate) const STACKED: Self = Self {
+        block: BLOCK,
+        gate_up: &[],
+        down: &[],
+        mxfp4: false,
+        transposed: false,
+    };
+
     /// The names of parameters in memory.
     pub(crate) const USUAL: Self = Self {
         block: BLOCK,
         gate_up: &["gate_proj", "up_proj"],
         down: &["down_proj"],
+        mxfp4: false,
+        transposed: false,
     };
 }
 
@@ -163,10 +242,20 @@ fn split(prefix: &str, projections: &[&str], [experts, rows, columns]: [usize; 3
                 name: format!("{prefix}{expert}.{projection}.weight"),
                 shape: vec![height, columns],
                 row: parts.len() * height,
+                encoding: Encoding::Floats,
             });
         }
     }
     parts
+}
+
+/// Returns the name in a checkpoint of a parameter, whose name begins with `model.` if it is no output projection.
+pub(crate) fn in_whole_model(architecture: Architecture, name: &str) -> String {
+    let nested = architecture.family().nested;
+    match (nested, name.strip_prefix("model.")) {
+        (Some(nested), Some(rest)) => format!("{}{rest}", nested.prefix),
+        _ => name.to_owned(),
+    }
 }
 
 /// Returns the number of the expert that a tensor belongs to, if its name contains one.

@@ -8,9 +8,10 @@
 //! [`CausalLm::next`] decodes with a [`Cache`] of keys and values, and [`CausalLm::next_padded`] begins with prompts of
 //! different lengths.
 //!
-//! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`] and [`qwen3`] hold the normalisation,
-//! the MLP and the rotary function of each; [`qwen2_moe`], [`qwen3_moe`] and [`mixtral`] hold the experts and the block
-//! with the router. All architectures share the remaining code.
+//! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`], [`qwen3`], [`gemma2`], [`gemma3n`], [`olmo2`],
+//! [`glm4`] and [`phi3`] hold the normalisation, the MLP, the rotary function or the attention of each; [`qwen2_moe`],
+//! [`qwen3_moe`], [`mixtral`], [`glm4_moe`], [`deepseek_v2`], [`llama4`] and [`gpt_oss`] hold the experts and the block with the router. All
+//! architectures share the remaining code.
 //!
 //! ```no_run
 //! use burn::tensor::{Device, FloatDType, Int, Tensor};
@@ -33,19 +34,36 @@ mod checkpoint;
 mod config;
 mod decoder;
 mod decoding;
+pub mod deepseek_v2;
+mod deepseek_v3;
 mod error;
 mod family;
+pub mod gemma2;
+mod gemma3;
+pub mod gemma3n;
+pub mod glm4;
+pub mod glm4_moe;
+pub mod gpt_oss;
+mod latent;
+mod layer;
 mod layout;
 pub mod llama;
+pub mod llama4;
 mod loss;
 mod mistral;
 pub mod mixtral;
+pub mod olmo2;
 mod parameters;
+pub mod phi3;
+mod place;
 mod qwen2;
 pub mod qwen2_moe;
 pub mod qwen3;
 pub mod qwen3_moe;
+pub mod qwen_vl;
 mod rope;
+mod scores;
+mod seed_oss;
 pub mod semantics;
 mod sparse;
 
@@ -55,11 +73,14 @@ pub use cache::Cache;
 pub use causal_lm::{CausalLm, Losses, Output};
 pub use checkpoint::{load, save, save_with};
 pub use config::{
-    Architecture, ModelConfig, MoeConfig, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling,
-    StoredDtype, WindowConfig,
+    AltUpConfig, Architecture, GroupConfig, LatentConfig, MixedConfig, ModelConfig, MoeConfig,
+    Mscale, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling, ScoreConfig, StoredDtype,
+    Temperature, WindowConfig,
 };
-pub use decoder::{Decoder, DecoderLayer, FeedForward};
+pub use decoder::Decoder;
 pub use error::{ModelError, TensorProblem};
+pub use latent::LatentAttention;
+pub use layer::{DecoderLayer, FeedForward, LlamaLayer, SelfAttention};
 pub use layout::ExpertStorage;
 pub use loss::next_token_loss;
 pub use parameters::ParameterVisitor;

@@ -5,13 +5,16 @@ use burn::tensor::{DType, FloatDType, Tensor};
 use burn_kernels::fused_kernel;
 use burn_kernels::nn::Linear;
 
+use crate::attention;
 use crate::blocks::{Mlp, RmsNorm};
-use crate::family::{Defaults, Family, Layers, Window};
+use crate::family::{Activation, Defaults, Family, Layers, Positions, Projections, Window};
+use crate::layer::{DecoderLayer, LlamaLayer};
 use crate::rope::rotate_half;
 
 pub(crate) static FAMILY: Family = Family {
     class_name: "LlamaForCausalLM",
     model_type: "llama",
+    nested: None,
     layers: Layers {
         norm: |weight, variance_epsilon| {
             RmsNorm::Llama(LlamaRmsNorm {
@@ -19,26 +22,55 @@ pub(crate) static FAMILY: Family = Family {
                 variance_epsilon,
             })
         },
-        mlp: |projections| Mlp::Llama(LlamaMlp::new(projections)),
+        norm_weight: 1.0,
+        mlp: |new| Mlp::Llama(LlamaMlp::new(new.separate())),
+        layer: |new| DecoderLayer::Llama(LlamaLayer::new(new)),
         rotate: apply_rotary_pos_emb,
+        rotate_axes: None,
+        rotated_norm: None,
+        attend: attention::attend,
     },
     head_norms: None,
+    chosen_norms: false,
+    sinks: false,
+    projections: Projections {
+        packed: false,
+        output_bias: true,
+    },
+    latent: false,
+    altup: false,
+    mixed_layers: false,
     experts: None,
+    activation: Activation {
+        field: "hidden_act",
+        name: "silu",
+    },
+    scaled_embeddings: false,
+    scores: None,
+    positions: Positions {
+        rotated_part: None,
+        local_theta: None,
+        scalings: &["default", "linear", "llama3", "yarn"],
+        sections: None,
+        mscale: false,
+        wide_tables: false,
+    },
     defaults: Defaults {
         num_key_value_heads: None,
         head_dim: None,
         rms_norm_eps: 1e-6,
         rope_theta: 10_000.0,
+        tie_word_embeddings: false,
+        attention_bias: false,
         qkv_bias: false,
+        use_qk_norm: false,
         norm_topk_prob: false,
     },
     chosen_biases: &["mlp_bias", "attention_bias"],
-    window: Window {
-        honoured: false,
-        switched: false,
-    },
+    window: Window::NONE,
     honours: &[],
     refuses: &[],
+    requires: &[],
 };
 
 /// Root-mean-square normalisation, `y = weight · round(x / sqrt(mean(x²) + eps))`. The mean is over the last axis and

@@ -60,6 +60,36 @@ pub fn tied_loss(hidden: Tensor<2>, embedding: Tensor<2>, targets: Tensor<1, Int
     composed(hidden.matmul(embedding.transpose()), targets)
 }
 
+/// Returns the [`projected_loss`] with logits `c · tanh(logit / c)`, where `c` is `softcap`.
+#[fused_kernel("npu_fused_linear_cross_entropy", layout = input_major, cap = tanh, ignore_index = IGNORED)]
+pub fn capped_projected_loss(
+    hidden: Tensor<2>,
+    weight: Tensor<2>,
+    targets: Tensor<1, Int>,
+    softcap: f64,
+) -> Tensor<1> {
+    composed(capped(hidden.matmul(weight), softcap), targets)
+}
+
+/// Returns the [`tied_loss`] with logits `c · tanh(logit / c)`, where `c` is `softcap`.
+#[fused_kernel("npu_fused_linear_cross_entropy", layout = output_major, cap = tanh, ignore_index = IGNORED)]
+pub fn capped_tied_loss(
+    hidden: Tensor<2>,
+    embedding: Tensor<2>,
+    targets: Tensor<1, Int>,
+    softcap: f64,
+) -> Tensor<1> {
+    composed(
+        capped(hidden.matmul(embedding.transpose()), softcap),
+        targets,
+    )
+}
+
+/// Replaces `x` by `c · tanh(x / c)`, where `c` is `softcap`.
+pub(crate) fn capped<const D: usize>(x: Tensor<D>, softcap: f64) -> Tensor<D> {
+    (x / softcap).tanh() * softcap
+}
+
 /// Computes the loss with all logits in memory.
 fn composed(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     let logits = match logits.dtype() {

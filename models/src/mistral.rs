@@ -13,7 +13,8 @@ pub(crate) static FAMILY: Family = Family {
     chosen_biases: &[],
     window: Window {
         honoured: true,
-        switched: false,
+        default_size: Some(4096),
+        ..Window::NONE
     },
     ..llama::FAMILY
 };

@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
 use crate::config::Neutral;
-use crate::family::{Defaults, Experts, Family};
+use crate::family::{Defaults, Experts, Family, Shared};
 use crate::layout::ExpertNames;
 use crate::llama;
 use crate::sparse::{NewBlock, SparseMoeBlock};
@@ -20,11 +20,16 @@ pub(crate) static FAMILY: Family = Family {
         block,
         count: &["num_local_experts"],
         width: "intermediate_size",
-        shared: false,
+        shared: Shared::None,
+        groups: None,
+        clamp: None,
+        listed: false,
         files: ExpertNames {
             block: ".block_sparse_moe.",
             gate_up: &["w1", "w3"],
             down: &["w2"],
+            mxfp4: false,
+            transposed: false,
         },
     }),
     defaults: Defaults {

@@ -1,7 +1,8 @@
 //! Parameters under their checkpoint names.
 //!
-//! The modules' fields have the names of the Hugging Face layout. Without enum variants, a parameter's path in Burn is
-//! therefore its name in the checkpoint; [`crate::layout`] knows the parameters that a checkpoint splits. The values
+//! The modules' fields have the names of the Hugging Face layout. Without enum variants, and without the fields of
+//! [`UNNAMED`] types, a parameter's path in Burn is therefore its name in the checkpoint; [`crate::layout`] knows the
+//! parameters that a checkpoint splits. The values
 //! differ in one way: a Burn [`Linear`](burn::nn::Linear) stores its weight as `[input, output]`, a checkpoint as
 //! `[output, input]`.
 
@@ -60,6 +61,12 @@ impl ParameterInfo {
     pub(crate) fn alternatives(&self, param_shape: &[usize]) -> Vec<Vec<Part>> {
         self.parameter(&self.checkpoint_shape(param_shape))
             .alternatives()
+    }
+
+    /// Returns `true` for a parameter that stays in at least `f32`. The choice of experts depends on small differences of
+    /// this bias.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.name.ends_with(".e_score_correction_bias")
     }
 
     /// Returns the shape of a parameter in the checkpoint's orientation.
@@ -176,6 +183,15 @@ pub(crate) fn gradients(model: &CausalLm, grads: &Gradients) -> BTreeMap<String,
     collect.found.0
 }
 
+/// The types whose fields have no name in checkpoints: their own fields take their place.
+const UNNAMED: [&str; 5] = [
+    "Enum:LayerStack",
+    "Enum:QkvProjections",
+    "Enum:QueryProjections",
+    "Struct:KeysAndValues",
+    "Struct:Streams",
+];
+
 /// The position of a walk: the names of the enclosing fields, and the type that holds each.
 struct Path {
     architecture: Architecture,
@@ -206,6 +222,13 @@ impl Path {
         self.steps.pop();
     }
 
+    /// Returns `true` if a step has a place in names: it is no variant of an enum, and no field of an unnamed type.
+    fn is_named(&self, at: usize) -> bool {
+        let inside = self.steps.get(at + 1);
+        !self.steps[at].container.starts_with("Enum:")
+            && inside.is_none_or(|inside| !UNNAMED.contains(&inside.container.as_str()))
+    }
+
     /// Describes the current parameter. Returns `None` if it belongs to an adapter.
     fn info(&self) -> Option<ParameterInfo> {
         if self
@@ -215,11 +238,9 @@ impl Path {
         {
             return None;
         }
-        let names: Vec<&str> = self
-            .steps
-            .iter()
-            .filter(|step| !step.container.starts_with("Enum:"))
-            .map(|step| step.name.as_str())
+        let names: Vec<&str> = (0..self.steps.len())
+            .filter(|&at| self.is_named(at))
+            .map(|at| self.steps[at].name.as_str())
             .collect();
         let last = self.steps.last()?;
         let transposed = last.container == "Struct:Linear" && last.name == "weight";

@@ -16,6 +16,8 @@ pub(crate) static FAMILY: Family = Family {
     window: Window {
         honoured: true,
         switched: true,
+        default_size: Some(4096),
+        ..Window::NONE
     },
     ..llama::FAMILY
 };

@@ -5,7 +5,7 @@ use burn::nn::Linear;
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
-use crate::family::{Defaults, Experts, Family, Window};
+use crate::family::{Defaults, Experts, Family, Shared, Window};
 use crate::layout::ExpertNames;
 use crate::llama::{self, LlamaMlp};
 use crate::sparse::{NewBlock, SparseMoeBlock};
@@ -17,7 +17,10 @@ pub(crate) static FAMILY: Family = Family {
         block,
         count: &["num_experts"],
         width: "moe_intermediate_size",
-        shared: true,
+        shared: Shared::Width,
+        groups: None,
+        clamp: None,
+        listed: false,
         files: ExpertNames::USUAL,
     }),
     defaults: Defaults {
@@ -27,8 +30,8 @@ pub(crate) static FAMILY: Family = Family {
     },
     chosen_biases: &["qkv_bias"],
     window: Window {
-        honoured: false,
         switched: true,
+        ..Window::NONE
     },
     honours: &[
         "num_experts",

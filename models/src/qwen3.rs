@@ -6,7 +6,7 @@ use burn_kernels::fused_kernel;
 use burn_kernels::nn::Linear;
 
 use crate::blocks::{Mlp, RmsNorm};
-use crate::family::{Defaults, Family, Layers, Window};
+use crate::family::{Defaults, Family, HeadNorms, Layers, Window};
 use crate::llama;
 use crate::rope::rotate_half;
 
@@ -20,7 +20,8 @@ pub(crate) static FAMILY: Family = Family {
                 variance_epsilon,
             })
         },
-        mlp: |[gate_proj, up_proj, down_proj]| {
+        mlp: |new| {
+            let [gate_proj, up_proj, down_proj] = new.separate();
             Mlp::Qwen3(Qwen3Mlp {
                 gate_proj,
                 up_proj,
@@ -28,8 +29,12 @@ pub(crate) static FAMILY: Family = Family {
             })
         },
         rotate: apply_rotary_pos_emb,
+        ..llama::FAMILY.layers
     },
-    head_norms: Some(norm_and_rotate),
+    head_norms: Some(HeadNorms {
+        of_rows: false,
+        apply: norm_and_rotate,
+    }),
     defaults: Defaults {
         num_key_value_heads: Some(32),
         head_dim: Some(128),
@@ -37,8 +42,8 @@ pub(crate) static FAMILY: Family = Family {
     },
     chosen_biases: &["attention_bias"],
     window: Window {
-        honoured: false,
         switched: true,
+        ..Window::NONE
     },
     ..llama::FAMILY
 };

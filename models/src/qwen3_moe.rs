@@ -5,7 +5,7 @@ use burn::nn::Linear;
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
-use crate::family::{Defaults, Experts, Family};
+use crate::family::{Defaults, Experts, Family, Shared};
 use crate::layout::ExpertNames;
 use crate::qwen3;
 use crate::sparse::{NewBlock, SparseMoeBlock};
@@ -18,7 +18,10 @@ pub(crate) static FAMILY: Family = Family {
         // `transformers` 4 and 5 use different names.
         count: &["num_experts", "num_local_experts"],
         width: "moe_intermediate_size",
-        shared: false,
+        shared: Shared::None,
+        groups: None,
+        clamp: None,
+        listed: false,
         files: ExpertNames::USUAL,
     }),
     defaults: Defaults {

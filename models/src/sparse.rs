@@ -1,12 +1,16 @@
 //! The mixture of experts of each architecture, behind one type.
 
-use burn::module::{Module, Param};
+use burn::module::{Initializer, Module, Param};
 use burn::nn;
 use burn::tensor::{Device, Tensor};
 use burn_kernels::nn::Linear;
 
-use crate::blocks::{new_projections, new_weight};
+use crate::blocks::{NewMlp, new_weight};
 use crate::config::{ModelConfig, MoeConfig};
+use crate::deepseek_v2::{DeepseekV2GroupsSparseMoeBlock, DeepseekV2SparseMoeBlock};
+use crate::glm4_moe::Glm4MoeSparseMoeBlock;
+use crate::gpt_oss::GptOssSparseMoeBlock;
+use crate::llama4::Llama4MoeBlock;
 use crate::mixtral::MixtralSparseMoeBlock;
 use crate::qwen2_moe::{Qwen2MoeRenormalisedSparseMoeBlock, Qwen2MoeSparseMoeBlock};
 use crate::qwen3_moe::{Qwen3MoeRawSparseMoeBlock, Qwen3MoeSparseMoeBlock};
@@ -24,6 +28,16 @@ pub enum SparseMoeBlock {
     Qwen3MoeRaw(Qwen3MoeRawSparseMoeBlock),
     /// Mixtral's block.
     Mixtral(MixtralSparseMoeBlock),
+    /// The block of GLM-4-MoE and DeepSeek-V3.
+    Glm4Moe(Glm4MoeSparseMoeBlock),
+    /// DeepSeek-V2's block, without groups.
+    DeepseekV2(DeepseekV2SparseMoeBlock),
+    /// DeepSeek-V2's block with groups.
+    DeepseekV2Groups(DeepseekV2GroupsSparseMoeBlock),
+    /// Llama 4's block.
+    Llama4(Llama4MoeBlock),
+    /// The block of gpt-oss.
+    GptOss(GptOssSparseMoeBlock),
 }
 
 impl SparseMoeBlock {
@@ -35,6 +49,11 @@ impl SparseMoeBlock {
             Self::Qwen3Moe(block) => block.forward(x),
             Self::Qwen3MoeRaw(block) => block.forward(x),
             Self::Mixtral(block) => block.forward(x),
+            Self::Glm4Moe(block) => block.forward(x),
+            Self::DeepseekV2(block) => block.forward(x),
+            Self::DeepseekV2Groups(block) => block.forward(x),
+            Self::Llama4(block) => block.forward(x),
+            Self::GptOss(block) => block.forward(x),
         }
     }
 }
@@ -49,6 +68,13 @@ pub(crate) struct NewBlock<'a> {
 impl NewBlock<'_> {
     pub(crate) fn gate(&self) -> nn::Linear {
         self.gate_of([self.config.hidden_size, self.moe.num_experts])
+    }
+
+    pub(crate) fn biased_gate(&self) -> nn::Linear {
+        nn::Linear {
+            bias: Some(Initializer::Zeros.init([self.moe.num_experts], self.device)),
+            ..self.gate()
+        }
     }
 
     pub(crate) fn gate_up_proj(&self) -> Param<Tensor<3>> {
@@ -67,7 +93,12 @@ impl NewBlock<'_> {
     pub(crate) fn shared_expert(&self) -> [Linear; 3] {
         let width = self.moe.shared_expert_intermediate_size;
         let width = width.expect("the width is read with the other sizes");
-        new_projections(self.config, width, self.device)
+        let mlp = NewMlp {
+            config: self.config,
+            width,
+            device: self.device,
+        };
+        mlp.separate()
     }
 
     pub(crate) fn shared_expert_gate(&self) -> nn::Linear {
@@ -80,6 +111,11 @@ impl NewBlock<'_> {
             weight: new_weight(self.config, shape, self.device),
             bias: None,
         }
+    }
+
+    /// Creates a parameter of each expert, or of one of the axes of a matrix of each.
+    pub(crate) fn of_experts<const D: usize>(&self, shape: [usize; D]) -> Param<Tensor<D>> {
+        new_weight(self.config, shape, self.device)
     }
 
     fn stack(&self, [rows, columns]: [usize; 2]) -> Param<Tensor<3>> {

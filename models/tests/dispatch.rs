@@ -13,7 +13,8 @@ use std::collections::BTreeSet;
 /// A model, the modules of its sites, the number of sites that it uses, and the calls of one forward pass in each
 /// layer. A dense layer calls norms, MLP, rotary function and attention; a sparse one calls norms, experts, block, rotary
 /// function, attention and, if there is one, the shared expert. Qwen3 calls [`norm_and_rotate`] in place of its rotary
-/// function, whose body calls that function and two norms.
+/// function, whose body calls that function and two norms, and so do Gemma 3 and GLM-4-MoE. Gemma and GLM-4 also call a norm after
+/// attention and after the MLP.
 ///
 /// [`norm_and_rotate`]: kernels_models::qwen3::norm_and_rotate
 struct Expected {
@@ -37,7 +38,7 @@ const fn expected(
     }
 }
 
-const EXPECTED: [Expected; 9] = [
+const EXPECTED: [Expected; 17] = [
     expected("llama", &["llama", "attention"], 5, [5, 5]),
     expected("llama_rope3_tied", &["llama", "attention"], 5, [5, 5]),
     expected("qwen3", &["qwen3", "attention"], 5, [5, 5]),
@@ -52,6 +53,37 @@ const EXPECTED: [Expected; 9] = [
     ),
     expected("qwen2", &["llama", "attention"], 5, [5, 5]),
     expected("mistral_sw8", &["llama", "attention"], 5, [5, 5]),
+    expected("gemma2_sw8", &["llama", "gemma2"], 6, [7, 7]),
+    expected(
+        "gemma3_sw8_linear",
+        &["llama", "gemma2", "gemma3", "attention"],
+        6,
+        [7, 7],
+    ),
+    expected("glm4", &["llama", "glm4", "phi3", "attention"], 5, [7, 7]),
+    expected(
+        "glm4_moe_norms",
+        &["llama", "phi3", "glm4_moe", "attention"],
+        7,
+        [5, 7],
+    ),
+    // Llama 4's first layer rotates and then normalises queries and keys; its last does not, and is sparse. The block has
+    // no site.
+    expected(
+        "llama4_chunk8",
+        &["llama", "llama4", "attention"],
+        8,
+        [7, 5],
+    ),
+    // DeepSeek's attention also calls two norms.
+    expected(
+        "deepseek_v3_yarn",
+        &["llama", "glm4_moe", "deepseek_v3", "attention"],
+        7,
+        [7, 9],
+    ),
+    expected("gpt_oss_sw8", &["olmo2", "gpt_oss"], 7, [6, 6]),
+    expected("phi3_partial", &["llama", "phi3", "attention"], 5, [5, 5]),
 ];
 
 #[test]
@@ -72,7 +104,9 @@ fn every_site_follows_the_policy() {
             // The last norm and the loss are in neither layer. Where a sum and its norm are not fused, the body calls the
             // norm, which counts too: one call in the first layer, two in the last, and one for the last norm.
             let calls = first + last + 2;
-            let inner = if name.starts_with("qwen3") { 3 } else { 0 };
+            let families = ["qwen3", "gemma3", "glm4_moe"];
+            let normalised = families.iter().any(|family| name.starts_with(family));
+            let inner = if normalised { 3 } else { 0 };
             for (policy, fused, reference, composed) in [
                 ("all", calls, 0, 0),
                 ("none", 0, calls + 4, 2),

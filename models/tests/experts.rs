@@ -67,7 +67,11 @@ const MIXTRAL: [&str; 3] = ["w1", "w3", "w2"];
 
 #[test]
 fn both_layouts_are_written_and_read() {
-    for name in SPARSE {
+    // The files of these have only stacks.
+    for name in SPARSE
+        .into_iter()
+        .filter(|name| !["gpt_oss_sw8", "llama4_chunk8", "qwen3_vl_moe"].contains(name))
+    {
         let parent = tempfile::tempdir().unwrap();
         let (stacked, single) = (parent.path().join("stacked"), parent.path().join("single"));
         let (config, model) = open(&model_dir(name), FloatDType::F32);
@@ -127,6 +131,83 @@ fn stacks_are_sharded_too() {
     assert_eq!(
         logits(&target, "mixtral"),
         logits(&model_dir("mixtral"), "mixtral")
+    );
+}
+
+/// The published files of Qwen3-VL hold each matrix of a stack transposed, and `transformers` 5 writes it as it is in the
+/// model.
+#[test]
+fn stacks_may_be_transposed() {
+    let name = "qwen3_vl_moe";
+    let published = copy_of(name);
+    edit_tensors(published.path(), |file| {
+        for (name, tensor) in file.iter_mut() {
+            let &[experts, rows, columns] = tensor.shape.as_slice() else {
+                continue;
+            };
+            assert!(name.contains(".experts."));
+            let old: Vec<&[u8]> = tensor.bytes.chunks(4).collect();
+            let place = |at: usize| {
+                let (expert, within) = (at / (rows * columns), at % (rows * columns));
+                let (column, row) = (within / rows, within % rows);
+                old[(expert * rows + row) * columns + column]
+            };
+            let bytes = (0..old.len()).flat_map(place).copied().collect();
+            tensor.bytes = bytes;
+            tensor.shape = vec![experts, columns, rows];
+        }
+    });
+    for dtype in [FloatDType::F32, FloatDType::BF16] {
+        let (_, found) = open(published.path(), dtype);
+        let (_, expected) = open(&model_dir(name), dtype);
+        assert!(found.named_parameters() == expected.named_parameters());
+    }
+    let stack = "model.language_model.layers.1.mlp.experts.down_proj";
+    edit_tensors(published.path(), |file| {
+        file.get_mut(stack).unwrap().shape = vec![8, 32, 96];
+    });
+    let error = load(published.path(), &Device::default(), FloatDType::F32).unwrap_err();
+    let says = format!("`{stack}`: expected shape [8, 64, 48], found [8, 32, 96]");
+    assert!(error.to_string().contains(&says), "{error}");
+}
+
+/// The bias by which experts are chosen has more digits than a half type.
+#[test]
+fn the_bias_of_a_choice_stays_in_f32() {
+    let parent = tempfile::tempdir().unwrap();
+    let target = parent.path().join("half");
+    let (config, model) = open(&model_dir("glm4_moe_groups"), FloatDType::BF16);
+    save(&model, &config, &target, None).unwrap();
+    let before = read(&model_dir("glm4_moe_groups").join("model.safetensors"));
+    let after = read(&target.join("model.safetensors"));
+    let mut biases = 0;
+    for (name, tensor) in &after {
+        let wide = name.ends_with("e_score_correction_bias");
+        assert_eq!(tensor.dtype == safetensors::Dtype::F32, wide, "{name}");
+        assert!(!wide || *tensor == before[name], "{name}");
+        biases += usize::from(wide);
+    }
+    assert_eq!(biases, 1);
+}
+
+/// The layers after the last predict further tokens, as many as `num_nextn_predict_layers` says.
+#[test]
+fn layers_of_further_tokens_are_left_out() {
+    let further = copy_of("glm4_moe_norms");
+    edit_tensors(further.path(), |file| {
+        let tensor = Stored::f32(&[2], &[0.5; 2]);
+        file.insert("model.layers.2.eh_proj.weight".into(), tensor);
+    });
+    let expected = logits(&model_dir("glm4_moe_norms"), "glm4_moe_norms");
+    assert_eq!(logits(further.path(), "glm4_moe_norms"), expected);
+    edit_config(further.path(), |config| {
+        config.insert("num_nextn_predict_layers".into(), json!(0));
+    });
+    let error = load(further.path(), &Device::default(), FloatDType::F32).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("`model.layers.2.eh_proj.weight`: unexpected"),
+        "{error}"
     );
 }
 

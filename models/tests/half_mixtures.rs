@@ -10,7 +10,7 @@ mod common;
 use burn::tensor::{Device, FloatDType};
 use burn_kernels::ops::moe::route;
 use burn_kernels::policy::{self, Policy};
-use common::{SPARSE, ints, model_dir, read, relative_l2, routing, to_f64};
+use common::{SPARSE, corrections, ints, model_dir, read, relative_l2, routing, to_f64};
 use kernels_models::load;
 
 /// A run of a model.
@@ -26,8 +26,10 @@ fn run(name: &str, dtype: FloatDType) -> Run {
     let (config, model) = load(&model_dir(name), &device, dtype).unwrap();
     let routing = routing(&config);
     let output = model.output(ints(&golden["input_ids"], &device), None);
-    let chosen = output.router_logits.into_iter().map(|logits| {
-        let indices = route(logits, None, &routing).indices;
+    let corrections = corrections(name, &config).into_iter();
+    let layers = output.router_logits.into_iter().zip(corrections);
+    let chosen = layers.map(|(logits, correction)| {
+        let indices = route(logits, correction, &routing).indices;
         let indices = to_f64(&indices.float().into_data());
         let sorted = |token: &[f64]| {
             let mut token = token.to_vec();

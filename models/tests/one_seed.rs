@@ -10,13 +10,25 @@ use burn_kernels::policy::{self, Policy};
 use common::{ints, model_dir, read};
 use kernels_models::{CausalLm, ModelConfig};
 
-const MODELS: [&str; 6] = [
+const MODELS: [&str; 18] = [
     "llama",
     "qwen3",
     "mixtral",
     "qwen2_moe",
     "qwen3_moe",
     "qwen3_moe_mixed",
+    "gemma2_sw8",
+    "gemma3_sw8_linear",
+    "olmo2",
+    "glm4",
+    "phi3_partial",
+    "glm4_moe_norms",
+    "gpt_oss_sw8",
+    "deepseek_v2",
+    "deepseek_v3_yarn",
+    "llama4_chunk8",
+    "qwen3_vl",
+    "gemma3n_kvshare",
 ];
 
 /// Returns the initial parameters of a model with a fixed seed, and the losses of its first steps.

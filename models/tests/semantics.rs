@@ -30,7 +30,7 @@ fn reached(name: &str) -> (&'static str, Vec<SemanticsKey>) {
     let keys = sites()
         .filter(|site| called(&site.name()))
         .map(|site| site.spec().key);
-    (config.architecture.model_type(), keys.collect())
+    (config.architecture.text_model_type(), keys.collect())
 }
 
 /// The models read heads in the layout that projections write; `transformers` exchanges the axes first.
@@ -57,14 +57,17 @@ fn annotated_models_agree_with_the_table() {
         keys.entry(model_type).or_default().extend(found);
     }
     for architecture in Architecture::ALL {
-        let model_type = architecture.model_type();
+        let model_type = architecture.text_model_type();
         let model = semantics::of(model_type).unwrap();
         let found = &keys[model_type];
         let always = [
             SemanticsKey::RmsNorm(model.norm),
-            SemanticsKey::AddRmsNorm(AddRmsNormKey::of_norm(model.norm)),
             SemanticsKey::Rope(model.rope),
         ];
+        // Gemma 3n scales its sums before it normalises them.
+        let sums = architecture != Architecture::Gemma3n;
+        let sum = SemanticsKey::AddRmsNorm(AddRmsNormKey::of_norm(model.norm));
+        let sum = sums.then_some(sum);
         let attention = [Some(model.attention), model.local_attention];
         let mut attention = attention.iter().flatten().copied().map(as_projected);
         assert!(
@@ -78,7 +81,7 @@ fn annotated_models_agree_with_the_table() {
         let mlp = dense.then_some(SemanticsKey::Glu(model.mlp));
         let experts = model.experts.map(SemanticsKey::MoeExperts);
         let block = model.block.map(SemanticsKey::MoeBlock);
-        let sometimes = [mlp, qk_norm_rope, experts, block];
+        let sometimes = [sum, mlp, qk_norm_rope, experts, block];
         for key in always.into_iter().chain(sometimes.into_iter().flatten()) {
             assert!(found.contains(&key), "{model_type}: {key} not in {found:?}");
         }

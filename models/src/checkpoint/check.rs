@@ -5,15 +5,21 @@ use std::path::{Path, PathBuf};
 
 use burn::module::Param;
 use burn::tensor::Tensor;
+use kernels_io::escape_path;
+use safetensors::Dtype;
 
 use super::CONFIG;
 use super::decode::is_supported;
 use super::shards::Shards;
-use crate::layout::{Part, expert_of};
+use crate::layout::{Encoding, Part, expert_of, in_whole_model};
 use crate::parameters::{ParameterInfo, Visit, walk};
 use crate::{CausalLm, ModelConfig, ModelError, TensorProblem};
 
 const EMBEDDING: &str = "model.embed_tokens.weight";
+
+/// The starts of the names of vision towers.
+const VISION: [&str; 2] = ["visual.", "model.visual."];
+
 const LM_HEAD: &str = "lm_head.weight";
 
 /// Compares the checkpoint's list of tensors with the model's parameters.
@@ -35,13 +41,44 @@ pub(super) fn check_tensors(
         mut problems,
         ..
     } = check;
+    let (mut further, mut vision, mut shared) = (0, 0, 0);
     for name in shards.names() {
         if expected.contains(name) || is_rotary_buffer(name) {
+            continue;
+        }
+        if config.family().nested.is_some() && VISION.iter().any(|start| name.starts_with(start)) {
+            vision += 1;
+            continue;
+        }
+        if is_shared(config, name) {
+            shared += 1;
+            continue;
+        }
+        if predicts_further(config, name) {
+            further += 1;
             continue;
         }
         if let Some(problem) = foreign(config, shards, name)? {
             problems.push(problem);
         }
+    }
+    if shared > 0 {
+        tracing::warn!(
+            "{}: {shared} tensors are not loaded: their layers have the keys and values of others",
+            escape_path(dir)
+        );
+    }
+    if further > 0 {
+        tracing::warn!(
+            "{}: {further} tensors are not loaded: they predict tokens after the next one",
+            escape_path(dir)
+        );
+    }
+    if vision > 0 {
+        tracing::warn!(
+            "{}: {vision} tensors are not loaded: only the text model is",
+            escape_path(dir)
+        );
     }
     if problems.is_empty() {
         return Ok(());
@@ -57,6 +94,31 @@ fn is_rotary_buffer(name: &str) -> bool {
     name.ends_with(".rotary_emb.inv_freq")
 }
 
+/// Returns `true` for a projection or norm of keys or values in a layer that uses those of a layer below. Published files
+/// have them, and `transformers` leaves them out, too.
+fn is_shared(config: &ModelConfig, name: &str) -> bool {
+    let Some(altup) = &config.altup else {
+        return false;
+    };
+    let rest = name.strip_prefix("model.layers.");
+    let layer = rest.and_then(|rest| rest.split_once(".self_attn."));
+    layer.is_some_and(|(layer, rest)| {
+        let layers = config.num_hidden_layers;
+        let unused = ["k_proj.", "v_proj.", "k_norm.", "v_norm."];
+        let shares = |layer| layer < layers && altup.shares(layer, layers);
+        layer.parse().is_ok_and(shares) && unused.iter().any(|own| rest.starts_with(own))
+    })
+}
+
+/// Returns `true` for a tensor of the layers after the last, with which some models predict several tokens at once.
+/// `transformers` leaves them out, too.
+fn predicts_further(config: &ModelConfig, name: &str) -> bool {
+    let layer = name.strip_prefix("model.layers.");
+    let layer = layer.and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
+    let first = config.num_hidden_layers;
+    layer.is_some_and(|layer| layer >= first && layer - first < config.further_layers())
+}
+
 /// Returns the problem with a tensor that is not a parameter of the model. Returns `None` for a stored output
 /// projection that equals the embedding of a tied model.
 fn foreign(
@@ -68,12 +130,13 @@ fn foreign(
         return Ok(None);
     };
     let tied = config.tie_word_embeddings && name == LM_HEAD;
-    if tied && same_values(shards, EMBEDDING, LM_HEAD)? {
+    let embedding = in_whole_model(config.architecture, EMBEDDING);
+    if tied && same_values(shards, &embedding, LM_HEAD)? {
         return Ok(None);
     }
     let problem = if tied {
         format!(
-            "differs from `{EMBEDDING}`, though `tie_word_embeddings` in {CONFIG} says that they are one"
+            "differs from `{embedding}`, though `tie_word_embeddings` in {CONFIG} says that they are one"
         )
     } else {
         surplus(config, name)
@@ -157,8 +220,12 @@ impl Check<'_> {
                 let problem = format!("expected shape {:?}, found {:?}", part.shape, info.shape);
                 (file.path().into(), Some(problem))
             }
-            Some((file, info)) if !is_supported(info.dtype) => {
-                let problem = format!("expected dtype F16, BF16, F32 or F64, found {}", info.dtype);
+            Some((file, info)) if !is_readable(info.dtype, part.encoding) => {
+                let expected = match part.encoding {
+                    Encoding::Floats | Encoding::Transposed => "F16, BF16, F32 or F64",
+                    Encoding::Mxfp4 => "U8",
+                };
+                let problem = format!("expected dtype {expected}, found {}", info.dtype);
                 (file.path().into(), Some(problem))
             }
             Some((file, _)) => (file.path().into(), None),
@@ -215,6 +282,13 @@ impl Check<'_> {
     }
 }
 
+fn is_readable(stored: Dtype, encoding: Encoding) -> bool {
+    match encoding {
+        Encoding::Floats | Encoding::Transposed => is_supported(stored),
+        Encoding::Mxfp4 => stored == Dtype::U8,
+    }
+}
+
 /// Returns the layouts of a parameter of which the checkpoint has at least one tensor.
 pub(super) fn stored_ways(
     shards: &Shards,
@@ -223,5 +297,18 @@ pub(super) fn stored_ways(
 ) -> Vec<Vec<Part>> {
     let stored = |way: &Vec<Part>| way.iter().any(|part| shards.find(&part.name).is_some());
     let ways = info.alternatives(param_shape);
-    ways.into_iter().filter(stored).collect()
+    let mut ways: Vec<Vec<Part>> = ways.into_iter().filter(stored).collect();
+    // Two layouts under one name differ by their shapes. Of a square matrix, the first is the usual one.
+    let shaped = |part: &Part| shards.find(&part.name).map(|(_, info)| &info.shape);
+    let fits = |way: &[Part]| way.iter().all(|part| shaped(part) == Some(&part.shape));
+    if let [first, second] = ways.as_slice()
+        && first
+            .iter()
+            .map(|part| &part.name)
+            .eq(second.iter().map(|part| &part.name))
+    {
+        let other = usize::from(fits(first) || !fits(second));
+        ways.remove(other);
+    }
+    ways
 }

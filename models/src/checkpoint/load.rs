@@ -10,10 +10,11 @@ use super::CONFIG;
 use super::check::{check_tensors, stored_ways};
 use super::decode::{Wanted, decode_into, decode_transposed};
 use super::file::TensorFile;
+use super::mxfp4;
 #[cfg(feature = "remote")]
 use super::server::ServerFiles;
 use super::shards::Shards;
-use crate::layout::Part;
+use crate::layout::{Encoding, Part};
 use crate::parameters::{ParameterInfo, Replace, rebuild};
 use crate::{CausalLm, ModelConfig, ModelError};
 
@@ -21,8 +22,12 @@ use crate::{CausalLm, ModelConfig, ModelError};
 /// `model.safetensors.index.json`.
 ///
 /// Weights may be stored as `f16`, `bf16`, `f32` or `f64`. They are converted to `dtype`, rounded to nearest, and
-/// require gradients on a device with autodiff. The experts of a layer may be stored one by one or stacked (see
-/// [`ExpertStorage`](crate::ExpertStorage)); in the model they are stacked.
+/// require gradients on a device with autodiff. Only the bias by which some routers choose experts stays in `f32` if
+/// `dtype` is a half type, and gets no gradient. The experts of a layer may be stored one by one or stacked (see
+/// [`ExpertStorage`](crate::ExpertStorage)); in the model they are stacked. Those of gpt-oss may be stored in MXFP4.
+///
+/// Vision towers, and layers that predict further tokens, are not loaded, with a warning; [`save`](crate::save) writes the
+/// text model alone.
 ///
 /// Rotary frequencies in old checkpoints are ignored, because they follow from the configuration. A stored output
 /// projection of a tied model is accepted if it equals the embedding. For a remote device of this machine the server
@@ -97,7 +102,11 @@ impl Replace for Read<'_> {
         let Some(parts) = ways.pop().filter(|_| self.failure.is_none()) else {
             return param;
         };
-        match self.tensor(&parts, shape.as_slice(), info.transposed) {
+        let dtype = match self.dtype {
+            FloatDType::F16 | FloatDType::BF16 if info.is_wide() => FloatDType::F32,
+            dtype => dtype,
+        };
+        match self.tensor(&parts, shape.as_slice(), info.transposed, dtype) {
             Ok(tensor) => {
                 let id = param.id;
                 param.transform_for_load(tensor, id)
@@ -116,16 +125,16 @@ impl Read<'_> {
         parts: &[Part],
         shape: &[usize],
         transposed: bool,
+        dtype: FloatDType,
     ) -> Result<Tensor<D>, ModelError> {
         #[cfg(feature = "remote")]
-        if let Some(server) = self.server.as_ref() {
-            return server.tensor(self.shards, parts, shape, transposed, self.dtype);
+        if let Some(server) = self.server.as_ref()
+            && parts.iter().all(|part| part.encoding == Encoding::Floats)
+        {
+            return server.tensor(self.shards, parts, shape, transposed, dtype);
         }
-        let data = self.data(parts, shape, transposed)?;
-        Ok(Tensor::from_data(
-            data,
-            (self.device, DType::from(self.dtype)),
-        ))
+        let data = self.data(parts, shape, transposed, dtype)?;
+        Ok(Tensor::from_data(data, (self.device, DType::from(dtype))))
     }
 
     fn data(
@@ -133,8 +142,9 @@ impl Read<'_> {
         parts: &[Part],
         shape: &[usize],
         transposed: bool,
+        dtype: FloatDType,
     ) -> Result<TensorData, ModelError> {
-        Ok(match self.dtype {
+        Ok(match dtype {
             FloatDType::F16 => TensorData::new(self.values::<f16>(parts, transposed)?, shape),
             FloatDType::BF16 => TensorData::new(self.values::<bf16>(parts, transposed)?, shape),
             FloatDType::F32 => TensorData::new(self.values::<f32>(parts, transposed)?, shape),
@@ -151,11 +161,59 @@ impl Read<'_> {
         {
             return self.matrix(part, [rows, columns]);
         }
+        if let [part] = parts
+            && part.encoding == Encoding::Transposed
+            && let &[matrices, rows, columns] = part.shape.as_slice()
+        {
+            return self.matrices(part, matrices, [rows, columns]);
+        }
+        if let [blocks, scales] = parts
+            && blocks.encoding == Encoding::Mxfp4
+        {
+            return self.mxfp4(blocks, scales);
+        }
         let length = |part: &Part| part.shape.iter().product::<usize>();
         let mut values = vec![T::from_elem(0.0); parts.iter().map(length).sum()];
         for part in parts {
             let start = part.row * part.shape.last().copied().unwrap_or(1);
             self.fill(part, &mut values[start..start + length(part)])?;
+        }
+        Ok(values)
+    }
+
+    /// Reads a stack of transposed matrices. Only one of them is in memory as it is stored.
+    fn matrices<T: Wanted>(
+        &self,
+        part: &Part,
+        matrices: usize,
+        shape: [usize; 2],
+    ) -> Result<Vec<T>, ModelError> {
+        let (file, info) = self.stored(part);
+        let bytes_of_one = shape[0] * shape[1] * info.dtype.bitsize() / 8;
+        let mut values = Vec::with_capacity(matrices * shape[0] * shape[1]);
+        for at in 0..matrices {
+            let begin = info.data_offsets.0 + at * bytes_of_one;
+            let bytes = file.read_range(begin, bytes_of_one)?;
+            values.extend(decode_transposed::<T>(&bytes, info.dtype, shape));
+        }
+        Ok(values)
+    }
+
+    /// Reads a stack of quantised matrices. Only one of them is in memory as it is stored.
+    fn mxfp4<T: Wanted>(&self, blocks: &Part, scales: &Part) -> Result<Vec<T>, ModelError> {
+        let (matrices, rows) = (scales.shape[0], scales.shape[1]);
+        let scales_of_one = rows * scales.shape[2];
+        let blocks_of_one = scales_of_one * mxfp4::BLOCK_BYTES;
+        let elements = scales_of_one * mxfp4::BLOCK;
+        let mut values = vec![T::from_elem(0.0); matrices * elements];
+        let part = |part: &Part, at: usize, length: usize| {
+            let (file, info) = self.stored(part);
+            file.read_range(info.data_offsets.0 + at * length, length)
+        };
+        for (at, values) in values.chunks_mut(elements).enumerate() {
+            let blocks = part(blocks, at, blocks_of_one)?;
+            let scales = part(scales, at, scales_of_one)?;
+            mxfp4::decode_transposed(&blocks, &scales, rows, values);
         }
         Ok(values)
     }

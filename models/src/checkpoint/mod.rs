@@ -8,6 +8,7 @@ mod check;
 mod decode;
 mod file;
 mod load;
+pub(crate) mod mxfp4;
 mod save;
 #[cfg(feature = "remote")]
 mod server;

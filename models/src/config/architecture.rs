@@ -43,6 +43,36 @@ architectures! {
     Qwen2 = crate::qwen2::FAMILY,
     /// `MistralForCausalLM`: the dense Mistral models.
     Mistral = crate::mistral::FAMILY,
+    /// `Gemma2ForCausalLM`: Gemma 2.
+    Gemma2 = crate::gemma2::FAMILY,
+    /// `Gemma3ForCausalLM`: the text models of Gemma 3.
+    Gemma3 = crate::gemma3::FAMILY,
+    /// `Gemma3nForCausalLM`: the text models of Gemma 3n.
+    Gemma3n = crate::gemma3n::FAMILY,
+    /// `Olmo2ForCausalLM`: OLMo 2.
+    Olmo2 = crate::olmo2::FAMILY,
+    /// `Glm4ForCausalLM`: the dense GLM-4 models.
+    Glm4 = crate::glm4::FAMILY,
+    /// `Phi3ForCausalLM`: Phi-3, Phi-3.5 and Phi-4, without `longrope` or with it.
+    Phi3 = crate::phi3::FAMILY,
+    /// `Glm4MoeForCausalLM`: GLM-4.5 and later mixtures of experts.
+    Glm4Moe = crate::glm4_moe::FAMILY,
+    /// `GptOssForCausalLM`: gpt-oss.
+    GptOss = crate::gpt_oss::FAMILY,
+    /// `SeedOssForCausalLM`: Seed-OSS, without dropout.
+    SeedOss = crate::seed_oss::FAMILY,
+    /// `Llama4ForCausalLM`: the text models of Llama 4.
+    Llama4 = crate::llama4::FAMILY,
+    /// `Qwen2_5_VLForConditionalGeneration`: the text model of Qwen2.5-VL.
+    Qwen2_5Vl = crate::qwen_vl::QWEN2_5,
+    /// `Qwen3VLForConditionalGeneration`: the text model of the dense Qwen3-VL models.
+    Qwen3Vl = crate::qwen_vl::QWEN3,
+    /// `Qwen3VLMoeForConditionalGeneration`: the text model of the sparse Qwen3-VL models.
+    Qwen3VlMoe = crate::qwen_vl::QWEN3_MOE,
+    /// `DeepseekV2ForCausalLM`: DeepSeek-V2, with latent attention.
+    DeepseekV2 = crate::deepseek_v2::FAMILY,
+    /// `DeepseekV3ForCausalLM`: DeepSeek-V3 and R1, with latent attention.
+    DeepseekV3 = crate::deepseek_v3::FAMILY,
 }
 
 impl Architecture {
@@ -54,6 +84,15 @@ impl Architecture {
     /// Returns the short name, as in `model_type`.
     pub fn model_type(self) -> &'static str {
         self.family().model_type
+    }
+
+    /// Returns the `model_type` of the text model, which differs if it is a part of another. [`semantics`](crate::semantics)
+    /// has the rows of text models.
+    pub fn text_model_type(self) -> &'static str {
+        let family = self.family();
+        family
+            .nested
+            .map_or(family.model_type, |nested| nested.model_type)
     }
 
     /// Returns `true` if layers of this family are, or can be, mixtures of experts.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::ModelError;
 
@@ -101,6 +101,52 @@ impl<'a> Fields<'a> {
         })
     }
 
+    /// Reads a list of finite numbers.
+    pub(super) fn numbers(&self, name: &str) -> Result<Option<Vec<f64>>, ModelError> {
+        self.typed(name, "a list of numbers", |value| {
+            let number = |value: &Value| value.as_f64().filter(|x| x.is_finite());
+            value.as_array()?.iter().map(number).collect()
+        })
+    }
+
+    /// Reads a size that may be a list with the same size for each of so many entries.
+    pub(super) fn common_size(
+        &self,
+        name: &str,
+        entries: usize,
+    ) -> Result<Option<usize>, ModelError> {
+        let Some(list) = self.value(name).and_then(Value::as_array) else {
+            return self.size(name);
+        };
+        let [first, others @ ..] = list.as_slice() else {
+            return Err(self.error(name, "has no entry"));
+        };
+        if list.len() != entries || others.iter().any(|other| other != first) {
+            let problem = format!(
+                "{} is not supported: {entries} layers must have the same size",
+                brief(&Value::Array(list.clone()))
+            );
+            return Err(self.error(name, problem));
+        }
+        let size = first.as_u64().filter(|size| (1..=MAX_SIZE).contains(size));
+        let size = size.and_then(|size| usize::try_from(size).ok());
+        size.map(Some).ok_or_else(|| {
+            let problem = format!(
+                "expected integers from 1 to {MAX_SIZE}, found {}",
+                brief(first)
+            );
+            self.error(name, problem)
+        })
+    }
+
+    /// Reads a list of finite numbers above 0.
+    pub(super) fn positives(&self, name: &str) -> Result<Option<Vec<f64>>, ModelError> {
+        self.typed(name, "a list of numbers above 0", |value| {
+            let positive = |value: &Value| value.as_f64().filter(|x| x.is_finite() && *x > 0.0);
+            value.as_array()?.iter().map(positive).collect()
+        })
+    }
+
     pub(super) fn boolean(&self, name: &str) -> Result<Option<bool>, ModelError> {
         self.typed(name, "true or false", Value::as_bool)
     }
@@ -134,4 +180,14 @@ pub(super) fn brief(value: &Value) -> String {
     }
     let start: String = text.chars().take(LONGEST).collect();
     format!("{start}…")
+}
+
+/// Returns an integer if the number is one, because `transformers` accepts nothing else.
+pub(super) fn integer(number: f64) -> Value {
+    let whole = number as u64;
+    if whole as f64 == number {
+        json!(whole)
+    } else {
+        json!(number)
+    }
 }

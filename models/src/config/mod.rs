@@ -1,11 +1,17 @@
 //! `config.json`: the sizes and settings that define a model.
 
+mod altup;
 mod architecture;
 mod dtype;
 mod fields;
+mod latent;
+mod mixed;
 mod moe;
+mod nested;
 mod parse;
 mod rope;
+mod scaling;
+mod scores;
 mod unsupported;
 mod window;
 
@@ -14,11 +20,16 @@ use std::path::Path;
 use kernels_io::Limit;
 use serde_json::{Map, Value, json};
 
+pub use self::altup::AltUpConfig;
 pub use self::architecture::Architecture;
 pub use self::dtype::StoredDtype;
 use self::fields::{Fields, MAX_SIZE, brief};
-pub use self::moe::MoeConfig;
-pub use self::rope::{RopeConfig, RopeScaling};
+pub use self::latent::LatentConfig;
+pub use self::mixed::{MixedConfig, Temperature};
+pub use self::moe::{GroupConfig, MoeConfig};
+pub use self::rope::RopeConfig;
+pub use self::scaling::{Mscale, RopeScaling};
+pub use self::scores::ScoreConfig;
 pub(crate) use self::unsupported::{Neutral, Refusal};
 pub use self::window::WindowConfig;
 use crate::ModelError;
@@ -48,32 +59,49 @@ pub struct ModelConfig {
     pub num_attention_heads: usize,
     /// Number of key and value heads. It divides the number of query heads.
     pub num_key_value_heads: usize,
-    /// Width of one head, an even number.
+    /// Width of one head, an even number. Of latent attention it is the rotated part.
     pub head_dim: usize,
+    /// The sizes of latent attention, in families that have it.
+    pub latent: Option<LatentConfig>,
     /// Length of the longest sequence, in tokens.
     pub max_position_embeddings: usize,
     /// Epsilon that every normalisation adds to the mean square.
     pub rms_norm_eps: f64,
     /// True if the output projection is the embedding table.
     pub tie_word_embeddings: bool,
-    /// True if all four projections of attention have biases, in families that know the field.
+    /// True if the projections of attention have biases, in families that know the field: all four, or in GLM-4's only
+    /// those of queries, keys and values.
     pub attention_bias: bool,
+    /// True if the output projection of attention has a bias, in families where a field of its own decides.
+    pub attention_out_bias: bool,
     /// True if only the projections of queries, keys and values have biases.
     pub qkv_bias: bool,
     /// True if the three projections of the MLP have biases, in families that know the field.
     pub mlp_bias: bool,
+    /// True if queries and keys are normalised.
+    pub use_qk_norm: bool,
+    /// The parallel residual streams, in families that have them.
+    pub altup: Option<AltUpConfig>,
+    /// The lists by which layers differ, in families that have them.
+    pub mixed: Option<MixedConfig>,
     /// The layers with a sliding window, if there are any.
     pub sliding_window: Option<WindowConfig>,
     /// The mixture of experts, if the architecture has one.
     pub moe: Option<MoeConfig>,
+    /// The scale and the caps of attention scores and logits, in families that choose them.
+    pub scores: Option<ScoreConfig>,
     /// Settings of the rotary positions.
     pub rope: RopeConfig,
+    /// Settings of the rotary positions in layers with a window, in families where they have their own.
+    pub local_rope: Option<RopeConfig>,
     /// Standard deviation of fresh weights.
     pub initializer_range: f64,
     /// Dtype of the checkpoint's weights, if the file names it.
     pub dtype: Option<StoredDtype>,
     /// Fields without an effect on the forward pass (token ids, generation settings), kept for saving.
     other: Map<String, Value>,
+    /// The same of the model that this one is the text model of, if it is a part of another.
+    whole: Map<String, Value>,
 }
 
 /// The sizes of a new Qwen3 model; see [`ModelConfig::qwen3`].
@@ -150,18 +178,26 @@ impl ModelConfig {
             num_attention_heads: size.num_attention_heads,
             num_key_value_heads: size.num_key_value_heads,
             head_dim: size.head_dim,
+            latent: None,
             max_position_embeddings: size.max_position_embeddings,
             rms_norm_eps: 1e-6,
             tie_word_embeddings: size.tie_word_embeddings,
             attention_bias: false,
+            attention_out_bias: false,
             qkv_bias: false,
             mlp_bias: false,
+            use_qk_norm: true,
+            altup: None,
+            mixed: None,
             sliding_window: None,
             moe: None,
+            scores: None,
             rope: RopeConfig::default(),
+            local_rope: None,
             initializer_range: 0.02,
             dtype: None,
             other: Map::new(),
+            whole: Map::new(),
         };
         config.check(Path::new("Qwen3Size"))?;
         Ok(config)
@@ -187,6 +223,9 @@ impl ModelConfig {
                 mlp_only_layers: Vec::new(),
                 router_aux_loss_coef: size.router_aux_loss_coef,
                 output_router_logits: size.router_aux_loss_coef > 0.0,
+                groups: None,
+                swiglu_limit: None,
+                moe_layers: None,
             }),
             ..Self::qwen3(size.dense)?
         };
@@ -206,8 +245,48 @@ impl ModelConfig {
         window.layers.contains(&layer).then_some(window.size)
     }
 
+    /// Returns the number of last keys that a cache must keep for a layer, or `None` if it must keep all. Those of a chunk
+    /// are found by their distance from the first key.
+    pub(crate) fn kept(&self, layer: usize) -> Option<usize> {
+        let chunked = self
+            .sliding_window
+            .as_ref()
+            .is_some_and(|window| window.chunked);
+        self.window(layer).filter(|_| !chunked)
+    }
+
+    /// Returns `true` if a layer rotates queries and keys.
+    pub(crate) fn rotates(&self, layer: usize) -> bool {
+        let mixed = self.mixed.as_ref();
+        mixed.is_none_or(|mixed| !mixed.unrotated_layers.contains(&layer))
+    }
+
+    /// Returns the width of the MLP of dense layers.
+    pub(crate) fn dense_width(&self) -> usize {
+        let mixed = self.mixed.as_ref();
+        mixed.map_or(self.intermediate_size, |mixed| mixed.intermediate_size_mlp)
+    }
+
+    /// Returns the factor of the products of queries and keys.
+    pub(crate) fn attention_scale(&self) -> f64 {
+        let width = self
+            .latent
+            .map_or(self.head_dim, |latent| latent.qk_head_dim()) as f64;
+        let divisor = self
+            .scores
+            .map_or(width, |scores| scores.query_pre_attn_scalar);
+        divisor.powf(-0.5) * self.rope.scaling.score_factor()
+    }
+
     pub(crate) fn family(&self) -> &'static Family {
         self.architecture.family()
+    }
+
+    /// Returns the number of layers after the last that predict further tokens. They are not part of the model.
+    pub(crate) fn further_layers(&self) -> usize {
+        let count = self.other.get("num_nextn_predict_layers");
+        let count = count.and_then(Value::as_u64).unwrap_or(0);
+        usize::try_from(count).unwrap_or(usize::MAX)
     }
 
     fn mixture(&self) -> Option<(&MoeConfig, &'static Experts)> {
@@ -241,6 +320,13 @@ impl ModelConfig {
             );
             return fail("num_key_value_heads", problem);
         }
+        if self.latent.is_some() && self.num_key_value_heads != self.num_attention_heads {
+            let problem = format!(
+                "{} is not supported: latent attention has as many as `num_attention_heads`, {}",
+                self.num_key_value_heads, self.num_attention_heads
+            );
+            return fail("num_key_value_heads", problem);
+        }
         if !self.head_dim.is_multiple_of(2) {
             let problem = format!("{} is odd; rotary positions need pairs", self.head_dim);
             return fail("head_dim", problem);
@@ -252,6 +338,11 @@ impl ModelConfig {
                 self.architecture
             );
             return fail(field, problem);
+        }
+        for rope in std::iter::once(&self.rope).chain(&self.local_rope) {
+            if let Some((field, problem)) = rope.problem(self.head_dim, self.family().positions) {
+                return fail(&format!("rope_parameters.{field}"), problem);
+            }
         }
         let problem = moe.and_then(|(moe, experts)| moe.problem(experts, self.num_hidden_layers));
         if let Some((field, problem)) = problem {
@@ -274,10 +365,11 @@ impl ModelConfig {
         Ok(())
     }
 
-    fn biases(&self) -> [(&'static str, bool); 3] {
+    fn biases(&self) -> [(&'static str, bool); 4] {
         [
             ("mlp_bias", self.mlp_bias),
             ("attention_bias", self.attention_bias),
+            ("attention_out_bias", self.attention_out_bias),
             ("qkv_bias", self.qkv_bias),
         ]
     }
@@ -326,8 +418,15 @@ impl ModelConfig {
             let width = moe.moe_intermediate_size as u128;
             moe.num_experts as u128 * (3 * width + 1) + 3 * shared + 1
         });
-        let layer = 4 * hidden * heads * head_dim + hidden * (3 * inter + experts);
-        8 * (2 * vocab * hidden + layers * layer)
+        let attention = match &self.latent {
+            Some(latent) => latent.weights(self.hidden_size, self.num_attention_heads),
+            None => 4 * hidden * heads * head_dim,
+        };
+        let layer = attention + hidden * (3 * (inter + self.dense_width() as u128) + experts);
+        let altup = self.altup.as_ref().map_or(0, |altup| {
+            altup.weights(self.hidden_size, self.num_hidden_layers)
+        });
+        8 * (2 * vocab * hidden + layers * layer + altup)
     }
 
     /// Returns the `config.json` of this model. Rotary settings and the number of experts are in both spellings, so
@@ -345,20 +444,45 @@ impl ModelConfig {
         for (name, bias) in self.own_biases() {
             set(name, json!(bias));
         }
-        set("rope_parameters", self.rope.parameters());
-        set("rope_theta", json!(self.rope.theta));
-        set("rope_scaling", self.rope.legacy_scaling());
+        if self.family().chosen_norms {
+            set("use_qk_norm", json!(self.use_qk_norm));
+        }
         set("initializer_range", json!(self.initializer_range));
-        set("hidden_act", json!("silu"));
+        let activation = self.family().activation;
+        set(activation.field, json!(activation.name));
         if let Some(dtype) = self.dtype {
             set("dtype", json!(dtype.config_name()));
             set("torch_dtype", json!(dtype.config_name()));
+        }
+        let positions = self.family().positions;
+        let longest = self.max_position_embeddings;
+        rope::write(
+            &self.rope,
+            self.local_rope.as_ref(),
+            positions,
+            longest,
+            &mut object,
+        );
+        if let Some(latent) = &self.latent {
+            latent.write(&mut object);
+        }
+        if let Some(altup) = &self.altup {
+            altup.write(&mut object);
+        }
+        if let Some(mixed) = &self.mixed {
+            mixed.write(self.num_hidden_layers, &mut object);
+        }
+        if let Some(scores) = &self.scores {
+            scores.write(self.family().honours, &mut object);
         }
         let window = self.sliding_window.as_ref();
         let layers = self.num_hidden_layers;
         WindowConfig::write(window, self.family().window, layers, &mut object);
         if let Some((moe, experts)) = self.mixture() {
             moe.write(experts, self.family().refuses, &mut object);
+        }
+        if let Some(nested) = &self.family().nested {
+            object = nested::wrap(object, &self.whole, nested);
         }
         let mut text = format!("{:#}", Value::Object(object));
         text.push('\n');

@@ -1,11 +1,12 @@
 //! The mixture of experts of a configuration.
 
+use burn_kernels::ops::moe::Routing;
 use serde_json::{Map, Value, json};
 
 use super::Refusal;
 use super::fields::Fields;
 use crate::ModelError;
-use crate::family::{Experts, Family};
+use crate::family::{Experts, Family, Groups, Shared};
 
 /// The coefficient of the auxiliary loss in `transformers` if the configuration names none.
 const DEFAULT_COEFFICIENT: f64 = 0.001;
@@ -36,12 +37,93 @@ pub struct MoeConfig {
     pub router_aux_loss_coef: f64,
     /// True if the load-balancing loss is part of the total loss.
     pub output_router_logits: bool,
+    /// The groups of experts, in families that have them.
+    pub groups: Option<GroupConfig>,
+    /// The limit of gates and ups, in families that clamp them.
+    pub swiglu_limit: Option<f64>,
+    /// The sparse layers, counted from 0, in families that list them.
+    pub moe_layers: Option<Vec<usize>>,
+}
+
+const METHOD: &str = "topk_method";
+const GREEDY: &str = "greedy";
+const LIMITED: &str = "group_limited_greedy";
+
+/// The groups of experts that a token's choice is limited to, and other settings of families that have groups.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct GroupConfig {
+    /// Number of groups. It divides the number of experts.
+    pub n_group: usize,
+    /// Number of groups that a token's experts are in.
+    pub topk_group: usize,
+    /// The factor of the weights of a token's experts.
+    pub routed_scaling_factor: f64,
+    /// Number of bottom layers that are dense.
+    pub first_k_dense_replace: usize,
+}
+
+impl GroupConfig {
+    fn parse(fields: Fields<'_>, groups: &Groups) -> Result<Self, ModelError> {
+        let default = groups.default;
+        let size = |name, default| Ok::<_, ModelError>(fields.size(name)?.unwrap_or(default));
+        let limited = !groups.chosen || Self::limits(fields)?;
+        Ok(Self {
+            n_group: if limited {
+                size("n_group", default.n_group)?
+            } else {
+                1
+            },
+            topk_group: if limited {
+                size("topk_group", default.topk_group)?
+            } else {
+                1
+            },
+            routed_scaling_factor: fields
+                .number("routed_scaling_factor")?
+                .unwrap_or(default.routed_scaling_factor),
+            first_k_dense_replace: fields
+                .index("first_k_dense_replace")?
+                .unwrap_or(default.first_k_dense_replace),
+        })
+    }
+
+    /// Reads whether the choice is limited to groups, in a family that chooses.
+    fn limits(fields: Fields<'_>) -> Result<bool, ModelError> {
+        match fields.string(METHOD)?.unwrap_or(GREEDY) {
+            GREEDY => Ok(false),
+            LIMITED => Ok(true),
+            other => {
+                let problem =
+                    format!("`{other}` is not supported; supported are {GREEDY}, {LIMITED}");
+                Err(fields.error(METHOD, problem))
+            }
+        }
+    }
+
+    fn write(&self, groups: &Groups, mut set: impl FnMut(&str, Value)) {
+        set("n_group", json!(self.n_group));
+        set("topk_group", json!(self.topk_group));
+        set("routed_scaling_factor", json!(self.routed_scaling_factor));
+        set("first_k_dense_replace", json!(self.first_k_dense_replace));
+        if groups.chosen {
+            set(
+                METHOD,
+                json!(if self.n_group == 1 { GREEDY } else { LIMITED }),
+            );
+        }
+    }
 }
 
 impl MoeConfig {
     /// Returns `true` if a layer, counted from 0, is a mixture of experts.
     pub fn is_sparse(&self, layer: usize) -> bool {
-        !self.mlp_only_layers.contains(&layer)
+        if let Some(layers) = &self.moe_layers {
+            return layers.contains(&layer);
+        }
+        let dense = self.groups.map_or(0, |groups| groups.first_k_dense_replace);
+        layer >= dense
+            && !self.mlp_only_layers.contains(&layer)
             && (layer + 1).is_multiple_of(self.decoder_sparse_step)
     }
 
@@ -51,12 +133,20 @@ impl MoeConfig {
             return Ok(None);
         };
         let size = |name| fields.required(name, fields.size(name)?);
-        let shared = || size("shared_expert_intermediate_size");
+        let moe_intermediate_size = size(experts.width)?;
         Ok(Some(Self {
             num_experts: num_experts(fields, experts)?,
             num_experts_per_tok: size("num_experts_per_tok")?,
-            moe_intermediate_size: size(experts.width)?,
-            shared_expert_intermediate_size: experts.shared.then(shared).transpose()?,
+            moe_intermediate_size,
+            shared_expert_intermediate_size: match experts.shared {
+                Shared::None => None,
+                Shared::Expert => Some(moe_intermediate_size),
+                Shared::Width => Some(size("shared_expert_intermediate_size")?),
+                // A product that is too large is an error among the sizes.
+                Shared::Count => {
+                    Some(size("n_shared_experts")?.saturating_mul(moe_intermediate_size))
+                }
+            },
             norm_topk_prob: fields
                 .boolean("norm_topk_prob")?
                 .unwrap_or(family.defaults.norm_topk_prob),
@@ -66,6 +156,15 @@ impl MoeConfig {
                 .number("router_aux_loss_coef")?
                 .unwrap_or(DEFAULT_COEFFICIENT),
             output_router_logits: fields.boolean("output_router_logits")?.unwrap_or(false),
+            groups: match &experts.groups {
+                Some(groups) => Some(GroupConfig::parse(fields, groups)?),
+                None => None,
+            },
+            swiglu_limit: match experts.clamp {
+                Some(limit) => Some(fields.positive("swiglu_limit")?.unwrap_or(limit)),
+                None => None,
+            },
+            moe_layers: experts.listed.then(|| listed(fields)).transpose()?,
         }))
     }
 
@@ -100,6 +199,13 @@ impl MoeConfig {
             );
             return Some(("num_experts_per_tok", problem));
         }
+        if let Some((groups, family)) = self.groups.zip(experts.groups) {
+            let routing = Routing::new(family.key, self.num_experts, self.num_experts_per_tok)
+                .and_then(|all| all.limited_to_groups(groups.n_group, groups.topk_group));
+            if let Err(problem) = routing {
+                return Some(("n_group", problem.to_string()));
+            }
+        }
         if let Some(layer) = self.mlp_only_layers.iter().find(|&&layer| layer >= layers) {
             let problem = format!(
                 "there is no layer {layer}: `num_hidden_layers` is {layers}, and the first is 0"
@@ -133,8 +239,24 @@ impl MoeConfig {
         }
         set("num_experts_per_tok", json!(self.num_experts_per_tok));
         set(experts.width, json!(self.moe_intermediate_size));
-        if let Some(width) = self.shared_expert_intermediate_size {
-            set("shared_expert_intermediate_size", json!(width));
+        match (self.shared_expert_intermediate_size, experts.shared) {
+            (Some(width), Shared::Count) => {
+                set(
+                    "n_shared_experts",
+                    json!(width / self.moe_intermediate_size),
+                );
+            }
+            (Some(width), Shared::Width) => set("shared_expert_intermediate_size", json!(width)),
+            _ => {}
+        }
+        if let Some((groups, family)) = self.groups.zip(experts.groups) {
+            groups.write(&family, &mut set);
+        }
+        if let Some(layers) = &self.moe_layers {
+            set("moe_layers", json!(layers));
+        }
+        if let Some(limit) = self.swiglu_limit {
+            set("swiglu_limit", json!(limit));
         }
         set("norm_topk_prob", json!(self.norm_topk_prob));
         set("decoder_sparse_step", json!(self.decoder_sparse_step));
@@ -144,8 +266,47 @@ impl MoeConfig {
     }
 }
 
-/// The fields that [`MoeConfig`] reads.
-pub(super) const KNOWN: &[&str] = &[
+/// The fields that [`MoeConfig`] reads in a family with these experts.
+pub(super) fn known(experts: &Experts) -> impl Iterator<Item = &'static str> {
+    let groups: &[&str] = match experts.groups {
+        Some(groups) if groups.chosen => CHOSEN_GROUPS,
+        Some(_) => GROUPS,
+        None => &[],
+    };
+    let clamp: &[&str] = match experts.clamp {
+        Some(_) => &["swiglu_limit"],
+        None => &[],
+    };
+    let shared: &[&str] = match experts.shared {
+        Shared::Count => &["n_shared_experts"],
+        Shared::Width | Shared::Expert | Shared::None => &[],
+    };
+    let listed: &[&str] = match experts.listed {
+        true => &["moe_layers", "interleave_moe_layer_step"],
+        false => &[],
+    };
+    let lists = [KNOWN, experts.count, groups, clamp, shared, listed];
+    lists.into_iter().flatten().copied()
+}
+
+/// The fields of [`GroupConfig`].
+const GROUPS: &[&str] = &[
+    "n_group",
+    "topk_group",
+    "routed_scaling_factor",
+    "first_k_dense_replace",
+];
+
+/// The same in a family that chooses whether there are groups.
+const CHOSEN_GROUPS: &[&str] = &[
+    "n_group",
+    "topk_group",
+    "routed_scaling_factor",
+    "first_k_dense_replace",
+    METHOD,
+];
+
+const KNOWN: &[&str] = &[
     "num_experts",
     "num_local_experts",
     "num_experts_per_tok",
@@ -158,8 +319,11 @@ pub(super) const KNOWN: &[&str] = &[
     "output_router_logits",
 ];
 
-/// Reads the number of experts, under either name or both.
+/// Reads the number of experts, under its only name, or under either of two or both.
 fn num_experts(fields: Fields<'_>, experts: &Experts) -> Result<usize, ModelError> {
+    if let [name @ "n_routed_experts"] = experts.count {
+        return fields.required(name, fields.size(name)?);
+    }
     let (old, new) = (
         fields.size("num_experts")?,
         fields.size("num_local_experts")?,
@@ -171,6 +335,23 @@ fn num_experts(fields: Fields<'_>, experts: &Experts) -> Result<usize, ModelErro
         return Err(fields.error("num_local_experts", problem));
     }
     fields.required(experts.count[0], old.or(new))
+}
+
+/// Reads the sparse layers of a family that lists them. Without a list, every layer of an interval is sparse.
+fn listed(fields: Fields<'_>) -> Result<Vec<usize>, ModelError> {
+    let layers = fields.size("num_hidden_layers")?.unwrap_or(0);
+    if let Some(list) = fields.indices("moe_layers")? {
+        return match list.iter().find(|&&layer| layer >= layers) {
+            Some(layer) => {
+                let problem = format!("there is no layer {layer}: the first of {layers} is 0");
+                Err(fields.error("moe_layers", problem))
+            }
+            None => Ok(list),
+        };
+    }
+    let step = fields.size("interleave_moe_layer_step")?.unwrap_or(1);
+    let sparse = |layer: &usize| (layer + 1).is_multiple_of(step);
+    Ok((0..layers.min(super::MAX_LAYERS)).filter(sparse).collect())
 }
 
 fn dense_layers(fields: Fields<'_>) -> Result<Vec<usize>, ModelError> {

@@ -4,8 +4,9 @@ use serde_json::{Map, Value};
 
 use super::fields::Fields;
 use super::{
-    Architecture, ModelConfig, MoeConfig, RopeConfig, StoredDtype, WindowConfig, moe, unsupported,
-    window,
+    AltUpConfig, Architecture, LatentConfig, MixedConfig, ModelConfig, MoeConfig, RopeConfig,
+    ScoreConfig, StoredDtype, WindowConfig, altup, latent, mixed, moe, nested, rope, scores,
+    unsupported, window,
 };
 use crate::ModelError;
 use crate::family::Family;
@@ -25,6 +26,7 @@ const KNOWN: &[&str] = &[
     "rms_norm_eps",
     "tie_word_embeddings",
     "attention_bias",
+    "attention_out_bias",
     "qkv_bias",
     "mlp_bias",
     "rope_theta",
@@ -34,7 +36,10 @@ const KNOWN: &[&str] = &[
     "dtype",
     "torch_dtype",
     "hidden_act",
+    "hidden_activation",
 ];
+
+const QUANTISATION: &str = "quantization_config";
 
 impl ModelConfig {
     /// Reads and checks the fields of `object`.
@@ -46,13 +51,24 @@ impl ModelConfig {
         let family = architecture.family();
         let defaults = family.defaults;
         unsupported::refuse(fields, family)?;
-        refuse_other_activation(fields)?;
+        let nested = family.nested.as_ref();
+        let whole = nested::whole(object, nested);
+        let outer = fields;
+        let (fields, object) = nested::text(fields, object, nested)?;
+        unsupported::refuse(fields, family)?;
+        refuse_other_activation(fields, family)?;
+        refuse_other_quantisation(fields, family)?;
 
         let size = |name| fields.required(name, fields.size(name)?);
-        let flag = |name| Ok::<_, ModelError>(fields.boolean(name)?.unwrap_or(false));
+        let flag = |name, default| Ok::<_, ModelError>(fields.boolean(name)?.unwrap_or(default));
         let num_hidden_layers = size("num_hidden_layers")?;
-        let sliding_window = WindowConfig::parse(fields, family, num_hidden_layers)?;
+        let altup = AltUpConfig::parse(fields, family, num_hidden_layers)?;
+        let mixed = MixedConfig::parse(fields, family, num_hidden_layers)?;
+        let sliding_window =
+            WindowConfig::parse(fields, family, num_hidden_layers, mixed.as_ref())?;
         let windowed = sliding_window.is_some();
+        let latent = LatentConfig::parse(fields, family)?;
+        let (rope, local_rope) = rope::parse(fields, family)?;
         let hidden_size = size("hidden_size")?;
         let num_attention_heads = size("num_attention_heads")?;
 
@@ -60,29 +76,51 @@ impl ModelConfig {
             architecture,
             vocab_size: size("vocab_size")?,
             hidden_size,
-            intermediate_size: size("intermediate_size")?,
+            intermediate_size: match &altup {
+                Some(_) => {
+                    let size = fields.common_size("intermediate_size", num_hidden_layers)?;
+                    fields.required("intermediate_size", size)?
+                }
+                None => size("intermediate_size")?,
+            },
             num_hidden_layers,
             num_attention_heads,
             num_key_value_heads: key_value_heads(fields, family, num_attention_heads)?,
-            head_dim: head_dim(fields, family, hidden_size, num_attention_heads)?,
+            head_dim: match &latent {
+                Some(latent) => rotated_part(fields, latent)?,
+                None => head_dim(fields, family, hidden_size, num_attention_heads)?,
+            },
+            latent,
             max_position_embeddings: size("max_position_embeddings")?,
             rms_norm_eps: fields
                 .number("rms_norm_eps")?
                 .unwrap_or(defaults.rms_norm_eps),
-            tie_word_embeddings: flag("tie_word_embeddings")?,
-            attention_bias: flag("attention_bias")?,
-            qkv_bias: fields.boolean("qkv_bias")?.unwrap_or(defaults.qkv_bias),
-            mlp_bias: flag("mlp_bias")?,
+            tie_word_embeddings: nested::tied(outer, fields)?
+                .unwrap_or(defaults.tie_word_embeddings),
+            attention_bias: flag("attention_bias", defaults.attention_bias)?,
+            attention_out_bias: flag("attention_out_bias", false)?,
+            qkv_bias: flag("qkv_bias", defaults.qkv_bias)?,
+            mlp_bias: flag("mlp_bias", false)?,
+            use_qk_norm: match family.chosen_norms {
+                true => flag("use_qk_norm", defaults.use_qk_norm)?,
+                false => family.head_norms.is_some(),
+            },
+            altup,
+            mixed,
             sliding_window,
             moe: MoeConfig::parse(fields, family)?,
-            rope: RopeConfig::parse(fields, defaults.rope_theta)?,
+            scores: ScoreConfig::parse(fields, family)?,
             initializer_range: fields.number("initializer_range")?.unwrap_or(0.02),
-            dtype: StoredDtype::parse(fields)?,
+            dtype: StoredDtype::parse(outer)?,
+            whole,
             other: object
                 .iter()
-                .filter(|(name, _)| !is_known(family, windowed, name))
+                .filter(|(name, _)| !is_known(family, windowed, &rope, name))
+                .filter(|(name, _)| nested.is_none() || !nested::belongs_to_whole(name))
                 .map(|(name, value)| (name.clone(), value.clone()))
                 .collect(),
+            rope,
+            local_rope,
         };
         config.check(fields.origin())?;
         Ok(config)
@@ -90,18 +128,51 @@ impl ModelConfig {
 }
 
 /// Returns `true` if a configuration of the family reads this field.
-fn is_known(family: &Family, windowed: bool, name: &str) -> bool {
+fn is_known(family: &Family, windowed: bool, rope: &RopeConfig, name: &str) -> bool {
     KNOWN.contains(&name)
-        || (family.experts.is_some() && moe::KNOWN.contains(&name))
+        || (family.experts.as_ref())
+            .is_some_and(|experts| moe::known(experts).any(|own| own == name))
+        || (family.chosen_norms && name == "use_qk_norm")
+        || (family.scores.is_some() && scores::KNOWN.contains(&name))
+        || (may_be_quantised(family) && name == QUANTISATION)
+        || (family.altup && altup::KNOWN.contains(&name))
+        || (family.mixed_layers && mixed::KNOWN.contains(&name))
+        || (family.latent && latent::KNOWN.contains(&name))
         || (windowed && window::KNOWN.contains(&name))
+        || rope::known(rope, family.positions).contains(&name)
 }
 
-fn refuse_other_activation(fields: Fields<'_>) -> Result<(), ModelError> {
+/// Returns `true` if files of the family may be quantised. The fields on it are not kept, because saved weights are not.
+fn may_be_quantised(family: &Family) -> bool {
+    let experts = family.experts.as_ref();
+    experts.is_some_and(|experts| experts.files.mxfp4)
+}
+
+fn refuse_other_quantisation(fields: Fields<'_>, family: &Family) -> Result<(), ModelError> {
+    let Some(object) = fields
+        .object(QUANTISATION)?
+        .filter(|_| may_be_quantised(family))
+    else {
+        return Ok(());
+    };
+    let fields = Fields::new(fields.origin(), "quantization_config.", object);
+    match fields.string("quant_method")? {
+        Some("mxfp4") => Ok(()),
+        Some(other) => {
+            let problem = format!("`{other}` is not supported; supported is mxfp4");
+            Err(fields.error("quant_method", problem))
+        }
+        None => fields.required("quant_method", None),
+    }
+}
+
+fn refuse_other_activation(fields: Fields<'_>, family: &Family) -> Result<(), ModelError> {
+    let own = family.activation.name;
     for name in ["hidden_act", "hidden_activation"] {
         if let Some(activation) = fields.string(name)?
-            && activation != "silu"
+            && activation != own
         {
-            let problem = format!("`{activation}` is not supported; supported is silu");
+            let problem = format!("`{activation}` is not supported; supported is {own}");
             return Err(fields.error(name, problem));
         }
     }
@@ -111,6 +182,18 @@ fn refuse_other_activation(fields: Fields<'_>) -> Result<(), ModelError> {
 fn key_value_heads(fields: Fields<'_>, family: &Family, heads: usize) -> Result<usize, ModelError> {
     let constant = family.defaults.num_key_value_heads;
     or_derived(fields, family, "num_key_value_heads", heads, constant)
+}
+
+/// Reads `head_dim` of latent attention. `transformers` writes the width of the rotated part.
+fn rotated_part(fields: Fields<'_>, latent: &LatentConfig) -> Result<usize, ModelError> {
+    let rotated = latent.qk_rope_head_dim;
+    match fields.size("head_dim")? {
+        Some(other) if other != rotated => {
+            let problem = format!("{other} contradicts `qk_rope_head_dim`, which is {rotated}");
+            Err(fields.error("head_dim", problem))
+        }
+        _ => Ok(rotated),
+    }
 }
 
 fn head_dim(

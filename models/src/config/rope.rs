@@ -3,15 +3,21 @@
 use serde_json::{Map, Value, json};
 
 use super::fields::Fields;
+use super::scaling::RopeScaling;
 use crate::ModelError;
+use crate::family::{Family, Positions, SectionOrder};
 
 /// Settings of rotary positions.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct RopeConfig {
-    /// Base of the frequencies: pair `i` of a head of width `d` rotates by `theta^(-2i/d)` radians per position.
+    /// Base of the frequencies: pair `i` of `d` rotated elements rotates by `theta^(-2i/d)` radians per position.
     pub theta: f64,
     /// Scaling of the frequencies for longer contexts.
     pub scaling: RopeScaling,
+    /// The rotated part of each head, above 0 and at most 1. The first elements of a head are rotated.
+    pub partial_rotary_factor: f64,
+    /// The numbers of pairs that take each of three positions, in families with three: time, height and width.
+    pub sections: Option<[usize; 3]>,
 }
 
 impl Default for RopeConfig {
@@ -19,205 +25,310 @@ impl Default for RopeConfig {
         Self {
             theta: 10_000.0,
             scaling: RopeScaling::Default,
+            partial_rotary_factor: 1.0,
+            sections: None,
         }
     }
 }
 
-/// The scaling of rotary frequencies for contexts longer than those of the first training.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum RopeScaling {
-    /// No scaling.
-    Default,
-    /// Division of every frequency by `factor`.
-    Linear {
-        /// The divisor.
-        factor: f64,
-    },
-    /// Llama 3.1's scaling: long wavelengths are divided by `factor`, short ones kept, and those between interpolated.
-    Llama3 {
-        /// The divisor of the frequencies of long wavelengths.
-        factor: f64,
-        /// The factor of long wavelengths: those above `original_max_position_embeddings / low_freq_factor`.
-        low_freq_factor: f64,
-        /// The factor of short wavelengths: those below `original_max_position_embeddings / high_freq_factor`.
-        high_freq_factor: f64,
-        /// Context length of the first training, in tokens.
-        original_max_position_embeddings: usize,
-    },
+/// The settings of all layers, and those of layers with a window if they have their own.
+pub(super) type Ropes = (RopeConfig, Option<RopeConfig>);
+
+/// The names of both kinds of layers in nested `rope_parameters`.
+const GLOBAL: &str = "full_attention";
+const LOCAL: &str = "sliding_attention";
+
+/// The fields that this module reads beside those of all families.
+pub(super) fn known(rope: &RopeConfig, positions: Positions) -> Vec<&'static str> {
+    let partial = positions.rotated_part.map(|_| PART);
+    let local = positions.local_theta.map(|_| "rope_local_base_freq");
+    let original = "original_max_position_embeddings";
+    let is_longrope = matches!(rope.scaling, RopeScaling::LongRope { .. });
+    let longrope = is_longrope.then_some(original);
+    [partial, local, longrope].into_iter().flatten().collect()
 }
 
-impl RopeConfig {
-    /// Reads `rope_parameters`, or `rope_theta` with `rope_scaling`, or both if they agree. `default` is the base if
-    /// the file names none.
-    pub(super) fn parse(fields: Fields<'_>, default: f64) -> Result<Self, ModelError> {
-        let theta = fields.positive("rope_theta")?;
-        let new = fields.object("rope_parameters")?;
-        let old = fields.object("rope_scaling")?;
-        let (name, object) = match (new, old) {
-            (None, None) => {
-                return Ok(Self {
-                    theta: theta.unwrap_or(default),
-                    ..Self::default()
-                });
-            }
-            (Some(object), _) => ("rope_parameters", object),
-            (None, Some(object)) => ("rope_scaling", object),
-        };
-        let prefix = format!("{name}.");
-        let fields_of = |prefix, object| Fields::new(fields.origin(), prefix, object);
-        let rope = Self::parse_object(fields_of(&prefix, object), theta, default)?;
-        if new.is_some()
-            && let Some(old) = old
-        {
-            let other = Self::parse_object(fields_of("rope_scaling.", old), theta, default)?;
-            if other.scaling != rope.scaling {
-                return Err(fields.error(
-                    "rope_scaling",
-                    "contradicts `rope_parameters`; keep one of them",
-                ));
-            }
+/// Reads `rope_parameters`, or `rope_theta` with `rope_scaling`, or both if they agree.
+pub(super) fn parse(fields: Fields<'_>, family: &Family) -> Result<Ropes, ModelError> {
+    let outer = Outer::parse(fields, family)?;
+    let new = fields.object("rope_parameters")?;
+    let old = fields.object("rope_scaling")?;
+    let Some(local_theta) = family.positions.local_theta else {
+        let new = new.map(|object| ("rope_parameters.", object));
+        return Ok((outer.merge(fields, new, old)?, None));
+    };
+    let nested = |kind: &str| new.and_then(|object| object.get(kind)?.as_object());
+    for (kind, value) in new.into_iter().flatten() {
+        if ![GLOBAL, LOCAL].contains(&kind.as_str()) || !(value.is_object() || value.is_null()) {
+            let problem = format!("expected `{GLOBAL}` and `{LOCAL}`, each an object");
+            return Err(fields.error(&format!("rope_parameters.{kind}"), problem));
         }
-        Ok(rope)
     }
+    let local = Outer {
+        theta: fields.positive("rope_local_base_freq")?,
+        default_theta: local_theta,
+        ..outer
+    };
+    let of = |kind: &str, prefix| nested(kind).map(|object| (prefix, object));
+    Ok((
+        outer.merge(fields, of(GLOBAL, "rope_parameters.full_attention."), old)?,
+        Some(local.merge(
+            fields,
+            of(LOCAL, "rope_parameters.sliding_attention."),
+            None,
+        )?),
+    ))
+}
 
-    fn parse_object(
-        fields: Fields<'_>,
-        outer_theta: Option<f64>,
-        default_theta: f64,
-    ) -> Result<Self, ModelError> {
-        let scaling = RopeScaling::parse(fields)?;
-        let inner_theta = fields.positive("rope_theta")?;
-        if let (Some(inner), Some(outer)) = (inner_theta, outer_theta)
-            && inner != outer
-        {
-            let problem = format!("{inner} contradicts the outer `rope_theta`, which is {outer}");
-            return Err(fields.error("rope_theta", problem));
-        }
-        let theta = inner_theta.or(outer_theta).unwrap_or(default_theta);
-        Ok(Self { theta, scaling })
+/// Returns the problem with the sections of so many pairs, as field and problem.
+fn sections_problem(
+    sections: [usize; 3],
+    order: SectionOrder,
+    pairs: usize,
+) -> Option<(&'static str, String)> {
+    let sum = sections
+        .iter()
+        .fold(0_usize, |sum, &n| sum.saturating_add(n));
+    if sum != pairs {
+        let problem = format!("{sections:?} make up {sum} pairs, but a head has {pairs}");
+        return Some((SECTIONS, problem));
     }
+    let axes = order.axes(sections);
+    let taken = |axis| axes.iter().filter(|&&own| own == axis).count();
+    let fits = (0..3).all(|axis| taken(axis) == sections[axis]);
+    (!fits).then(|| {
+        let problem = format!("{sections:?} do not come out if pairs take positions in turn");
+        (SECTIONS, problem)
+    })
+}
 
-    /// Returns the object that `transformers` 5 calls `rope_parameters`.
-    pub(super) fn parameters(&self) -> Value {
-        let mut object = self.scaling.to_object();
-        object.insert("rope_theta".into(), json!(self.theta));
-        Value::Object(object)
+/// Writes all settings in both spellings.
+pub(super) fn write(
+    global: &RopeConfig,
+    local: Option<&RopeConfig>,
+    positions: Positions,
+    longest: usize,
+    object: &mut Map<String, Value>,
+) {
+    let mut set = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));
+    let new = match local {
+        Some(local) => json!({
+            GLOBAL: global.parameters(positions, longest),
+            LOCAL: local.parameters(positions, longest),
+        }),
+        None => global.parameters(positions, longest),
+    };
+    set("rope_parameters", new);
+    set("rope_theta", json!(global.theta));
+    set("rope_scaling", global.legacy(positions, longest));
+    if let Some(local) = local {
+        set("rope_local_base_freq", json!(local.theta));
     }
-
-    /// Returns the object that `transformers` 4 calls `rope_scaling`, or `null` without scaling.
-    pub(super) fn legacy_scaling(&self) -> Value {
-        match self.scaling {
-            RopeScaling::Default => Value::Null,
-            scaling => Value::Object(scaling.to_object()),
-        }
+    if positions.rotated_part.is_some() {
+        set(PART, json!(global.partial_rotary_factor));
+    }
+    if let RopeScaling::LongRope {
+        original_max_position_embeddings,
+        ..
+    } = global.scaling
+    {
+        set(
+            "original_max_position_embeddings",
+            json!(original_max_position_embeddings),
+        );
     }
 }
 
-impl RopeScaling {
-    fn parse(fields: Fields<'_>) -> Result<Self, ModelError> {
-        let kind = match (fields.string("rope_type")?, fields.string("type")?) {
-            (Some(new), Some(old)) if new != old => {
-                let problem = format!("`{old}` contradicts `rope_type`, which is `{new}`");
-                return Err(fields.error("type", problem));
-            }
-            (new, old) => new.or(old).unwrap_or("default"),
-        };
-        let scaling = match kind {
-            "default" => Self::Default,
-            "linear" => Self::Linear {
-                factor: factor(fields)?,
-            },
-            "llama3" => Self::parse_llama3(fields)?,
-            other => {
-                let problem =
-                    format!("`{other}` is not supported; supported are default, linear, llama3");
-                return Err(fields.error("rope_type", problem));
-            }
-        };
-        scaling.refuse_foreign(fields)?;
-        Ok(scaling)
-    }
+/// The settings outside `rope_parameters` and `rope_scaling`, and the family's defaults.
+#[derive(Clone, Copy)]
+struct Outer {
+    theta: Option<f64>,
+    default_theta: f64,
+    part: Option<f64>,
+    positions: Positions,
+    original: Option<usize>,
+    longest: usize,
+}
 
-    fn parse_llama3(fields: Fields<'_>) -> Result<Self, ModelError> {
-        let number = |name| fields.required(name, fields.positive(name)?);
-        let low_freq_factor = number("low_freq_factor")?;
-        let high_freq_factor = number("high_freq_factor")?;
-        if high_freq_factor <= low_freq_factor {
-            let problem = format!(
-                "{high_freq_factor} must be above `low_freq_factor`, which is {low_freq_factor}"
-            );
-            return Err(fields.error("high_freq_factor", problem));
-        }
-        let original = "original_max_position_embeddings";
-        Ok(Self::Llama3 {
-            factor: factor(fields)?,
-            low_freq_factor,
-            high_freq_factor,
-            original_max_position_embeddings: fields.required(original, fields.size(original)?)?,
+impl Outer {
+    fn parse(fields: Fields<'_>, family: &Family) -> Result<Self, ModelError> {
+        let positions = family.positions;
+        let original = || fields.size("original_max_position_embeddings");
+        Ok(Self {
+            theta: fields.positive("rope_theta")?,
+            default_theta: family.defaults.rope_theta,
+            part: part(fields)?,
+            positions,
+            original: positions.longrope().then(original).transpose()?.flatten(),
+            // Its absence is an error elsewhere.
+            longest: fields.size("max_position_embeddings")?.unwrap_or(1),
         })
     }
 
-    /// Refuses settings of another kind of scaling. They would have no effect, while their author expects one.
-    fn refuse_foreign(&self, fields: Fields<'_>) -> Result<(), ModelError> {
-        let own: &[&str] = match self {
-            Self::Default => &[],
-            Self::Linear { .. } => &["factor"],
-            Self::Llama3 { .. } => &[
-                "factor",
-                "low_freq_factor",
-                "high_freq_factor",
-                "original_max_position_embeddings",
-            ],
+    /// Reads settings from the object of `transformers` 5, that of 4, or both if they agree.
+    fn merge(
+        self,
+        fields: Fields<'_>,
+        new: Option<(&str, &Map<String, Value>)>,
+        old: Option<&Map<String, Value>>,
+    ) -> Result<RopeConfig, ModelError> {
+        let of = |prefix, object| self.object(Fields::new(fields.origin(), prefix, object));
+        let old = old.map(|object| of("rope_scaling.", object)).transpose()?;
+        let Some((prefix, object)) = new else {
+            return match old {
+                Some(old) => Ok(old),
+                None if self.stands_alone() => Ok(self.alone()),
+                None => fields.required("rope_parameters", None),
+            };
         };
-        for name in fields.names() {
-            let common = ["rope_type", "type", "rope_theta"].contains(&name.as_str());
-            if common || own.contains(&name.as_str()) || fields.value(name).is_none() {
-                continue;
+        let rope = of(prefix, object)?;
+        match old {
+            Some(old) if (&old.scaling, old.sections) != (&rope.scaling, rope.sections) => {
+                Err(fields.error(
+                    "rope_scaling",
+                    "contradicts `rope_parameters`; keep one of them",
+                ))
             }
-            if name == "partial_rotary_factor" && fields.number(name)? == Some(1.0) {
-                continue;
-            }
-            let problem = format!("not supported with rope_type `{}`", self.kind());
-            return Err(fields.error(name, problem));
-        }
-        Ok(())
-    }
-
-    fn kind(&self) -> &'static str {
-        match self {
-            Self::Default => "default",
-            Self::Linear { .. } => "linear",
-            Self::Llama3 { .. } => "llama3",
+            _ => Ok(rope),
         }
     }
 
-    fn to_object(self) -> Map<String, Value> {
-        let mut object = Map::new();
-        object.insert("rope_type".into(), json!(self.kind()));
-        match self {
-            Self::Default => {}
-            Self::Linear { factor } => {
-                object.insert("factor".into(), json!(factor));
-            }
-            Self::Llama3 {
-                factor,
-                low_freq_factor,
-                high_freq_factor,
-                original_max_position_embeddings,
-            } => {
-                object.insert("factor".into(), json!(factor));
-                object.insert("low_freq_factor".into(), json!(low_freq_factor));
-                object.insert("high_freq_factor".into(), json!(high_freq_factor));
-                object.insert(
-                    "original_max_position_embeddings".into(),
-                    json!(original_max_position_embeddings),
-                );
-            }
+    fn object(self, fields: Fields<'_>) -> Result<RopeConfig, ModelError> {
+        let theta = fields.positive("rope_theta")?;
+        let inner = Self {
+            theta: agreed(fields, "rope_theta", theta, self.theta)?,
+            part: agreed(fields, PART, part(fields)?, self.part)?,
+            ..self
+        };
+        Ok(RopeConfig {
+            scaling: RopeScaling::parse(fields, self.positions, self.original, self.longest)?,
+            sections: sections(fields, self.positions)?,
+            ..inner.alone()
+        })
+    }
+
+    /// Returns `true` if a file may do without an object of settings.
+    fn stands_alone(self) -> bool {
+        self.positions.scalings.contains(&"default") && self.positions.sections.is_none()
+    }
+
+    /// Returns the settings of a file without an object of them.
+    fn alone(self) -> RopeConfig {
+        let default = self.positions.rotated_part;
+        RopeConfig {
+            scaling: RopeScaling::Default,
+            theta: self.theta.unwrap_or(self.default_theta),
+            partial_rotary_factor: default.map_or(1.0, |part| self.part.unwrap_or(part)),
+            sections: None,
         }
-        object
     }
 }
 
-fn factor(fields: Fields<'_>) -> Result<f64, ModelError> {
-    fields.required("factor", fields.positive("factor")?)
+/// Reads the sections of a family with three positions.
+fn sections(fields: Fields<'_>, positions: Positions) -> Result<Option<[usize; 3]>, ModelError> {
+    let Some(order) = positions.sections else {
+        return Ok(None);
+    };
+    let interleaved = fields.boolean("mrope_interleaved")?;
+    let own = order == SectionOrder::Interleaved;
+    if interleaved.is_some_and(|interleaved| interleaved != own) {
+        let problem = format!("{} is not supported", !own);
+        return Err(fields.error("mrope_interleaved", problem));
+    }
+    let list = fields.required(SECTIONS, fields.indices(SECTIONS)?)?;
+    match <[usize; 3]>::try_from(list) {
+        Ok(sections) => Ok(Some(sections)),
+        Err(list) => {
+            let problem = format!("expected three numbers, found {}", list.len());
+            Err(fields.error(SECTIONS, problem))
+        }
+    }
+}
+
+const SECTIONS: &str = "mrope_section";
+
+const PART: &str = "partial_rotary_factor";
+
+/// Reads the rotated part of heads.
+fn part(fields: Fields<'_>) -> Result<Option<f64>, ModelError> {
+    match fields.positive(PART)? {
+        Some(part) if part > 1.0 => {
+            Err(fields.error(PART, format!("expected at most 1, found {part}")))
+        }
+        part => Ok(part),
+    }
+}
+
+/// Returns a number that may be inside and outside an object, if both agree.
+fn agreed(
+    fields: Fields<'_>,
+    name: &str,
+    inner: Option<f64>,
+    outer: Option<f64>,
+) -> Result<Option<f64>, ModelError> {
+    if let (Some(inner), Some(outer)) = (inner, outer)
+        && inner != outer
+    {
+        let problem = format!("{inner} contradicts the outer `{name}`, which is {outer}");
+        return Err(fields.error(name, problem));
+    }
+    Ok(inner.or(outer))
+}
+
+impl RopeConfig {
+    /// Returns the number of elements that are rotated in each head of width `head_dim`.
+    pub fn rotary_dim(&self, head_dim: usize) -> usize {
+        (head_dim as f64 * self.partial_rotary_factor) as usize
+    }
+
+    /// Returns the problem with these settings for heads of this width, as field and problem.
+    pub(super) fn problem(
+        &self,
+        head_dim: usize,
+        positions: Positions,
+    ) -> Option<(&'static str, String)> {
+        let rotated = self.rotary_dim(head_dim);
+        if rotated == 0 || !rotated.is_multiple_of(2) {
+            let part = self.partial_rotary_factor;
+            let problem = format!(
+                "{part} of a head of {head_dim} is {rotated} elements; rotary positions need pairs"
+            );
+            return Some((PART, problem));
+        }
+        let sections = self.sections.zip(positions.sections);
+        sections
+            .and_then(|(sections, order)| sections_problem(sections, order, rotated / 2))
+            .or_else(|| self.scaling.problem(rotated / 2))
+    }
+
+    fn write_sections(&self, positions: Positions, object: &mut Map<String, Value>) {
+        if let Some(sections) = self.sections {
+            object.insert(SECTIONS.into(), json!(sections));
+            if positions.sections == Some(SectionOrder::Interleaved) {
+                object.insert("mrope_interleaved".into(), json!(true));
+            }
+        }
+    }
+
+    /// Returns the object that `transformers` 4 calls `rope_scaling`, or `null` if it says nothing.
+    fn legacy(&self, positions: Positions, longest: usize) -> Value {
+        if self.sections.is_none() {
+            return self.scaling.legacy(longest);
+        }
+        let mut object = self.scaling.to_object(longest);
+        self.write_sections(positions, &mut object);
+        Value::Object(object)
+    }
+
+    /// Returns the object that `transformers` 5 calls `rope_parameters`.
+    fn parameters(&self, positions: Positions, longest: usize) -> Value {
+        let mut object = self.scaling.to_object(longest);
+        object.insert("rope_theta".into(), json!(self.theta));
+        if positions.rotated_part.is_some() {
+            let part = json!(self.partial_rotary_factor);
+            object.insert(PART.into(), part);
+        }
+        self.write_sections(positions, &mut object);
+        Value::Object(object)
+    }
 }

@@ -18,6 +18,7 @@ pub(crate) enum Neutral {
     False,
     True,
     Number(f64),
+    Text(&'static str),
     Empty,
 }
 
@@ -28,6 +29,7 @@ impl Neutral {
             Neutral::False => value == &Value::Bool(false),
             Neutral::True => value == &Value::Bool(true),
             Neutral::Number(neutral) => value.as_f64() == Some(neutral),
+            Neutral::Text(neutral) => value.as_str() == Some(neutral),
             Neutral::Empty => {
                 value.as_array().is_some_and(Vec::is_empty)
                     || value.as_object().is_some_and(serde_json::Map::is_empty)
@@ -75,6 +77,7 @@ const REFUSED: &[Refusal] = &[
     ("add_cross_attention", Neutral::False, "adds cross-attention"),
     ("is_encoder_decoder", Neutral::False, "adds an encoder"),
     // Positions.
+    ("use_bidirectional_attention", Neutral::False, "lets tokens see later ones"),
     ("alibi", Neutral::False, "replaces rotary positions by biases"),
     ("no_rope_layers", Neutral::Empty, "leaves out rotary positions in some layers"),
     ("partial_rotary_factor", Neutral::Number(1.0), "rotates a part of each head"),
@@ -103,6 +106,8 @@ const REFUSED: &[Refusal] = &[
     ("n_shared_experts", Neutral::Number(0.0), "adds shared experts"),
     ("first_k_dense_replace", Neutral::Number(0.0), "makes the first layers dense"),
     ("routed_scaling_factor", Neutral::Number(1.0), "scales what the experts give"),
+    ("swiglu_alpha", Neutral::Number(1.702), "changes the activation"),
+    ("swiglu_limit", Neutral::Nothing, "clamps the gates of the MLP"),
     ("router_jitter_noise", Neutral::Number(0.0), "adds noise to the experts' input in training"),
     ("lm_head_bias", Neutral::False, "adds a bias to the logits"),
     ("text_config", Neutral::Nothing, "describes a model of several modalities"),
@@ -120,7 +125,7 @@ fn goes_without_saying(family: &Family, name: &str, value: &Value) -> bool {
 }
 
 /// Refuses every field of [`REFUSED`] whose value has an effect, unless the family reads it. Also refuses the fields
-/// that the family itself refuses.
+/// that the family itself refuses, and the absence of those that it requires.
 pub(super) fn refuse(fields: Fields<'_>, family: &Family) -> Result<(), ModelError> {
     for &(name, neutral, effect) in REFUSED {
         if family.honours.contains(&name) {
@@ -133,6 +138,12 @@ pub(super) fn refuse(fields: Fields<'_>, family: &Family) -> Result<(), ModelErr
             let problem = format!("{} {effect}, which is not supported", brief(value));
             return Err(fields.error(name, problem));
         }
+    }
+    for &field in family.requires {
+        let problem = "missing, and the default of `transformers` is not supported; write it";
+        fields
+            .value(field)
+            .ok_or_else(|| fields.error(field, problem))?;
     }
     for (field, neutral, why) in family.refuses {
         if let Some(value) = fields.value(field)

@@ -4,24 +4,25 @@ use serde_json::{Map, Value, json};
 
 use super::MAX_LAYERS;
 use super::fields::{Fields, brief};
+use super::mixed::MixedConfig;
 use crate::ModelError;
 use crate::family::{Family, Window};
-
-/// The size of the window in `transformers` if the file has no such field. `null` means no window.
-const DEFAULT_SIZE: usize = 4096;
 
 /// The number of bottom layers without a window if `max_window_layers` is absent.
 const DEFAULT_FULL_LAYERS: usize = 28;
 
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
+const CHUNKED: &str = "chunked_attention";
 
-/// A sliding window, with the layers that have it.
+/// A window, with the layers that have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WindowConfig {
-    /// The number of keys that a query sees: its own and the nearest before it.
+    /// The largest number of keys that a query sees: its own and the nearest before it, or those of its chunk.
     pub size: usize,
+    /// True if the window is a chunk: a query sees the keys of the same `size` positions, counted from the first.
+    pub chunked: bool,
     /// The layers with the window, counted from 0.
     pub layers: Vec<usize>,
 }
@@ -32,6 +33,7 @@ impl WindowConfig {
         fields: Fields<'_>,
         family: &Family,
         layers: usize,
+        mixed: Option<&MixedConfig>,
     ) -> Result<Option<Self>, ModelError> {
         let size = size(fields, family)?;
         let kinds = layer_types(fields, family.window, layers)?;
@@ -42,11 +44,24 @@ impl WindowConfig {
             return Ok(None);
         };
         let layers: Vec<usize> = match kinds {
-            Some(kinds) => (0..layers).filter(|&at| kinds[at] == SLIDING).collect(),
+            Some(kinds) => (0..layers).filter(|&at| kinds[at] != FULL).collect(),
             // The number of layers is checked later; the limit keeps this list short.
-            None => (full_layers(fields, family.window)?..layers.min(MAX_LAYERS)).collect(),
+            None => {
+                let first = full_layers(fields, family.window)?;
+                let every = full_every(fields, family.window)?;
+                let windowed = |layer: &usize| match mixed {
+                    Some(mixed) => !mixed.unrotated_layers.contains(layer),
+                    None => every.is_none_or(|n| !(layer + 1).is_multiple_of(n)),
+                };
+                (first..layers.min(MAX_LAYERS)).filter(windowed).collect()
+            }
         };
-        Ok((!layers.is_empty()).then_some(Self { size, layers }))
+        let chunked = family.window.chunked;
+        Ok((!layers.is_empty()).then_some(Self {
+            size,
+            chunked,
+            layers,
+        }))
     }
 
     /// Writes the window of a model with so many `layers`, in the fields of the family.
@@ -60,26 +75,58 @@ impl WindowConfig {
         if !family.honoured {
             return;
         }
-        if !family.switched {
+        let chosen = family.switched || family.full_every.is_some();
+        if !chosen {
             return set("sliding_window", json!(window.map(|window| window.size)));
         }
-        if let Some(Self { size, layers: own }) = window {
-            let kind = |layer| if own.contains(&layer) { SLIDING } else { FULL };
+        if let Some(Self {
+            size, layers: own, ..
+        }) = window
+        {
+            let kind = |layer| match own.contains(&layer) {
+                true => kind(family),
+                false => FULL,
+            };
             let kinds: Vec<_> = (0..layers).map(kind).collect();
-            set("use_sliding_window", json!(true));
-            set("sliding_window", json!(size));
+            if family.switched {
+                set("use_sliding_window", json!(true));
+            }
+            set(size_field(family), json!(size));
             set("layer_types", json!(kinds));
         }
     }
 }
 
 /// The fields that [`WindowConfig`] reads. Without a window they are kept unchanged.
-pub(super) const KNOWN: &[&str] = &["use_sliding_window", "sliding_window", "layer_types"];
+pub(super) const KNOWN: &[&str] = &[
+    "use_sliding_window",
+    "sliding_window",
+    "attention_chunk_size",
+    "layer_types",
+];
+
+/// Returns the name of the size of a family's windows.
+fn size_field(window: Window) -> &'static str {
+    match window.chunked {
+        true => "attention_chunk_size",
+        false => "sliding_window",
+    }
+}
+
+/// Returns the kind of a family's layers with a window.
+fn kind(window: Window) -> &'static str {
+    match window.chunked {
+        true => CHUNKED,
+        false => SLIDING,
+    }
+}
 
 /// Reads the size of the window. In Qwen files `sliding_window` counts only if `use_sliding_window` is true. In Mistral
 /// files it always counts. Llama has no such field and refuses it, because some programs apply it and others don't.
 fn size(fields: Fields<'_>, family: &Family) -> Result<Option<usize>, ModelError> {
-    let Window { honoured, switched } = family.window;
+    let Window {
+        honoured, switched, ..
+    } = family.window;
     let switch = fields.boolean("use_sliding_window")?;
     if switch == Some(true) && !(honoured && switched) {
         return Err(fields.error("use_sliding_window", "true is not supported"));
@@ -98,10 +145,16 @@ fn size(fields: Fields<'_>, family: &Family) -> Result<Option<usize>, ModelError
             None => Ok(None),
         };
     }
-    let size = match fields.names().any(|name| name == "sliding_window") {
-        true => fields.size("sliding_window")?,
-        false => Some(DEFAULT_SIZE),
+    let field = size_field(family.window);
+    let size = match fields.names().any(|name| name == field) {
+        true => fields.size(field)?,
+        false => family.window.default_size,
     };
+    if size.is_none() && family.window.full_every.is_some() {
+        let class = family.class_name;
+        let problem = format!("null is not supported: layers of {class} have a window");
+        return Err(fields.error(field, problem));
+    }
     if size.is_some() && switch == Some(false) {
         let class = family.class_name;
         let problem = format!("false is not supported: `sliding_window` of {class} always counts");
@@ -127,6 +180,10 @@ fn layer_types<'a>(
         return Err(fields.error("layer_types", problem));
     }
     let (known, supported): (&[&str], _) = match window.honoured {
+        true if window.chunked => (
+            &[FULL, CHUNKED],
+            "supported are full_attention, chunked_attention",
+        ),
         true => (
             &[FULL, SLIDING],
             "supported are full_attention, sliding_attention",
@@ -151,13 +208,28 @@ fn check_kinds(
 ) -> Result<(), ModelError> {
     let problem = if size.is_none() && kinds.contains(&SLIDING) {
         format!("`{SLIDING}`, but the other fields give no window")
-    } else if size.is_some() && !family.window.switched && kinds.contains(&FULL) {
+    } else if size.is_some() && counts_everywhere(family.window) && kinds.contains(&FULL) {
         let class = family.class_name;
         format!("`{FULL}`, but `sliding_window` of {class} counts in every layer")
     } else {
         return Ok(());
     };
     Err(fields.error("layer_types", problem))
+}
+
+/// Returns `true` if no field selects the layers with a window.
+fn counts_everywhere(window: Window) -> bool {
+    !window.switched && window.full_every.is_none()
+}
+
+/// Reads the distance between layers without the window, in a family that has both kinds.
+fn full_every(fields: Fields<'_>, window: Window) -> Result<Option<usize>, ModelError> {
+    let Some(default) = window.full_every else {
+        return Ok(None);
+    };
+    Ok(Some(
+        fields.size("sliding_window_pattern")?.unwrap_or(default),
+    ))
 }
 
 /// Reads the number of bottom layers without the window.

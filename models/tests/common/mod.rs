@@ -3,6 +3,8 @@
 // Each test program uses only a part of this module.
 #![allow(dead_code)]
 
+mod weights;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +18,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 11] = [
+pub const MODELS: [&str; 29] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -28,15 +30,41 @@ pub const MODELS: [&str; 11] = [
     "qwen2",
     "mistral",
     "mistral_sw8",
+    "gemma2_sw8",
+    "gemma3_sw8_linear",
+    "olmo2",
+    "glm4",
+    "phi3_partial",
+    "phi3_longrope",
+    "glm4_moe_norms",
+    "glm4_moe_groups",
+    "gpt_oss_sw8",
+    "seed_oss",
+    "deepseek_v2",
+    "deepseek_v2_group",
+    "deepseek_v3_yarn",
+    "llama4_chunk8",
+    "qwen2_5_vl",
+    "qwen3_vl",
+    "qwen3_vl_moe",
+    "gemma3n_kvshare",
 ];
 
 /// The [`MODELS`] that are mixtures of experts.
-pub const SPARSE: [&str; 5] = [
+pub const SPARSE: [&str; 13] = [
     "qwen2_moe",
     "qwen2_moe_step2",
     "qwen3_moe",
     "qwen3_moe_mixed",
     "mixtral",
+    "glm4_moe_norms",
+    "glm4_moe_groups",
+    "gpt_oss_sw8",
+    "deepseek_v2",
+    "deepseek_v2_group",
+    "deepseek_v3_yarn",
+    "llama4_chunk8",
+    "qwen3_vl_moe",
 ];
 
 pub fn fixtures() -> PathBuf {
@@ -44,7 +72,11 @@ pub fn fixtures() -> PathBuf {
 }
 
 pub fn model_dir(name: &str) -> PathBuf {
-    fixtures().join("models").join(name)
+    let fixture = fixtures().join("models").join(name);
+    if fixture.join("model.safetensors").exists() {
+        return fixture;
+    }
+    weights::with_weights(&fixture, name)
 }
 
 /// A tensor of a file.
@@ -180,8 +212,94 @@ pub fn routing(config: &ModelConfig) -> Routing {
     let moe = config.moe.as_ref().unwrap();
     let key = match (config.architecture, moe.norm_topk_prob) {
         (Architecture::Mixtral, _) => RouterKey::MIXTRAL,
+        (Architecture::Glm4Moe | Architecture::DeepseekV3, _) => RouterKey::DEEPSEEK_V3,
+        (Architecture::DeepseekV2, _) => match moe.groups.unwrap().n_group {
+            1 => RouterKey::DEEPSEEK_V2,
+            _ => RouterKey::DEEPSEEK_V2_GROUPS,
+        },
+        (Architecture::Llama4, _) => RouterKey::LLAMA4,
+        (Architecture::GptOss, _) => RouterKey::GPT_OSS,
         (_, true) => RouterKey::QWEN3_MOE,
         (_, false) => RouterKey::QWEN2_MOE,
     };
-    Routing::new(key, moe.num_experts, moe.num_experts_per_tok).unwrap()
+    let routing = Routing::new(key, moe.num_experts, moe.num_experts_per_tok).unwrap();
+    let Some(groups) = &moe.groups else {
+        return routing;
+    };
+    let limited = routing.limited_to_groups(groups.n_group, groups.topk_group);
+    let scaled = limited.unwrap().scaled(groups.routed_scaling_factor);
+    scaled.unwrap()
+}
+
+/// Returns the bias of each sparse layer's choice of experts, if it has one.
+pub fn corrections(name: &str, config: &ModelConfig) -> Vec<Option<Tensor<1>>> {
+    let file = read(&model_dir(name).join("model.safetensors"));
+    let layers = (0..config.num_hidden_layers).filter(|&layer| config.is_sparse(layer));
+    let correction = |layer| {
+        let name = format!("model.layers.{layer}.mlp.gate.e_score_correction_bias");
+        let values: Vec<f32> = file
+            .get(&name)?
+            .values()
+            .iter()
+            .map(|&x| x as f32)
+            .collect();
+        Some(Tensor::from_floats(values.as_slice(), &Device::default()))
+    };
+    layers.map(correction).collect()
+}
+
+/// Compares gradients with those of a golden file, whose large ones are products with signs.
+pub fn check_gradients(label: &str, golden: &File, gradients: &BTreeMap<String, TensorData>) {
+    let expected = |name: &String| {
+        let forms = ["grad", "grad_by_row"];
+        forms.map(|form| golden.get(&format!("{form}.{name}")))
+    };
+    let missing = gradients
+        .keys()
+        .filter(|name| expected(name).iter().all(Option::is_none));
+    let missing: Vec<_> = missing.collect();
+    assert!(missing.is_empty(), "{}: {missing:?} not expected", label);
+    for name in golden.keys() {
+        let Some((form, parameter)) = name.split_once('.') else {
+            continue;
+        };
+        let Some(gradient) = form.starts_with("grad").then(|| &gradients[parameter]) else {
+            continue;
+        };
+        let (shape, found) = (gradient.shape().to_vec(), to_f64(gradient));
+        let (shape, found) = match form {
+            "grad_by_row" => signed_sums(&found, &shape, |row, _| row),
+            "grad_by_column" => signed_sums(&found, &shape, |_, column| column),
+            _ => (shape, found),
+        };
+        assert_eq!(shape, golden[name].shape, "{}: {name}", label);
+        let error = relative_l2(&found, &golden[name].values());
+        assert!(error < 1e-5, "{}: {name} off by {error:e}", label);
+    }
+}
+
+/// Returns the sums of the elements of a matrix, or of several below each other, in each group: a row or a column. The
+/// signs in a sum are those of the Thue-Morse sequence, as in `generate_families.py`.
+fn signed_sums(
+    elements: &[f64],
+    shape: &[usize],
+    group: fn(usize, usize) -> usize,
+) -> (Vec<usize>, Vec<f64>) {
+    let columns = shape[shape.len() - 1];
+    let places = (0..elements.len()).map(|at| (at / columns, at % columns));
+    let groups = 1 + places
+        .clone()
+        .map(|(row, column)| group(row, column))
+        .max()
+        .unwrap();
+    let mut sums = vec![0.0; groups];
+    for ((row, column), element) in places.zip(elements) {
+        let own = group(row, column);
+        let place = row + column - own;
+        sums[own] += match place.count_ones() % 2 {
+            0 => *element,
+            _ => -element,
+        };
+    }
+    (vec![groups], sums)
 }

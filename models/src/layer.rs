@@ -1,0 +1,272 @@
+//! Decoder layers: attention, then MLP or experts, with norms before or after each.
+//!
+//! Families place and name the norms differently, so each arrangement is a type with the names of its checkpoints as
+//! fields. All of them run as [`Parts`].
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use burn_kernels::nn::CacheError;
+
+use crate::attention::Attention;
+use crate::blocks::{Mlp, RmsNorm};
+use crate::cache::LayerCache;
+use crate::config::ModelConfig;
+use crate::gemma2::Gemma2Layer;
+use crate::glm4::Glm4Layer;
+use crate::latent::LatentAttention;
+use crate::llama4::Llama4Layer;
+use crate::olmo2::Olmo2Layer;
+use crate::place::Place;
+use crate::sparse::{NewBlock, SparseMoeBlock};
+
+/// The part of a layer after attention.
+#[derive(Module, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one a layer; a box would save nothing that matters"
+)]
+pub enum FeedForward {
+    /// A dense MLP.
+    Dense(Mlp),
+    /// A mixture of experts.
+    Sparse(SparseMoeBlock),
+}
+
+impl FeedForward {
+    fn new(config: &ModelConfig, layer: usize, device: &Device) -> Self {
+        match (&config.moe, &config.family().experts) {
+            (Some(moe), Some(experts)) if moe.is_sparse(layer) => {
+                Self::Sparse((experts.block)(&NewBlock {
+                    config,
+                    moe,
+                    device,
+                }))
+            }
+            _ => Self::Dense(Mlp::new(config, device)),
+        }
+    }
+
+    /// Returns the output for `x`, both `[b, s, hidden]`, and the router's logits if there is a router.
+    fn forward(&self, x: Tensor<3>) -> (Tensor<3>, Option<Tensor<2>>) {
+        match self {
+            Self::Dense(mlp) => (mlp.forward(x), None),
+            Self::Sparse(block) => {
+                let (out, router_logits) = block.forward(x);
+                (out, Some(router_logits))
+            }
+        }
+    }
+}
+
+/// The attention of a layer.
+#[derive(Module, Debug)]
+pub enum SelfAttention {
+    /// Attention with projected keys and values.
+    Heads(Attention),
+    /// Latent attention.
+    Latent(LatentAttention),
+}
+
+impl SelfAttention {
+    fn new(config: &ModelConfig, device: &Device) -> Self {
+        match config.latent {
+            Some(latent) => Self::Latent(LatentAttention::new(config, latent, device)),
+            None => Self::Heads(Attention::new(config, device)),
+        }
+    }
+
+    fn forward(
+        &self,
+        x: Tensor<3>,
+        place: Place<'_>,
+        cache: Option<LayerCache<'_>>,
+    ) -> Result<Tensor<3>, CacheError> {
+        match self {
+            Self::Heads(attention) => attention.forward(x, place, cache),
+            Self::Latent(attention) => attention.forward(x, place, cache),
+        }
+    }
+}
+
+/// A decoder layer, with its norms as the family places them.
+#[derive(Module, Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one a layer; a box would save nothing that matters"
+)]
+pub enum DecoderLayer {
+    /// Norms before attention and MLP, as in most families.
+    Llama(LlamaLayer),
+    /// Norms before attention and MLP, with Llama 4's names.
+    Llama4(Llama4Layer),
+    /// Norms before and after attention and MLP, with Gemma's names.
+    Gemma2(Gemma2Layer),
+    /// Norms before and after attention and MLP, with GLM-4's names.
+    Glm4(Glm4Layer),
+    /// Norms after attention and MLP.
+    Olmo2(Olmo2Layer),
+}
+
+impl DecoderLayer {
+    pub(crate) fn new(config: &ModelConfig, index: usize, device: &Device) -> Self {
+        (config.family().layers.layer)(&NewLayer {
+            config,
+            index,
+            device,
+        })
+    }
+
+    /// Runs the layer. Returns the new residual stream, and the router's logits if there is a router.
+    pub(crate) fn forward(
+        &self,
+        residual: Residual,
+        place: Place<'_>,
+        cache: Option<LayerCache<'_>>,
+    ) -> Result<(Residual, Option<Tensor<2>>), CacheError> {
+        self.parts().forward(residual, place, cache)
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        match self {
+            Self::Llama(layer) => layer.parts(),
+            Self::Llama4(layer) => layer.parts(),
+            Self::Gemma2(layer) => layer.parts(),
+            Self::Glm4(layer) => layer.parts(),
+            Self::Olmo2(layer) => layer.parts(),
+        }
+    }
+}
+
+/// The configuration and device from which a family builds a layer.
+pub(crate) struct NewLayer<'a> {
+    config: &'a ModelConfig,
+    /// The layer's place, counted from 0.
+    index: usize,
+    device: &'a Device,
+}
+
+impl NewLayer<'_> {
+    pub(crate) fn norm(&self) -> RmsNorm {
+        RmsNorm::new(self.config, self.config.hidden_size, self.device)
+    }
+
+    pub(crate) fn attention(&self) -> SelfAttention {
+        SelfAttention::new(self.config, self.device)
+    }
+
+    pub(crate) fn feed_forward(&self) -> FeedForward {
+        FeedForward::new(self.config, self.index, self.device)
+    }
+}
+
+/// A layer with norms before attention and MLP. Each takes the normalised residual stream, and its output is added to
+/// the stream.
+#[derive(Module, Debug)]
+pub struct LlamaLayer {
+    input_layernorm: RmsNorm,
+    self_attn: SelfAttention,
+    post_attention_layernorm: RmsNorm,
+    mlp: FeedForward,
+}
+
+impl LlamaLayer {
+    pub(crate) fn new(new: &NewLayer<'_>) -> Self {
+        Self {
+            input_layernorm: new.norm(),
+            self_attn: new.attention(),
+            post_attention_layernorm: new.norm(),
+            mlp: new.feed_forward(),
+        }
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            before_attention: Some(&self.input_layernorm),
+            attention: &self.self_attn,
+            after_attention: None,
+            before_mlp: Some(&self.post_attention_layernorm),
+            mlp: &self.mlp,
+            after_mlp: None,
+        }
+    }
+}
+
+/// The parts of a layer by their place. A norm before attention or MLP takes the residual stream; a norm after one takes
+/// its output, before this is added to the stream.
+pub(crate) struct Parts<'a> {
+    pub(crate) before_attention: Option<&'a RmsNorm>,
+    pub(crate) attention: &'a SelfAttention,
+    pub(crate) after_attention: Option<&'a RmsNorm>,
+    pub(crate) before_mlp: Option<&'a RmsNorm>,
+    pub(crate) mlp: &'a FeedForward,
+    pub(crate) after_mlp: Option<&'a RmsNorm>,
+}
+
+impl Parts<'_> {
+    fn forward(
+        self,
+        residual: Residual,
+        place: Place<'_>,
+        cache: Option<LayerCache<'_>>,
+    ) -> Result<(Residual, Option<Tensor<2>>), CacheError> {
+        let (input, sum) = residual.enter(self.before_attention);
+        let attended = self.attention.forward(input, place, cache)?;
+        let (input, sum) = Residual::of(sum, attended, self.after_attention).enter(self.before_mlp);
+        let (fed, router_logits) = self.mlp.forward(input);
+        Ok((Residual::of(sum, fed, self.after_mlp), router_logits))
+    }
+}
+
+/// The residual stream between attentions and MLPs, `sum + last`. The next norm adds `last`, so that sum and norm are one
+/// operation.
+pub(crate) struct Residual {
+    sum: Tensor<3>,
+    last: Option<Tensor<3>>,
+}
+
+impl Residual {
+    pub(crate) fn new(hidden: Tensor<3>) -> Self {
+        Self {
+            sum: hidden,
+            last: None,
+        }
+    }
+
+    /// Adds an output, normalised if there is a norm after it.
+    fn of(sum: Tensor<3>, output: Tensor<3>, norm: Option<&RmsNorm>) -> Self {
+        let last = match norm {
+            Some(norm) => norm.forward(output),
+            None => output,
+        };
+        Self {
+            sum,
+            last: Some(last),
+        }
+    }
+
+    /// Returns what attention or an MLP takes, the normalised stream if there is a norm before it, and the stream itself.
+    fn enter(self, norm: Option<&RmsNorm>) -> (Tensor<3>, Tensor<3>) {
+        match norm {
+            Some(norm) => self.normalise(norm),
+            None => {
+                let sum = self.sum();
+                (sum.clone(), sum)
+            }
+        }
+    }
+
+    /// Returns the normalised stream and the stream itself.
+    pub(crate) fn normalise(self, norm: &RmsNorm) -> (Tensor<3>, Tensor<3>) {
+        match self.last {
+            Some(last) => norm.forward_sum(last, self.sum),
+            None => (norm.forward(self.sum.clone()), self.sum),
+        }
+    }
+
+    fn sum(self) -> Tensor<3> {
+        match self.last {
+            Some(last) => last + self.sum,
+            None => self.sum,
+        }
+    }
+}

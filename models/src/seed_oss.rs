@@ -1,0 +1,24 @@
+//! The Seed-OSS family: Llama's layers, with biases that the configuration chooses one by one.
+
+use crate::family::{Defaults, Family, Projections};
+use crate::llama;
+
+pub(crate) static FAMILY: Family = Family {
+    class_name: "SeedOssForCausalLM",
+    model_type: "seed_oss",
+    projections: Projections {
+        packed: false,
+        output_bias: false,
+    },
+    defaults: Defaults {
+        num_key_value_heads: Some(8),
+        head_dim: Some(128),
+        attention_bias: true,
+        ..llama::FAMILY.defaults
+    },
+    chosen_biases: &["mlp_bias", "attention_bias", "attention_out_bias"],
+    honours: &["attention_out_bias"],
+    // Training with dropout is not supported, and `transformers` drops a tenth if a file does not say otherwise.
+    requires: &["attention_dropout", "residual_dropout"],
+    ..llama::FAMILY
+};

@@ -1,0 +1,142 @@
+//! Tests of checkpoints whose experts are stored in MXFP4.
+
+mod common;
+
+use std::path::Path;
+
+use burn::tensor::{Device, FloatDType};
+use common::{Stored, copy_of, edit_config, edit_tensors, fixtures, model_dir, read, to_f64};
+use kernels_models::{ModelConfig, load, save};
+use safetensors::Dtype;
+use serde_json::json;
+use tempfile::TempDir;
+
+const STACK: &str = "model.layers.0.mlp.experts.gate_up_proj";
+
+/// Writes a model of one layer with two experts, whose gates and ups are those of the fixture: `[2, 96, 6]`.
+fn quantised() -> TempDir {
+    let config = copy_of("gpt_oss_sw8");
+    edit_config(config.path(), |config| {
+        for (name, size) in [
+            ("hidden_size", 96),
+            ("intermediate_size", 3),
+            ("num_local_experts", 2),
+            ("num_experts_per_tok", 1),
+            ("num_hidden_layers", 1),
+        ] {
+            config.insert(name.into(), json!(size));
+        }
+        config.insert("layer_types".into(), json!(["full_attention"]));
+    });
+    let config = ModelConfig::from_file(&config.path().join("config.json")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    save(&config.init(&Device::default()), &config, dir.path(), None).unwrap();
+    let mut packed = read(&fixtures().join("ops/mxfp4.safetensors"));
+    edit_tensors(dir.path(), |file| {
+        file.remove(STACK).unwrap();
+        for part in ["blocks", "scales"] {
+            file.insert(format!("{STACK}_{part}"), packed.remove(part).unwrap());
+        }
+    });
+    edit_config(dir.path(), |config| {
+        let quantised = json!({ "quant_method": "mxfp4", "modules_to_not_convert": ["lm_head"] });
+        config.insert("quantization_config".into(), quantised);
+    });
+    dir
+}
+
+fn error_of(dir: &Path) -> String {
+    let error = load(dir, &Device::default(), FloatDType::F32).unwrap_err();
+    error.to_string()
+}
+
+/// Weights are those that `transformers` makes of the file. Saved, they are floats, and the configuration says so.
+#[test]
+fn weights_are_those_of_transformers() {
+    let dir = quantised();
+    let expected = read(&fixtures().join("ops/mxfp4.safetensors"))["weights"].values();
+    for dtype in [FloatDType::F32, FloatDType::F64, FloatDType::BF16] {
+        let (config, model) = load(dir.path(), &Device::default(), dtype).unwrap();
+        let parameters = model.named_parameters();
+        assert_eq!(parameters[STACK].shape().as_slice(), [2, 96, 6]);
+        // All numbers of 4 bits times a power of two are exact in bf16, too.
+        assert_eq!(to_f64(&parameters[STACK]), expected, "{dtype:?}");
+
+        let parent = tempfile::tempdir().unwrap();
+        let target = parent.path().join("floats");
+        save(&model, &config, &target, None).unwrap();
+        assert!(!config.to_json().contains("quantization_config"));
+        let (_, again) = load(&target, &Device::default(), dtype).unwrap();
+        assert!(parameters == again.named_parameters());
+    }
+}
+
+#[test]
+fn incomplete_or_other_formats_are_refused() {
+    let dir = quantised();
+    edit_tensors(dir.path(), |file| {
+        file.remove(&format!("{STACK}_scales")).unwrap();
+    });
+    let error = error_of(dir.path());
+    let says = format!("`{STACK}_scales`: missing; expected shape [2, 6, 3]");
+    assert!(error.contains(&says), "{error}");
+
+    let dir = quantised();
+    edit_tensors(dir.path(), |file| {
+        let blocks = file.get_mut(&format!("{STACK}_blocks")).unwrap();
+        blocks.shape = vec![2, 6, 16, 3];
+    });
+    let error = error_of(dir.path());
+    assert!(error.contains("expected shape [2, 6, 3, 16]"), "{error}");
+
+    let dir = quantised();
+    edit_tensors(dir.path(), |file| {
+        let name = format!("{STACK}_scales");
+        let scales = Stored::f32(&[2, 6, 3], &[1.0; 36]);
+        assert!(
+            file.insert(name, scales)
+                .is_some_and(|old| old.dtype == Dtype::U8)
+        );
+    });
+    let error = error_of(dir.path());
+    assert!(error.contains("expected dtype U8, found F32"), "{error}");
+
+    let dir = quantised();
+    edit_tensors(dir.path(), |file| {
+        file.insert(STACK.into(), Stored::f32(&[2, 96, 6], &[0.0; 1152]));
+    });
+    let error = error_of(dir.path());
+    assert!(error.contains("holds what"), "{error}");
+
+    for (method, says) in [
+        (json!("bitsandbytes"), "supported is mxfp4"),
+        (json!(null), "missing"),
+    ] {
+        let dir = quantised();
+        edit_config(dir.path(), |config| {
+            config["quantization_config"]["quant_method"] = method;
+        });
+        let error = error_of(dir.path());
+        let field = "field `quantization_config.quant_method`: ";
+        assert!(error.contains(field) && error.contains(says), "{error}");
+    }
+}
+
+/// Only gpt-oss has such files.
+#[test]
+fn other_families_have_no_quantised_weights() {
+    let file = read(&model_dir("llama4_chunk8").join("model.safetensors"));
+    let name = "model.layers.1.feed_forward.experts.gate_up_proj";
+    assert!(file.contains_key(name));
+    let dir = copy_of("llama4_chunk8");
+    edit_tensors(dir.path(), |file| {
+        let stack = file.remove(name).unwrap();
+        file.insert(format!("{name}_blocks"), stack);
+    });
+    let error = error_of(dir.path());
+    assert!(error.contains(&format!("`{name}`: missing")), "{error}");
+    assert!(
+        error.contains(&format!("`{name}_blocks`: unexpected")),
+        "{error}"
+    );
+}
