@@ -257,7 +257,7 @@ fn bad_checkpoints_are_named() {
         ("\"hidden_size\": 64", "\"hidden_size\": 80", "tensor"),
         (
             "\"rope_type\": \"default\"",
-            "\"rope_type\": \"yarn\"",
+            "\"rope_type\": \"dynamic\"",
             "rope_type",
         ),
     ];

@@ -20,6 +20,7 @@ pub(crate) static FAMILY: Family = Family {
         ..llama::FAMILY.layers
     },
     latent: true,
+    quantised: Some("fp8"),
     experts: Some(Experts {
         block: glm4_moe::block,
         count: &["n_routed_experts"],
@@ -57,6 +58,7 @@ pub(crate) static FAMILY: Family = Family {
         "q_lora_rank",
         "kv_lora_rank",
         "rope_interleave",
+        "quantization_config",
         // Published files name the code of their first release, which the class replaces.
         "auto_map",
     ],

@@ -37,6 +37,8 @@ pub(crate) struct Family {
     pub(crate) altup: bool,
     /// True if layers differ by lists in the configuration: in rotation, in the temperature of scores, and in their width.
     pub(crate) mixed_layers: bool,
+    /// The `quant_method` of files whose weights are read as floats, if there are any.
+    pub(crate) quantised: Option<&'static str>,
     /// The mixture of experts, if layers of this family are, or can be, one.
     pub(crate) experts: Option<Experts>,
     pub(crate) activation: Activation,

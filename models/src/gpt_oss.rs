@@ -27,6 +27,7 @@ pub(crate) static FAMILY: Family = Family {
         ..llama::FAMILY.layers
     },
     sinks: true,
+    quantised: Some("mxfp4"),
     experts: Some(Experts {
         block,
         count: &["num_local_experts"],

@@ -40,6 +40,7 @@ pub(crate) static FAMILY: Family = Family {
     latent: false,
     altup: false,
     mixed_layers: false,
+    quantised: None,
     experts: None,
     activation: Activation {
         field: "hidden_act",

@@ -42,7 +42,11 @@ pub(crate) static FAMILY: Family = Family {
         honoured: true,
         ..Window::NONE
     },
-    honours: &["partial_rotary_factor"],
+    honours: &[
+        "partial_rotary_factor",
+        // Published files name the code of their first release, which the class replaces.
+        "auto_map",
+    ],
     ..llama::FAMILY
 };
 

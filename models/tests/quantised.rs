@@ -1,4 +1,4 @@
-//! Tests of checkpoints whose experts are stored in MXFP4.
+//! Tests of checkpoints whose experts are stored in MXFP4, or whose matrices in FP8.
 
 mod common;
 
@@ -137,6 +137,127 @@ fn other_families_have_no_quantised_weights() {
     assert!(error.contains(&format!("`{name}`: missing")), "{error}");
     assert!(
         error.contains(&format!("`{name}_blocks`: unexpected")),
+        "{error}"
+    );
+}
+
+/// Matrices of DeepSeek-V3: more rows than a block has, more columns, and a part of the experts of a layer.
+const MATRICES: [(&str, [usize; 2]); 3] = [
+    ("model.layers.0.mlp.gate_proj.weight", [160, 64]),
+    ("model.layers.0.mlp.down_proj.weight", [64, 160]),
+    ("model.layers.1.mlp.experts.3.up_proj.weight", [48, 64]),
+];
+
+fn byte(at: usize) -> u8 {
+    match (at * 37 + at / 256) % 256 {
+        // Not a number.
+        127 | 255 => 1,
+        byte => byte as u8,
+    }
+}
+
+fn factor(row: usize, column: usize) -> f32 {
+    0.01 + row as f32 * 0.125 + column as f32 * 0.3
+}
+
+/// Writes a DeepSeek-V3 with some matrices in FP8.
+fn of_8_bits() -> TempDir {
+    let config = copy_of("deepseek_v3_yarn");
+    edit_config(config.path(), |config| {
+        config.insert("intermediate_size".into(), json!(160));
+    });
+    let config = ModelConfig::from_file(&config.path().join("config.json")).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    save(&config.init(&Device::default()), &config, dir.path(), None).unwrap();
+    edit_tensors(dir.path(), |file| {
+        for (name, shape @ [rows, columns]) in MATRICES {
+            let bytes = (0..rows * columns).map(byte).collect();
+            let weight = Stored {
+                dtype: Dtype::F8_E4M3,
+                shape: shape.to_vec(),
+                bytes,
+            };
+            assert_eq!(file.insert(name.into(), weight).unwrap().shape, shape);
+            let blocks = [rows.div_ceil(128), columns.div_ceil(128)];
+            let factors =
+                (0..blocks[0] * blocks[1]).map(|at| factor(at / blocks[1], at % blocks[1]));
+            let scales = Stored::f32(&blocks, &factors.collect::<Vec<_>>());
+            file.insert(format!("{name}_scale_inv"), scales);
+        }
+    });
+    edit_config(dir.path(), |config| {
+        let quantised = json!({
+            "quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [128, 128]
+        });
+        config.insert("quantization_config".into(), quantised);
+    });
+    dir
+}
+
+#[test]
+fn numbers_of_8_bits_are_those_of_torch() {
+    let dir = of_8_bits();
+    let numbers = read(&fixtures().join("ops/fp8.safetensors"))["numbers"].values();
+    for dtype in [FloatDType::F32, FloatDType::F64] {
+        let (config, model) = load(dir.path(), &Device::default(), dtype).unwrap();
+        let parameters = model.named_parameters();
+        for (name, [rows, columns]) in MATRICES {
+            let expected = (0..rows * columns).map(|at| {
+                let (row, column) = (at / columns, at % columns);
+                let factor = f64::from(factor(row / 128, column / 128));
+                let wide = numbers[usize::from(byte(at))] * factor;
+                match dtype {
+                    FloatDType::F32 => f64::from(wide as f32),
+                    _ => wide,
+                }
+            });
+            let expected: Vec<f64> = expected.collect();
+            assert_eq!(to_f64(&parameters[name]), expected, "{name}, {dtype:?}");
+        }
+        assert!(!config.to_json().contains("quantization_config"));
+    }
+}
+
+#[test]
+fn wrong_factors_are_refused() {
+    let (name, _) = MATRICES[0];
+    let scales = format!("{name}_scale_inv");
+    let dir = of_8_bits();
+    edit_tensors(dir.path(), |file| drop(file.remove(&scales).unwrap()));
+    let error = error_of(dir.path());
+    assert!(
+        error.contains(&format!("`{name}`: expected factors")),
+        "{error}"
+    );
+    assert!(error.contains("F32 of shape [2, 1], found none"), "{error}");
+
+    let dir = of_8_bits();
+    edit_tensors(dir.path(), |file| {
+        file.get_mut(&scales).unwrap().shape = vec![1, 2]
+    });
+    let error = error_of(dir.path());
+    assert!(error.contains("found F32 of shape [1, 2]"), "{error}");
+
+    let dir = of_8_bits();
+    edit_config(dir.path(), |config| {
+        config["quantization_config"]["weight_block_size"] = json!([64, 64]);
+    });
+    let error = error_of(dir.path());
+    assert!(
+        error.contains("weight_block_size") && error.contains("[128, 128]"),
+        "{error}"
+    );
+
+    // Other families have no such files.
+    let dir = copy_of("llama");
+    edit_tensors(dir.path(), |file| {
+        let weight = file.get_mut("model.layers.0.mlp.gate_proj.weight").unwrap();
+        weight.dtype = Dtype::F8_E4M3;
+        weight.bytes.truncate(96 * 64);
+    });
+    let error = error_of(dir.path());
+    assert!(
+        error.contains("expected dtype F16, BF16, F32 or F64, found F8_E4M3"),
         "{error}"
     );
 }

@@ -10,6 +10,7 @@ use safetensors::Dtype;
 
 use super::CONFIG;
 use super::decode::is_supported;
+use super::fp8;
 use super::shards::Shards;
 use crate::layout::{Encoding, Part, expert_of, in_whole_model};
 use crate::parameters::{ParameterInfo, Visit, walk};
@@ -34,6 +35,7 @@ pub(super) fn check_tensors(
         shards,
         expected: BTreeSet::new(),
         problems: Vec::new(),
+        reads_fp8: config.family().quantised == Some("fp8"),
     };
     walk(model, &mut check);
     let Check {
@@ -190,6 +192,8 @@ struct Check<'a> {
     shards: &'a Shards,
     expected: BTreeSet<String>,
     problems: Vec<TensorProblem>,
+    /// True if matrices may be stored in 8 bits.
+    reads_fp8: bool,
 }
 
 impl Visit for Check<'_> {
@@ -220,6 +224,10 @@ impl Check<'_> {
                 let problem = format!("expected shape {:?}, found {:?}", part.shape, info.shape);
                 (file.path().into(), Some(problem))
             }
+            Some((file, info)) if info.dtype == Dtype::F8_E4M3 && self.reads_fp8 => {
+                let problem = self.scales(part);
+                (file.path().into(), problem)
+            }
             Some((file, info)) if !is_readable(info.dtype, part.encoding) => {
                 let expected = match part.encoding {
                     Encoding::Floats | Encoding::Transposed => "F16, BF16, F32 or F64",
@@ -234,6 +242,24 @@ impl Check<'_> {
             self.problem(file, &part.name, problem);
         }
         self.expected.insert(part.name.clone());
+    }
+
+    /// Returns the problem with the factors of a matrix of 8 bits.
+    fn scales(&mut self, part: &Part) -> Option<String> {
+        let &[rows, columns] = part.shape.as_slice() else {
+            return Some("expected a matrix, as only these are stored in F8_E4M3".into());
+        };
+        let name = format!("{}{}", part.name, fp8::SCALES);
+        let expected = fp8::scales_of([rows, columns]);
+        let found = self.shards.find(&name).map(|(_, info)| info);
+        let fits = found.is_some_and(|info| info.dtype == Dtype::F32 && info.shape == expected);
+        self.expected.insert(name.clone());
+        (!fits).then(|| {
+            let found = found.map_or("none".to_owned(), |info| {
+                format!("{} of shape {:?}", info.dtype, info.shape)
+            });
+            format!("expected factors `{name}`, F32 of shape {expected:?}, found {found}")
+        })
     }
 
     /// Records that no tensor of a parameter exists.

@@ -4,12 +4,14 @@ use std::path::Path;
 
 use burn::module::Param;
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData, bf16, f16};
+use safetensors::Dtype;
 use safetensors::tensor::TensorInfo;
 
 use super::CONFIG;
 use super::check::{check_tensors, stored_ways};
 use super::decode::{Wanted, decode_into, decode_transposed};
 use super::file::TensorFile;
+use super::fp8;
 use super::mxfp4;
 #[cfg(feature = "remote")]
 use super::server::ServerFiles;
@@ -24,7 +26,8 @@ use crate::{CausalLm, ModelConfig, ModelError};
 /// Weights may be stored as `f16`, `bf16`, `f32` or `f64`. They are converted to `dtype`, rounded to nearest, and
 /// require gradients on a device with autodiff. Only the bias by which some routers choose experts stays in `f32` if
 /// `dtype` is a half type, and gets no gradient. The experts of a layer may be stored one by one or stacked (see
-/// [`ExpertStorage`](crate::ExpertStorage)); in the model they are stacked. Those of gpt-oss may be stored in MXFP4.
+/// [`ExpertStorage`](crate::ExpertStorage)); in the model they are stacked. Those of gpt-oss may be stored in MXFP4,
+/// and matrices of DeepSeek-V3 in FP8.
 ///
 /// Vision towers, and layers that predict further tokens, are not loaded, with a warning; [`save`](crate::save) writes the
 /// text model alone.
@@ -129,7 +132,7 @@ impl Read<'_> {
     ) -> Result<Tensor<D>, ModelError> {
         #[cfg(feature = "remote")]
         if let Some(server) = self.server.as_ref()
-            && parts.iter().all(|part| part.encoding == Encoding::Floats)
+            && parts.iter().all(|part| self.is_plain(part))
         {
             return server.tensor(self.shards, parts, shape, transposed, dtype);
         }
@@ -218,6 +221,26 @@ impl Read<'_> {
         Ok(values)
     }
 
+    /// Returns `true` if a tensor has one float of a usual type for each element.
+    #[cfg(feature = "remote")]
+    fn is_plain(&self, part: &Part) -> bool {
+        part.encoding == Encoding::Floats && self.stored(part).1.dtype != Dtype::F8_E4M3
+    }
+
+    /// Reads a matrix of 8 bits and its factors.
+    fn fp8<T: Wanted>(&self, part: &Part, values: &mut [T]) -> Result<(), ModelError> {
+        let (file, info) = self.stored(part);
+        let name = format!("{}{}", part.name, fp8::SCALES);
+        let scales = self.shards.find(&name);
+        let (scales_file, scales) = scales.expect("the factors were looked up before");
+        let bytes = scales_file.read(scales)?;
+        let mut factors = vec![0.0_f32; bytes.len() / 4];
+        decode_into(&bytes, scales.dtype, &mut factors);
+        let columns = part.shape[1];
+        fp8::decode_into(&file.read(info)?, &factors, columns, values);
+        Ok(())
+    }
+
     fn stored(&self, part: &Part) -> (&TensorFile, &TensorInfo) {
         let stored = self.shards.find(&part.name);
         stored.expect("every part was looked up before anything is read")
@@ -225,6 +248,13 @@ impl Read<'_> {
 
     fn matrix<T: Wanted>(&self, part: &Part, shape: [usize; 2]) -> Result<Vec<T>, ModelError> {
         let (file, info) = self.stored(part);
+        if info.dtype == Dtype::F8_E4M3 {
+            let [rows, columns] = shape;
+            let mut values = vec![T::from_elem(0.0); rows * columns];
+            self.fp8(part, &mut values)?;
+            let place = |at: usize| values[at % rows * columns + at / rows];
+            return Ok((0..rows * columns).map(place).collect());
+        }
         Ok(decode_transposed(&file.read(info)?, info.dtype, shape))
     }
 
@@ -232,6 +262,9 @@ impl Read<'_> {
     fn fill<T: Wanted>(&self, part: &Part, values: &mut [T]) -> Result<(), ModelError> {
         const PIECE: usize = 1 << 20;
         let (file, info) = self.stored(part);
+        if info.dtype == Dtype::F8_E4M3 {
+            return self.fp8(part, values);
+        }
         let width = info.dtype.bitsize() / 8;
         let mut begin = info.data_offsets.0;
         for piece in values.chunks_mut(PIECE) {

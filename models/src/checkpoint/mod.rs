@@ -7,6 +7,7 @@
 mod check;
 mod decode;
 mod file;
+mod fp8;
 mod load;
 pub(crate) mod mxfp4;
 mod save;
@@ -14,6 +15,7 @@ mod save;
 mod server;
 mod shards;
 
+pub(crate) use self::fp8::BLOCK as FP8_BLOCK;
 pub use self::load::load;
 pub use self::save::{save, save_with};
 

@@ -9,6 +9,7 @@ use super::{
     unsupported, window,
 };
 use crate::ModelError;
+use crate::checkpoint::FP8_BLOCK;
 use crate::family::Family;
 
 /// The fields that [`ModelConfig`] reads. All others are kept in `other`.
@@ -134,7 +135,8 @@ fn is_known(family: &Family, windowed: bool, rope: &RopeConfig, name: &str) -> b
             .is_some_and(|experts| moe::known(experts).any(|own| own == name))
         || (family.chosen_norms && name == "use_qk_norm")
         || (family.scores.is_some() && scores::KNOWN.contains(&name))
-        || (may_be_quantised(family) && name == QUANTISATION)
+        // It is not kept, because saved weights are floats.
+        || (family.quantised.is_some() && name == QUANTISATION)
         || (family.altup && altup::KNOWN.contains(&name))
         || (family.mixed_layers && mixed::KNOWN.contains(&name))
         || (family.latent && latent::KNOWN.contains(&name))
@@ -142,27 +144,27 @@ fn is_known(family: &Family, windowed: bool, rope: &RopeConfig, name: &str) -> b
         || rope::known(rope, family.positions).contains(&name)
 }
 
-/// Returns `true` if files of the family may be quantised. The fields on it are not kept, because saved weights are not.
-fn may_be_quantised(family: &Family) -> bool {
-    let experts = family.experts.as_ref();
-    experts.is_some_and(|experts| experts.files.mxfp4)
-}
-
 fn refuse_other_quantisation(fields: Fields<'_>, family: &Family) -> Result<(), ModelError> {
-    let Some(object) = fields
-        .object(QUANTISATION)?
-        .filter(|_| may_be_quantised(family))
-    else {
+    let Some((own, object)) = family.quantised.zip(fields.object(QUANTISATION)?) else {
         return Ok(());
     };
     let fields = Fields::new(fields.origin(), "quantization_config.", object);
-    match fields.string("quant_method")? {
-        Some("mxfp4") => Ok(()),
+    let method = fields.string("quant_method")?;
+    let method = fields.required("quant_method", method)?;
+    if method != own {
+        let problem = format!("`{method}` is not supported; supported is {own}");
+        return Err(fields.error("quant_method", problem));
+    }
+    let blocks = fields.indices("weight_block_size")?;
+    match blocks.filter(|blocks| *blocks != [FP8_BLOCK; 2]) {
         Some(other) => {
-            let problem = format!("`{other}` is not supported; supported is mxfp4");
-            Err(fields.error("quant_method", problem))
+            let problem = format!(
+                "{other:?} is not supported; supported is {:?}",
+                [FP8_BLOCK; 2]
+            );
+            Err(fields.error("weight_block_size", problem))
         }
-        None => fields.required("quant_method", None),
+        None => Ok(()),
     }
 }
 
