@@ -5,7 +5,7 @@
 //! that share a bias whose gradient is wanted are computed by one thread, too.
 
 use super::lanes::{Lanes, transposed};
-use super::scores::{Gradient, Multiply, Place, adjust};
+use super::scores::{Along, Gradient, Multiply, Place, adjust};
 use super::units::{BiasSums, Units};
 use super::view::{Heads, Readable, View, parts, readable};
 use super::{KEYS, QUERIES};
@@ -16,6 +16,7 @@ use crate::ops::attention::{Backward, Gradients, Sizes};
 use crate::semantics::HeadLayout;
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
+use std::any::TypeId;
 use std::ops::Range;
 
 /// Returns the gradients, in the layout `bnsd`.
@@ -132,6 +133,9 @@ where
         for rows in view.blocks() {
             let lanes = Lanes::new(view, self.of, rows);
             buffers.load(given, &lanes);
+            if TypeId::of::<T>() != TypeId::of::<T::Acc>() {
+                buffers.sum_along(view, &lanes, self.of);
+            }
             for keys in parts(lanes.all_keys()) {
                 buffers.add(view, &lanes, self.of, keys, &mut sums, d_bias.as_mut());
             }
@@ -174,7 +178,7 @@ struct Buffers<A> {
     dy: Vec<A>,
     dy_transposed: Vec<A>,
     lse: Vec<A>,
-    /// `Σ dy · y` of each query.
+    /// `Σ dy · y` of each query, with the result before it was rounded.
     along: Vec<A>,
     scores: Vec<A>,
     d_scores: Vec<A>,
@@ -236,19 +240,42 @@ impl<A: Gemm> Buffers<A> {
         self.dq.fill(Gemm::ZERO);
     }
 
-    /// Adds the gradients of a block of keys.
-    fn add<T: Element<Acc = A>>(
+    /// Sums `Σ dy · y` anew as `Σ p · (dy · v)`, over all keys. `y` of a half type is rounded, and where the terms of a
+    /// gradient cancel, that would be most of its error.
+    fn sum_along<T: Element<Acc = A>>(
+        &mut self,
+        view: &View<'_, T>,
+        lanes: &Lanes,
+        of: (usize, usize),
+    ) {
+        self.along.fill(Gemm::ZERO);
+        for keys in parts(lanes.all_keys()) {
+            let Some(place) = self.score(view, lanes, of, keys, false) else {
+                continue;
+            };
+            dispatch(Along {
+                place: &place,
+                scores: &self.scores,
+                d_scores: &self.d_scores,
+                lse: &self.lse,
+                along: &mut self.along,
+            });
+        }
+    }
+
+    /// Computes the scores of a block of keys, and `dy · v` in place of their gradients. Returns the place of the queries
+    /// that see a key, or `None` if none does. With `slopes`, keeps those of the cap, if there is one.
+    fn score<T: Element<Acc = A>>(
         &mut self,
         view: &View<'_, T>,
         lanes: &Lanes,
         (batch, kv_head): (usize, usize),
         keys: Range<usize>,
-        sums: &mut Sums<A>,
-        d_bias: Option<&mut BiasSums<'_, A>>,
-    ) {
+        slopes: bool,
+    ) -> Option<Place> {
         let seeing = lanes.that_see(&keys);
         if seeing.is_empty() {
-            return;
+            return None;
         }
         let (stride, from, count) = (lanes.len(), seeing.start, seeing.len());
         let Sizes {
@@ -276,14 +303,35 @@ impl<A: Gemm> Buffers<A> {
         let place = Place {
             stride,
             lanes: seeing,
-            keys: keys.clone(),
+            keys,
         };
-        let capped = view.cap.is_some();
-        if capped {
+        let slopes = slopes && view.cap.is_some();
+        if slopes {
             self.slopes.resize(KEYS * QUERIES, Gemm::ZERO);
         }
-        let slopes = capped.then_some(&mut self.slopes[..]);
+        let slopes = slopes.then_some(&mut self.slopes[..]);
         adjust(view, lanes, &place, &mut self.scores, slopes);
+        Some(place)
+    }
+
+    /// Adds the gradients of a block of keys.
+    fn add<T: Element<Acc = A>>(
+        &mut self,
+        view: &View<'_, T>,
+        lanes: &Lanes,
+        of: (usize, usize),
+        keys: Range<usize>,
+        sums: &mut Sums<A>,
+        d_bias: Option<&mut BiasSums<'_, A>>,
+    ) {
+        let Some(place) = self.score(view, lanes, of, keys.clone(), true) else {
+            return;
+        };
+        let (stride, from, count) = (place.stride, place.lanes.start, place.lanes.len());
+        let Sizes {
+            width, value_width, ..
+        } = view.sizes;
+        let capped = view.cap.is_some();
         dispatch(Gradient {
             place: &place,
             scores: &mut self.scores,
@@ -301,6 +349,7 @@ impl<A: Gemm> Buffers<A> {
                 slopes: &self.slopes,
             });
         }
+        let k = view.k.block(of.0, of.1, keys.clone(), &mut self.keys);
         let (p, ds) = (&self.scores[from..], &self.d_scores[from..]);
         let [q, dy] = [(&self.queries, width), (&self.dy, value_width)]
             .map(|(rows, width)| Block::rows(&rows[from * width..], width));

@@ -285,6 +285,44 @@ impl<A: Real> pulp::WithSimd for Scale<'_, A> {
     }
 }
 
+/// Adds `Σ p · (dy · v)` over a block of keys to the sum of each lane.
+pub(super) struct Along<'a, A> {
+    pub(super) place: &'a Place,
+    pub(super) scores: &'a [A],
+    /// `dy · v` of each pair.
+    pub(super) d_scores: &'a [A],
+    /// `lse` of each lane, as in [`Gradient`].
+    pub(super) lse: &'a [A],
+    pub(super) along: &'a mut [A],
+}
+
+impl<A: Real> Task for Along<'_, A> {
+    type Acc = A;
+    type Output = ();
+
+    #[inline(always)]
+    fn run<C: Context>(self, c: C) {
+        let Place {
+            stride,
+            lanes,
+            keys,
+        } = self.place;
+        let count = stride * keys.len();
+        for lane in lanes.clone().step_by(LANES) {
+            let lse = read(c, self.lse[lane..].first_chunk().expect(WHOLE));
+            let along = vector(&mut self.along[lane..]);
+            let mut sum = read(c, along);
+            let lines = self.scores[..count].chunks_exact(*stride);
+            for (scores, d_scores) in lines.zip(self.d_scores[..count].chunks_exact(*stride)) {
+                let scores = read(c, scores[lane..].first_chunk().expect(WHOLE));
+                let d_scores = read(c, d_scores[lane..].first_chunk().expect(WHOLE));
+                sum = (scores - lse).exp().mul_add(d_scores, sum);
+            }
+            *along = sum.values();
+        }
+    }
+}
+
 /// Computes the gradients of a block of scores, before the cap and the scale.
 pub(super) struct Gradient<'a, A> {
     pub(super) place: &'a Place,
