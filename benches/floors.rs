@@ -137,16 +137,12 @@ fn rotation(dtype: DType, floor: f64) -> Point {
     let [q, k] = [16, 8].map(|heads| random([1, 2048, heads, 64], dtype).swap_dims(1, 2));
     let [cos, sin] = [(); 2].map(|()| random([1, 2048, 64], dtype));
     let run = move |is_fused| {
-        let inputs = rope::Inputs {
-            q: q.clone(),
-            k: k.clone(),
-            cos: cos.clone(),
-            sin: sin.clone(),
-        };
+        let [q, k] = [&q, &k].map(Tensor::clone);
+        let [cos, sin] = [&cos, &sin].map(Tensor::clone);
         let key = RopeKey::LLAMA;
         drop(match is_fused {
-            true => rope::fused(inputs, key).expect(FUSED),
-            false => rope::reference(inputs, key),
+            true => rope::fused(q, k, cos, sin, key).expect(FUSED),
+            false => rope::reference(q, k, cos, sin, key),
         });
     };
     Point {

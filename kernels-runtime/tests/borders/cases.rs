@@ -548,7 +548,14 @@ fn attentions() -> Vec<Case> {
                 move |tensors| {
                     let mut given = given(tensors);
                     let back = [given.next(), given.next(), given.next()];
-                    let backward = operands(&mut given)?.backward(back, bias_gradient)?;
+                    let operands = operands(&mut given)?;
+                    // Checks the shapes of what was given. The gradients are those of the forward pass's own results:
+                    // `y` of a half type is not read, since `lse` and the operands have it more exactly.
+                    operands.clone().backward(back.clone(), bias_gradient)?;
+                    let [dy, ..] = back;
+                    let (y, lse) =
+                        <Flex as attention::AttentionKernel>::attention_forward(operands.clone());
+                    let backward = operands.backward([dy, y, lse], bias_gradient)?;
                     let attention::Gradients {
                         q,
                         k,

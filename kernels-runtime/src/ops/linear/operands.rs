@@ -168,17 +168,17 @@ backward! {
     }
 }
 
-/// Returns the sizes of the product.
+/// Returns the sizes of the product and the shape of the result.
 ///
 /// # Panics
 /// Panics if [`Operands::new`] would return an error.
 #[track_caller]
-pub(super) fn check<const D: usize>(inputs: &Inputs<D>, key: LinearKey) -> Sizes {
+pub(super) fn check<const D: usize>(inputs: &Inputs<D>, key: LinearKey) -> (Sizes, Shape) {
     let operands = checked(Operands::<Facts>::new(
         (&inputs.x).into(),
         (&inputs.weight).into(),
         inputs.bias.as_ref().map(Into::into),
         key,
     ));
-    operands.sizes()
+    (operands.sizes(), operands.result())
 }

@@ -13,7 +13,7 @@ use burn::tensor::{Tensor, module};
 /// Panics if the inputs don't match the key, or if the shapes don't fit together.
 #[track_caller]
 pub fn reference<const D: usize>(inputs: Inputs<D>, key: LinearKey) -> Tensor<D> {
-    let sizes = check(&inputs, key);
+    let (sizes, shape) = check(&inputs, key);
     let dtype = inputs.x.dtype();
     let compute = compute_dtype(dtype);
     let x = same_dtype_as(inputs.x, compute);
@@ -24,7 +24,7 @@ pub fn reference<const D: usize>(inputs: Inputs<D>, key: LinearKey) -> Tensor<D>
     };
     let bias = inputs.bias.map(|bias| same_dtype_as(bias, compute));
     let y = match sizes.rows * sizes.inputs * sizes.outputs {
-        0 => without_terms(x, weight, bias),
+        0 => without_terms(x, weight, bias, shape.dims()),
         _ => module::linear(x, weight, bias),
     };
     same_dtype_as(y, dtype)
@@ -36,11 +36,12 @@ fn without_terms<const D: usize>(
     x: Tensor<D>,
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
+    shape: [usize; D],
 ) -> Tensor<D> {
     let zeros: Tensor<1> = weight.sum_dim(0).squeeze_dim(0).mul_scalar(0.0);
     let row = match bias {
         Some(bias) => zeros + bias,
         None => zeros,
     };
-    x.sum_dim(D - 1).mul_scalar(0.0) + row.unsqueeze()
+    x.sum_dim(D - 1).mul_scalar(0.0) + row.expand(shape)
 }
