@@ -33,7 +33,12 @@ impl Numbers {
             device: &Device,
         ) -> Tensor<D> {
             let count: usize = shape.iter().product();
-            let values = (0..count).map(|i| ((i * 7919 + D * 104_729) % 1009) as f32 / 504.5 - 1.0);
+            // The number's bits are mixed, so that sums grow as those of random numbers do.
+            let values = (0..count as u64).map(|i| {
+                let mixed = (i + 1_000_003 * D as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
+                ((mixed ^ mixed >> 32) % 2001) as f32 / 1000.0 - 1.0
+            });
             let data = TensorData::new(values.collect::<Vec<_>>(), shape);
             Tensor::<D>::from_data(data, device).cast(dtype)
         }

@@ -751,7 +751,7 @@ fn routers() -> Vec<Case> {
         .expect("it goes together");
     for routing in [plain, grouped] {
         let has_bias = routing.key().correction == Correction::Bias;
-        let bias = has_bias.then(|| float("beta", [6]));
+        let bias = has_bias.then(|| float("bias", [6]));
         cases.push(Case::new(
             format!("route, {}", routing.key()),
             std::iter::once(float("logits", [5, 6])).chain(bias),

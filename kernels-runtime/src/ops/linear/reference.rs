@@ -2,6 +2,7 @@ use super::Inputs;
 use super::operands::check;
 use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{LinearKey, OutputLayout};
+use burn::backend::Shape;
 use burn::tensor::{Tensor, module};
 
 /// Computes the linear layer with plain tensor operations, on any backend: the definition that kernels are verified
@@ -24,7 +25,7 @@ pub fn reference<const D: usize>(inputs: Inputs<D>, key: LinearKey) -> Tensor<D>
     };
     let bias = inputs.bias.map(|bias| same_dtype_as(bias, compute));
     let y = match sizes.rows * sizes.inputs * sizes.outputs {
-        0 => without_terms(x, weight, bias, shape.dims()),
+        0 => without_terms(x, weight, bias, shape),
         _ => module::linear(x, weight, bias),
     };
     same_dtype_as(y, dtype)
@@ -36,7 +37,7 @@ fn without_terms<const D: usize>(
     x: Tensor<D>,
     weight: Tensor<2>,
     bias: Option<Tensor<1>>,
-    shape: [usize; D],
+    shape: Shape,
 ) -> Tensor<D> {
     let zeros: Tensor<1> = weight.sum_dim(0).squeeze_dim(0).mul_scalar(0.0);
     let row = match bias {
