@@ -137,7 +137,8 @@ fn unpacked(scalars: &[ScalarIr]) -> Result<Vec<u8>, Malformed> {
 mod tests {
     use super::*;
     use crate::semantics::{
-        GluKey, LayerNormKey, MoeExpertsKey, QkNormRopeKey, RmsNormKey, RopeKey, RouterKey,
+        GluKey, LayerNormKey, LinearKey, MoeExpertsKey, QkNormRopeKey, RmsNormKey, RopeKey,
+        RouterKey,
     };
     use serde_json::json;
 
@@ -171,6 +172,7 @@ mod tests {
         }
         travels(RmsNormKey::LLAMA);
         travels(LayerNormKey::COHERE);
+        travels(LinearKey::BURN);
         travels(QkNormRopeKey::OLMO2);
         travels(GluKey::SWIGLU);
         travels(RopeKey::LLAMA);

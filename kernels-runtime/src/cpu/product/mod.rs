@@ -7,6 +7,7 @@
 //! converted in panels that stay in the cache.
 
 mod block;
+mod dense;
 mod dot;
 mod few;
 mod gemm;
@@ -20,6 +21,8 @@ mod quads;
 mod rounded;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
+#[cfg(target_arch = "x86_64")]
+mod together;
 mod transpose;
 
 pub(crate) use block::{Block, multiply_blocks};

@@ -1,7 +1,7 @@
 use super::gemm::{Gemm, Kind, Strides, Terms, multiply, places};
-#[cfg(target_arch = "x86_64")]
-use super::pairs;
 use super::panel::load;
+#[cfg(target_arch = "x86_64")]
+use super::{pairs, together};
 use crate::cpu::{Element, Unwritten};
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
@@ -129,8 +129,8 @@ fn by_pairs_or_loaded<T: Element>(
 {
     #[cfg(target_arch = "x86_64")]
     if pairs::available::<T>() {
-        let left = pairs::tensor_together(left, count, lines);
-        let right = pairs::tensor_together(right, count, length);
+        let left = together::tensor_together(left, count, lines);
+        let right = together::tensor_together(right, count, length);
         if let (Some(left), Some(right)) = (T::Acc::of_f32(&left), T::Acc::of_f32(&right)) {
             let product = Product {
                 count: count.div_ceil(2),
@@ -183,8 +183,8 @@ where
         && strides.column == 1
         && let (Some(left), Some(right)) = (T::Acc::as_f32(left), T::Acc::as_f32(right))
     {
-        let left = pairs::rows_together(left, factors.count, lines);
-        let right = pairs::rows_together(right, factors.count, length);
+        let left = together::rows_together(left, factors.count, lines);
+        let right = together::rows_together(right, factors.count, length);
         if let (Some(left), Some(right)) = (T::Acc::of_f32(&left), T::Acc::of_f32(&right)) {
             return run(Product {
                 count: factors.count.div_ceil(2),

@@ -1,6 +1,7 @@
 //! Products of tensors that are rounded once, as the layers of a model need them.
 
-use super::gemm::{Strides, dense};
+use super::dense::dense;
+use super::gemm::Strides;
 use super::outer::outer_of_tensors;
 #[cfg(target_arch = "x86_64")]
 use super::pairs::{self, Pairs};
@@ -50,7 +51,7 @@ pub(crate) fn product_rounded<T: Element>(
         return as_burn(rows, weights, bias, out);
     }
     let rows = Operand::new(rows, count, weights);
-    let parallel = count * inputs * features >= PARALLEL;
+    let parallel = count.saturating_mul(inputs * features) >= PARALLEL;
     in_columns(out, features, PART, parallel, |mut part| {
         let weights = weights.features(part.start(), 1, part.width());
         let mut sums = vec![<T::Acc as Gemm>::ZERO; count * part.width()];
@@ -321,6 +322,6 @@ pub(crate) fn columns_times<T: Element>(
         dense([lines, count, length], (left, across), (right, along), out);
         return;
     }
-    let spread = count * lines * length >= PARALLEL;
+    let spread = count.saturating_mul(lines * length) >= PARALLEL;
     outer_of_tensors(count, (left, lines), (right, length), out, spread);
 }

@@ -81,7 +81,8 @@ impl<T: Described> Operands<T> {
             );
         }
         let sizes = Sizes {
-            rows: lead.iter().product(),
+            // Empty tensors may have axes whose product is beyond all memory.
+            rows: lead.iter().fold(1, |rows, axis| rows.saturating_mul(*axis)),
             inputs,
             outputs,
         };

@@ -24,9 +24,9 @@ pub fn reference<const D: usize>(inputs: Inputs<D>, key: LinearKey) -> Tensor<D>
         OutputLayout::OutputMajor => weight.swap_dims(0, 1),
     };
     let bias = inputs.bias.map(|bias| same_dtype_as(bias, compute));
-    let y = match sizes.rows * sizes.inputs * sizes.outputs {
-        0 => without_terms(x, weight, bias, shape),
-        _ => module::linear(x, weight, bias),
+    let y = match [sizes.rows, sizes.inputs, sizes.outputs].contains(&0) {
+        true => without_terms(x, weight, bias, shape),
+        false => module::linear(x, weight, bias),
     };
     same_dtype_as(y, dtype)
 }
