@@ -40,7 +40,7 @@ TRAININGS = tuple((preset, dtype) for preset in ("qwen3", "qwen3-moe") for dtype
 # The sequences and tokens of a step; the defaults of `kernels train`, which training_torch.py has too.
 TOKENS_OF_STEP = 16 * 128
 
-# What docs/measure.md says of glibc: keep freed memory. `burn_kernels::memory::keep_freed` leaves it to these.
+# glibc keeps freed memory, as docs/measure.md advises. `burn_kernels::memory::keep_freed` leaves it to these.
 ALLOCATOR = {
     "GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=1073741824:glibc.malloc.trim_threshold=4294967296"
                       ":glibc.malloc.top_pad=67108864",
@@ -231,7 +231,7 @@ def step_ms(tokens_per_second):
     return 1e3 * TOKENS_OF_STEP / tokens_per_second
 
 
-# What a run measures, in milliseconds.
+# The times of a run, in milliseconds.
 TIMES = ("ours", "torch_eager", "torch_compiled", "without_kernels")
 
 

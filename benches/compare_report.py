@@ -65,7 +65,7 @@ def bar(row, results):
 
 
 def verdicts(results):
-    """What was aimed at, for each row and for the parts of the layer: the name, the ratio, the bar, and the path."""
+    """Returns the bars, for each row and for the parts of the layer: the name, the ratio, the bar, and the path."""
     found = [(row["key"], ratio(row), bar(row, results), row["path"]) for row in results["rows"]]
     return [(*verdict, "") for verdict in rest(results)] + found
 

@@ -133,7 +133,7 @@ fn linear_is_burns() {
     }
 }
 
-/// What is attached to the weight of Burn's layer works here as there.
+/// Adapters and quantised weights of Burn's layer work here as there.
 #[test]
 fn adapted_and_quantised_weights_are_burns() {
     let device = Device::flex();

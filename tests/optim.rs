@@ -3,13 +3,13 @@
 #![cfg(feature = "optim")]
 
 use burn::grad_clipping::GradientClippingConfig;
-use burn::module::{Module, ParamGroup};
+use burn::module::{Lora, Module, ParamGroup};
 use burn::nn::{Linear, LinearConfig};
 use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer, SgdConfig};
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
 use burn_kernels::dispatch::Reason;
 use burn_kernels::live::{self, Sampling};
-use burn_kernels::optim::InitFused;
+use burn_kernels::optim::{InitFused, rounded, widened};
 use burn_kernels::policy::{self, Policy};
 use burn_kernels::report;
 use std::num::NonZeroU32;
@@ -249,4 +249,32 @@ fn a_group_of_parameters_may_have_it() {
     let ours = train(Net::new(&device), &mut ours, 0..5).values();
     assert!(farthest(&ours, &burn) < 1e-6);
     assert_eq!(ran(), [("fused cpu-simd".to_owned(), 2 * 5)]);
+}
+
+/// Adapters are trained through a rounded copy like other parameters, and their frozen base is not.
+#[test]
+fn a_rounded_copy_trains_adapters() {
+    let device = Device::flex().autodiff();
+    let linear = LinearConfig::new(6, 4).init(&device);
+    let layer = linear.apply_lora(Lora::new(2, 4.0));
+    let gradients = |layer: &Linear, dtype| {
+        let x = Tensor::<2>::ones([3, 6], &device).cast(dtype);
+        let loss = layer.forward(x).square().sum();
+        GradientsParams::from_grads(loss.backward(), layer)
+    };
+    let exact = gradients(&layer, FloatDType::F32);
+    let half = rounded(&layer, FloatDType::BF16);
+    let found = widened(gradients(&half, FloatDType::BF16), &layer);
+    let [a, b] = {
+        let adapter = layer.weight.adapter().expect("an adapter");
+        [adapter.a.id, adapter.b.id]
+    };
+    assert!(found.len() == exact.len() && found.len() >= 2);
+    for id in [a, b] {
+        let [found, exact] = [&found, &exact].map(|all| all.get::<2>(id).expect("a gradient"));
+        assert_eq!(found.dtype(), DType::F32);
+        let error = (found - exact.clone()).abs().max().into_scalar::<f32>();
+        let largest = exact.abs().max().into_scalar::<f32>();
+        assert!(error <= 0.03 * largest, "{error} of {largest}");
+    }
 }

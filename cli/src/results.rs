@@ -21,8 +21,8 @@ const UNITS: [(&str, f64); 4] = [("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9), ("s",
 pub struct Time {
     /// The name of the row, which its times share: a file can have a long name and many times.
     pub row: Rc<str>,
-    /// What the time is of: the name of its field without the unit, such as `fused`; `time` for a field that is only a
-    /// unit.
+    /// The subject of the time: the name of its field without the unit, such as `fused`; `time` for a field that is only
+    /// a unit.
     pub of: String,
     /// The time.
     pub seconds: f64,

@@ -70,7 +70,7 @@ pub(crate) static FAMILY: Family = Family {
     ..llama::FAMILY
 };
 
-/// What a model has beside its layers: the embeddings of layers, and the projections between embedding and streams.
+/// The parts of a model outside its layers: the embeddings of layers, and the projections between embedding and streams.
 /// [`crate::parameters`] leaves the field of this type out of the paths of parameters.
 #[derive(Module, Debug)]
 pub(crate) struct Streams {

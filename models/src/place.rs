@@ -8,7 +8,7 @@ use crate::cache::Cache;
 use crate::config::{ModelConfig, Temperature};
 use crate::rope::{RotaryEmbedding, RotaryTables};
 
-/// What a layer knows about positions.
+/// The positions of a layer's tokens: their rotation, factors, and the keys that they see.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     /// The tables that rotate queries and keys, if the layer rotates them.

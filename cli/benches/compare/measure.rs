@@ -19,7 +19,7 @@ pub struct Measured {
     pub ms: f64,
     /// The number of runs.
     pub samples: usize,
-    /// What ran: `fused`, the reasons of the references, or `no site` where no layer has the attribute.
+    /// The path that ran: `fused`, the reasons of the references, or `no site` where no layer has the attribute.
     pub path: String,
     /// The kernel and path of each kind of call.
     pub sites: Vec<String>,

@@ -7,7 +7,7 @@ use std::hint::black_box;
 /// The standard deviation of initial weights.
 const WEIGHT: f64 = 0.02;
 
-/// What a run consists of.
+/// The part of training that a run computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pass {
     /// The forward pass, without autodiff.
@@ -36,7 +36,7 @@ pub struct Setting {
     pub size: usize,
     /// The dtype of all tensors.
     pub dtype: DType,
-    /// What is measured.
+    /// The part that is measured.
     pub pass: Pass,
 }
 

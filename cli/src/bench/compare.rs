@@ -79,7 +79,7 @@ struct Comparison<'a> {
     only_in_b: Vec<Name<'a>>,
 }
 
-/// What the times of two files are matched by.
+/// The name by which times of two files are matched.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 struct Name<'a> {
     row: &'a str,

@@ -6,7 +6,7 @@ use super::fields::{Fields, integer};
 use crate::ModelError;
 use crate::family::Family;
 
-/// What sets the layers of a model apart. Field names are those of `config.json`.
+/// The settings by which the layers of a model differ. Field names are those of `config.json`.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct MixedConfig {
