@@ -344,6 +344,7 @@ fn what_is_not_refused_is_taken() {
                 swi_glu::swi_glu(&stream, x, k).map(drop),
                 swi_glu::swi_glu_grad(&stream, x, y, k).map(drop),
                 moe::gating_top_k_softmax(&stream, x, None, k).map(drop),
+                moe::gating_top_k(&stream, x, Some(y), by_scores(k)).map(drop),
             ];
             for result in results {
                 match result {
@@ -360,6 +361,14 @@ fn what_is_not_refused_is_taken() {
             "{taken} taken, {refused} refused"
         );
     });
+}
+
+fn by_scores(k: usize) -> moe::Gating {
+    moe::Gating {
+        k,
+        scores: moe::Scores::Softmax,
+        groups: None,
+    }
 }
 
 fn any_tensor(stream: &burn_cann::Stream, random: &mut Random) -> Tensor {

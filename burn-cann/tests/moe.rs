@@ -6,7 +6,7 @@ use burn_cann::ops::grouped_matmul::{
     Groups, grouped_matmul, grouped_matmul_each, grouped_matmul_grad, grouped_matmul_into,
     grouped_matmul_of_list,
 };
-use burn_cann::ops::moe::{self, Order};
+use burn_cann::ops::moe::{self, Gating, Order, Scores};
 use burn_cann::{DType, Tensor};
 use common::maths::{F32_INSIDE, Random, assert_close, noise, tensor, values};
 use common::{Scenario, device};
@@ -221,6 +221,77 @@ fn experts_are_chosen() {
             let flat = x.reshape([2, 3, experts]).unwrap();
             let found = moe::gating_top_k_softmax(&stream, &flat, None, k).unwrap();
             assert_eq!(found.experts.shape(), [2, 3, k]);
+        }
+    });
+}
+
+/// Two of four groups of two experts are chosen by their better expert, or by both.
+#[test]
+fn experts_are_chosen_by_scores_in_groups() {
+    Scenario::new("experts_are_chosen_by_scores_in_groups").run(|cann| {
+        let (_device, stream) = device(cann);
+        let (tokens, experts, k) = (6, 8, 3);
+        for dtype in FLOATS {
+            let (x, x64) = tensor(
+                &stream,
+                dtype,
+                &noise(tokens * experts, 5),
+                &[tokens, experts],
+            );
+            let (bias, bias64) = tensor(&stream, dtype, &noise(experts, 6), &[experts]);
+            for (scores, by_two) in [
+                (Scores::Softmax, false),
+                (Scores::SoftmaxShares, true),
+                (Scores::SigmoidShares, true),
+            ] {
+                let groups = Some(moe::Groups {
+                    count: 4,
+                    chosen: 2,
+                    by_two,
+                });
+                let gating = Gating { k, scores, groups };
+                let found = moe::gating_top_k(&stream, &x, Some(&bias), gating).unwrap();
+                let (mut weights, mut numbers, mut all) = (Vec::new(), Vec::new(), Vec::new());
+                for row in x64.chunks(experts) {
+                    let scored: Vec<f64> = match scores {
+                        Scores::SigmoidShares => {
+                            row.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect()
+                        }
+                        Scores::Softmax | Scores::SoftmaxShares => softmax(row),
+                    };
+                    let mut compared: Vec<f64> =
+                        scored.iter().zip(&bias64).map(|(a, b)| a + b).collect();
+                    let of_group = |pair: &[f64]| match by_two {
+                        true => pair[0] + pair[1],
+                        false => pair[0].max(pair[1]),
+                    };
+                    let kept = best(&compared.chunks(2).map(of_group).collect::<Vec<_>>(), 2);
+                    for (expert, value) in compared.iter_mut().enumerate() {
+                        if !kept.contains(&(expert / 2)) {
+                            *value = f64::NEG_INFINITY;
+                        }
+                    }
+                    let places = best(&compared, k);
+                    let sum: f64 = places.iter().map(|&place| scored[place]).sum();
+                    let divisor = if scores == Scores::Softmax { 1.0 } else { sum };
+                    weights.extend(places.iter().map(|&place| scored[place] / divisor));
+                    numbers.extend(places.iter().map(|&place| place as f64));
+                    all.extend(scored);
+                }
+                assert_eq!(values(&stream, &found.experts), numbers);
+                assert_close(
+                    &values(&stream, &found.weights),
+                    &weights,
+                    dtype,
+                    F32_INSIDE,
+                );
+                assert_close(
+                    &values(&stream, &found.scores),
+                    &all,
+                    DType::F32,
+                    F32_INSIDE,
+                );
+            }
         }
     });
 }

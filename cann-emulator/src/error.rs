@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::ffi::{CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Mutex, PoisonError};
 
 use cann_sys::errors::ACL_ERROR_RT_INTERNAL_ERROR;
 use cann_sys::types::aclError;
@@ -58,6 +59,19 @@ thread_local! {
     static RECENT: RefCell<Recent> = RefCell::default();
 }
 
+/// The latest error of threads that have given up their own. Destructors that run at the end of the process call the
+/// library, too.
+static LAST: Mutex<Option<Recent>> = Mutex::new(None);
+
+/// Uses the thread's latest error.
+fn recent<T>(mut work: impl FnMut(&mut Recent) -> T) -> T {
+    let own = RECENT.try_with(|recent| work(&mut recent.borrow_mut()));
+    own.unwrap_or_else(|_| {
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        work(last.get_or_insert_with(Recent::default))
+    })
+}
+
 /// Runs work and turns a panic into a failure. A C program can't be unwound into, and work must not end the thread of
 /// its stream. Locks that the work held stay as it left them.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
@@ -74,7 +88,7 @@ pub(crate) fn status(function: &str, work: impl FnOnce() -> Outcome<()>) -> aclE
     let Err(failure) = guarded(work) else {
         return 0;
     };
-    RECENT.with_borrow_mut(|recent| {
+    recent(|recent| {
         recent.code = failure.code;
         recent.text = Some(format!("{function}: {} [{}]", failure.text, failure.code));
     });
@@ -83,7 +97,7 @@ pub(crate) fn status(function: &str, work: impl FnOnce() -> Outcome<()>) -> aclE
 
 /// Returns the text of the latest error and forgets it. Returns NULL if there is none.
 pub(crate) fn take_text() -> *const c_char {
-    RECENT.with_borrow_mut(|recent| match recent.text.take() {
+    recent(|recent| match recent.text.take() {
         None => std::ptr::null(),
         Some(text) => {
             recent.given = CString::new(text.replace('\0', " ")).unwrap_or_default();
@@ -94,7 +108,7 @@ pub(crate) fn take_text() -> *const c_char {
 
 /// Returns the code of the latest error. If `forget`, the next call returns zero.
 pub(crate) fn last_code(forget: bool) -> aclError {
-    RECENT.with_borrow_mut(|recent| {
+    recent(|recent| {
         if forget {
             std::mem::take(&mut recent.code)
         } else {

@@ -13,8 +13,8 @@
 //! * **Operators** take the documented dtypes, shapes, layouts and sizes, and nothing else. They compute in f32 and
 //!   round once when they store, to nearest with ties to even; `src/ops` documents the exceptions. Integers and f64
 //!   are computed exactly in their own type.
-//! * **Dtypes are not promoted.** Base operators require operands of one dtype and the output dtype that follows from
-//!   it. CANN would convert them, so a program that works here does not depend on promotion.
+//! * **Dtypes** are promoted and results converted as CANN does: elementwise operators take operands of different dtypes
+//!   and round their result once more if the output has another dtype. Other operators take what their document names.
 //! * **Indices** out of range, with which a device would read or write elsewhere, break the stream.
 //! * **`aclFinalize`** writes to stderr what was not given back, and [`last_report`] returns it.
 //!
@@ -26,8 +26,8 @@
 //!
 //! # Limits of the model
 //!
-//! Some features are refused: modes of the matrix unit that lose precision, and dropout, shifts and prefixes of flash
-//! attention. Random numbers have the right distribution but are not CANN's numbers.
+//! Some features are refused: dropout and shifts of flash attention, quantised products by group, tensors of four bits
+//! and the format FRACTAL_NZ. Random numbers have the right distribution but are not CANN's numbers.
 //!
 //! # Use
 //!

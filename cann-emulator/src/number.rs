@@ -12,11 +12,23 @@ use crate::error::{Outcome, fail};
 use crate::memory::Memory;
 use crate::tensor::{Tensor, name_of};
 
+/// Converts a number to an integer type: floats saturate, and integers keep the low bits.
+macro_rules! kept {
+    ($number:ty, $value:expr, $type:ty) => {
+        match <$number>::IS_FLOAT {
+            true => $value.to_f64() as $type,
+            false => $value.to_i64() as $type,
+        }
+    };
+}
+
 /// A type that operators compute in.
 pub(crate) trait Number: Copy + PartialOrd + Send + Sync + 'static {
     fn from_f32(value: f32) -> Self;
     fn from_f64(value: f64) -> Self;
     fn from_i64(value: i64) -> Self;
+    /// Converts an unsigned number. An i64 keeps its bits.
+    fn from_u64(value: u64) -> Self;
     fn to_f16(self) -> f16;
     fn to_bf16(self) -> bf16;
     fn to_f32(self) -> f32;
@@ -26,6 +38,30 @@ pub(crate) trait Number: Copy + PartialOrd + Send + Sync + 'static {
     const IS_FLOAT: bool;
     /// Returns `true` unless the value is zero.
     fn is_true(self) -> bool;
+
+    /// Returns the value as a tensor of a dtype holds it.
+    fn held_as(self, dtype: aclDataType) -> Self {
+        macro_rules! integer {
+            ($type:ty) => {
+                Self::from_i64(kept!(Self, self, $type) as i64)
+            };
+        }
+        match dtype {
+            ACL_FLOAT => Self::from_f32(self.to_f32()),
+            ACL_FLOAT16 => Self::from_f32(self.to_f16().to_f32()),
+            ACL_BF16 => Self::from_f32(self.to_bf16().to_f32()),
+            ACL_INT8 => integer!(i8),
+            ACL_INT16 => integer!(i16),
+            ACL_INT32 => integer!(i32),
+            ACL_INT64 => integer!(i64),
+            ACL_UINT8 => integer!(u8),
+            ACL_UINT16 => integer!(u16),
+            ACL_UINT32 => integer!(u32),
+            ACL_UINT64 => integer!(u64),
+            ACL_BOOL => Self::from_i64(i64::from(self.is_true())),
+            _ => self,
+        }
+    }
 }
 
 macro_rules! number {
@@ -40,6 +76,9 @@ macro_rules! number {
                 value as Self
             }
             fn from_i64(value: i64) -> Self {
+                value as Self
+            }
+            fn from_u64(value: u64) -> Self {
                 value as Self
             }
             fn to_f16(self) -> f16 {
@@ -144,7 +183,7 @@ impl Tensor {
             ACL_UINT8 => integers!(u8),
             ACL_UINT16 => integers!(u16),
             ACL_UINT32 => integers!(u32),
-            ACL_UINT64 => integers!(u64),
+            ACL_UINT64 => self.read(memory, |bytes| T::from_u64(u64::from_ne_bytes(bytes))),
             ACL_BOOL => self.read(memory, |[byte]| T::from_i64(i64::from(byte != 0))),
             other => fail!(
                 ACLNN_ERR_PARAM_INVALID,
@@ -154,16 +193,41 @@ impl Tensor {
         }
     }
 
+    /// Returns the values after a conversion to another dtype.
+    pub(crate) fn values_as<T: Number>(
+        &self,
+        memory: &Memory,
+        dtype: aclDataType,
+    ) -> Outcome<Vec<T>> {
+        let mut values = self.values::<T>(memory)?;
+        if dtype != self.dtype {
+            values
+                .iter_mut()
+                .for_each(|value| *value = value.held_as(dtype));
+        }
+        Ok(values)
+    }
+
+    /// Stores values of a dtype, which are converted to the tensor's.
+    pub(crate) fn store_values_of<T: Number>(
+        &self,
+        memory: &mut Memory,
+        values: &[T],
+        dtype: aclDataType,
+    ) -> Outcome<()> {
+        if dtype == self.dtype {
+            return self.store_values(memory, values);
+        }
+        let values: Vec<T> = values.iter().map(|value| value.held_as(dtype)).collect();
+        self.store_values(memory, &values)
+    }
+
     /// Stores the values, each rounded once.
     pub(crate) fn store_values<T: Number>(&self, memory: &mut Memory, values: &[T]) -> Outcome<()> {
         macro_rules! integers {
             ($type:ty) => {
                 self.write(memory, values, |value: T| {
-                    let kept = match T::IS_FLOAT {
-                        true => value.to_f64() as $type,
-                        false => value.to_i64() as $type,
-                    };
-                    kept.to_ne_bytes()
+                    kept!(T, value, $type).to_ne_bytes()
                 })
             };
         }

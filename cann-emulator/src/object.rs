@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cann_sys::meta::*;
 
+use crate::abi::compile::{Attributes, Description};
 use crate::error::{Outcome, fail};
 use crate::executor::Executor;
 use crate::hccl::Communicator;
@@ -32,6 +33,8 @@ pub(crate) enum Object {
     Buffer(usize, usize),
     StreamSettings(Settings),
     Communicator(Arc<Communicator>),
+    Description(Arc<Mutex<Description>>),
+    Attributes(Arc<Attributes>),
 }
 
 impl Object {
@@ -48,6 +51,8 @@ impl Object {
             Self::Buffer(..) => "data buffer",
             Self::StreamSettings(_) => "configuration of streams",
             Self::Communicator(_) => "communicator",
+            Self::Description(_) => "description of a tensor",
+            Self::Attributes(_) => "attributes of an operator",
         }
     }
 }

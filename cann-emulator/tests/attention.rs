@@ -166,7 +166,8 @@ fn both_directions_take_and_refuse_the_same() {
     );
     refused(&x, Given { mode: 2, ..masked }, "attenMask has the shape");
     refused(&x, Given { mode: 4, ..masked }, "attenMask has the shape");
-    refused(&x, Given { mode: 5, ..masked }, "sparseMode 5");
+    refused(&x, Given { mode: 6, ..masked }, "attenMask has the shape");
+    refused(&x, Given { mode: 7, ..masked }, "sparseMode 7");
     let square = Tensor::integers(ACL_BOOL, &[2048, 2048], &vec![0; 2048 * 2048]);
     refused(
         &x,

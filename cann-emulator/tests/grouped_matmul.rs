@@ -43,7 +43,9 @@ fn grouped(
     list: Option<&Tensor>,
     v4: bool,
 ) -> Status {
-    let bias = (!bias.is_empty()).then(|| List::of(bias));
+    // V4 gets empty lists for those that are absent, and V5 NULL.
+    let bias = (v4 || !bias.is_empty()).then(|| List::of(bias));
+    let empty = List::of(&mut []);
     let (x, weight, output) = (List::of(x), List::of(weight), List::of(output));
     let bias = bias.as_ref().map_or(null(), |list| list.0.cast_const());
     let list = list.map_or(null(), |list| list.handle.cast_const());
@@ -60,15 +62,15 @@ fn grouped(
                     x.0,
                     weight.0,
                     bias,
-                    null(),
-                    null(),
-                    null(),
-                    null(),
-                    null(),
+                    empty.0,
+                    empty.0,
+                    empty.0,
+                    empty.0,
+                    empty.0,
                     list,
-                    null(),
-                    null(),
-                    null(),
+                    empty.0,
+                    empty.0,
+                    empty.0,
                     split_item,
                     group_type,
                     group_list_type,

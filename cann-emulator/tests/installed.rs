@@ -43,6 +43,11 @@ impl Installed {
                 "-lnnopbase",
                 "-lhccl",
                 "-lascendcl",
+                // What torch_npu links beside these.
+                "-lacl_op_compiler",
+                "-lacl_tdt_channel",
+                "-lge_runner",
+                "-lgraph",
                 "-lm",
                 "-pthread",
             ])
@@ -104,6 +109,19 @@ fn a_c_program_sees_the_rest_of_the_runtime() {
         assert_eq!(text(&output.stdout), "done\n");
         assert_eq!(text(&output.stderr), "", "nothing leaked");
     }
+}
+
+#[test]
+fn a_c_program_calls_before_the_start_and_after_the_end() {
+    let installed = Installed::new("exit");
+    let program = installed.compile("cc", &["-std=c11"], "at_exit.c");
+    let output = installed.run(&program, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "done\nat exit\n");
+    assert_eq!(text(&output.stderr), "", "nothing leaked");
+    // A configuration that cannot be read is an error of the first call.
+    let output = installed.run(&program, &[("CANN_EMULATOR_DEVICES", "many")]);
+    assert!(!output.status.success());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Elementwise comparisons, of two tensors or of a tensor and a scalar. Results are booleans.
 
 use super::table::family;
-use super::types::USUAL;
+use super::types::{NUMBERS, USUAL};
 
 family! {
     /// Comparisons of two tensors.
@@ -18,8 +18,8 @@ family! {
     Greater greater(a, b => y), elementwise.aclnnGtTensorGetWorkspaceSize, aclnnGtTensor: USUAL, Bool,
         [] [] (a, b, y);
 
-    /// `a >= b`. False if one is NaN.
-    GreaterEqual greater_equal(a, b => y), elementwise.aclnnGeTensorGetWorkspaceSize, aclnnGeTensor: USUAL, Bool,
+    /// `a >= b`. False if one is NaN. CANN does not compare booleans so.
+    GreaterEqual greater_equal(a, b => y), elementwise.aclnnGeTensorGetWorkspaceSize, aclnnGeTensor: NUMBERS, Bool,
         [] [] (a, b, y);
 
     /// `a < b`. False if one is NaN.

@@ -139,8 +139,8 @@ family! {
     Erf erf(x => y), elementwise.aclnnErfGetWorkspaceSize, aclnnErf: REALS, Same,
         [] [] (x, y);
 
-    /// The hyperbolic tangent.
-    Tanh tanh(x => y), activation.aclnnTanhGetWorkspaceSize, aclnnTanh: REALS, Same,
+    /// The hyperbolic tangent. CANN has none in f64.
+    Tanh tanh(x => y), activation.aclnnTanhGetWorkspaceSize, aclnnTanh: FLOATS, Same,
         [] [] (x, y);
 
     /// `1 / (1 + exp(−x))`.

@@ -1,7 +1,7 @@
 //! Tests of the limits of routing tokens to experts and of the choice of experts.
 
 use super::*;
-use burn_cann::ops::moe;
+use burn_cann::ops::moe::{self, Gating, Groups, Scores};
 
 #[test]
 fn permute_s_limits() {
@@ -135,6 +135,76 @@ fn unpermute_s_limits() {
         Kind::Layout,
         "dout is not contiguous",
     );
+}
+
+#[test]
+fn limits_of_gating_by_scores() {
+    let check = |x: &Spec, bias: Option<&Spec>, gating: Gating| {
+        moe::check_gating_top_k(&platform(), x, bias, gating)
+    };
+    let of = |k: usize, [count, chosen]: [usize; 2], by_two: bool| Gating {
+        k,
+        scores: Scores::SigmoidShares,
+        groups: Some(Groups {
+            count,
+            chosen,
+            by_two,
+        }),
+    };
+    let x = f32(&[3, 8]);
+    let plain = Gating {
+        groups: None,
+        ..of(2, [1, 1], false)
+    };
+    assert_eq!(check(&x, None, plain).unwrap().shape(), [3, 2]);
+    check(&x, Some(&f32(&[8])), of(4, [4, 2], true)).unwrap();
+    for (gating, kind, says) in [
+        (of(5, [4, 2], true), Kind::Shape, "k is 5"),
+        (of(0, [4, 2], true), Kind::Value, "k is 0"),
+        (of(2, [3, 2], true), Kind::Value, "number of groups is 3"),
+        (of(2, [0, 0], true), Kind::Value, "number of groups is 0"),
+        (of(2, [4, 5], true), Kind::Value, "chosen groups is 5"),
+        (of(2, [4, 0], true), Kind::Value, "chosen groups is 0"),
+        (of(2, [8, 4], true), Kind::Value, "size of a group is 1"),
+    ] {
+        refused(check(&x, None, gating), kind, says);
+    }
+    check(&x, None, of(2, [8, 4], false)).unwrap();
+    refused(
+        check(&f32(&[3, 256]), None, of(2, [128, 4], true)),
+        Kind::Shape,
+        "aligned groups is 4096",
+    );
+    refused(
+        check(&f32(&[3, 2049]), None, plain),
+        Kind::Shape,
+        "experts is 2049",
+    );
+    for (x, bias, kind, says) in [
+        (f32(&[3, 8]), f32(&[7]), Kind::Shape, "bias has shape [7]"),
+        (
+            spec(DType::BF16, &[3, 8]),
+            f32(&[8]),
+            Kind::Dtype,
+            "bias is of type f32",
+        ),
+        (
+            f32(&[2, 3, 8]),
+            f32(&[8]),
+            Kind::Shape,
+            "x has 3 dimensions",
+        ),
+        (i32(&[3, 8]), f32(&[8]), Kind::Dtype, "x is of type i32"),
+        (f32(&[0, 8]), f32(&[8]), Kind::Shape, "x has no elements"),
+        (
+            turned(f32(&[8, 8]), 0, 1),
+            f32(&[8]),
+            Kind::Layout,
+            "x is not contiguous",
+        ),
+    ] {
+        refused(check(&x, Some(&bias), plain), kind, says);
+    }
 }
 
 #[test]

@@ -1,9 +1,5 @@
 //! Checks of operands that the base operators share. Every fault is `ACLNN_ERR_PARAM_INVALID`, because these operators
 //! check shapes themselves, before tiling.
-//!
-//! CANN promotes operands of different dtypes to one and converts the result to the dtype of the output. Here the
-//! operands must have one dtype, and the output the dtype that follows from it. This is stricter than CANN, so that
-//! nothing depends on promotion by accident.
 
 use cann_sys::meta::*;
 

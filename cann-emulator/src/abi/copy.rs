@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use cann_sys::meta::*;
 
-use crate::abi::checks::{ALL, USUAL, axis, broadcast, check_size};
+use crate::abi::checks::{ALL, USUAL, axis, broadcast, check_axes, check_size};
 use crate::abi::operators;
+use crate::abi::promotion::{check_castable, promoted};
 use crate::error::{Outcome, ensure};
-use crate::executor::phase_one;
+use crate::executor::{check_dtype, phase_one};
 use crate::memory::Memory;
 use crate::number::by_number;
 use crate::tensor::Tensor;
 
 /// Writes the values of `from`, broadcast, to `to`.
-fn copy(memory: &mut Memory, from: &Tensor, to: &Tensor) -> Outcome<()> {
+pub(super) fn copy(memory: &mut Memory, from: &Tensor, to: &Tensor) -> Outcome<()> {
     by_number!(from.dtype, T => {
         let values = from.expanded(&to.shape).values::<T>(memory)?;
         to.store_values(memory, &values)
@@ -31,7 +32,7 @@ pub unsafe extern "C" fn aclnnCastGetWorkspaceSize(
     phase_one("aclnnCast", workspace_size, executor, |operands| {
         let input = operands.view("self", input, ALL)?;
         let output = operands.result("out", output, to_dtype, &input.shape)?;
-        crate::executor::check_dtype("out", &output, ALL)?;
+        check_dtype("out", &output, ALL)?;
         Ok(Arc::new(|memory, operands| {
             copy(memory, &operands[0], &operands[1])
         }))
@@ -91,6 +92,73 @@ fn side_by_side(tensors: &[Tensor], at: i64) -> Outcome<(usize, Vec<usize>)> {
     Ok((at, shape))
 }
 
+/// Returns the dtype in which tensors meet.
+fn common_dtype(tensors: &[Tensor]) -> Outcome<aclDataType> {
+    let mut dtype = tensors[0].dtype;
+    for tensor in tensors {
+        check_dtype("a tensor", tensor, USUAL)?;
+        check_axes("a tensor", tensor)?;
+        dtype = promoted(dtype, tensor.dtype)?;
+    }
+    Ok(dtype)
+}
+
+/// Writes the values of `from`, after a conversion to `dtype`, to `to`.
+fn convert(memory: &mut Memory, from: &Tensor, dtype: aclDataType, to: &Tensor) -> Outcome<()> {
+    by_number!(dtype, T => {
+        let values = from.values_as::<T>(memory, dtype)?;
+        to.store_values(memory, &values)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnStackGetWorkspaceSize(
+    tensors: *const aclTensorList,
+    at: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnStack", workspace_size, executor, |operands| {
+        let tensors = operands.list("tensors", tensors, false)?;
+        ensure!(
+            !tensors.is_empty(),
+            ACLNN_ERR_PARAM_INVALID,
+            "there are no tensors"
+        );
+        let dtype = common_dtype(&tensors)?;
+        for tensor in &tensors {
+            check_size("a tensor", tensor, &tensors[0].shape)?;
+        }
+        // The new axis may be behind the last one.
+        let axes = tensors[0].rank() as i64 + 1;
+        ensure!(
+            (-axes..axes).contains(&at),
+            ACLNN_ERR_PARAM_INVALID,
+            "a tensor of {axes} axes has no axis {at}"
+        );
+        let at = at.rem_euclid(axes) as usize;
+        let mut shape = tensors[0].shape.clone();
+        shape.insert(at, tensors.len());
+        let output = operands.target("out", output, USUAL)?;
+        check_castable("out", dtype, output.dtype)?;
+        check_size("out", &output, &shape)?;
+        Ok(Arc::new(move |memory, operands| {
+            let Some((output, tensors)) = operands.split_last() else {
+                unreachable!("taken above")
+            };
+            let mut part = output.clone();
+            part.shape.remove(at);
+            let step = part.strides.remove(at);
+            for tensor in tensors.iter().filter(|tensor| tensor.count() > 0) {
+                convert(memory, tensor, dtype, &part)?;
+                part.offset += step;
+            }
+            Ok(())
+        }))
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aclnnCatGetWorkspaceSize(
     tensors: *const aclTensorList,
@@ -102,12 +170,10 @@ pub unsafe extern "C" fn aclnnCatGetWorkspaceSize(
     phase_one("aclnnCat", workspace_size, executor, |operands| {
         let tensors = operands.list("tensors", tensors, false)?;
         let (at, shape) = side_by_side(&tensors, at)?;
-        for tensor in &tensors {
-            crate::executor::check_dtype("a tensor", tensor, USUAL)?;
-            crate::executor::check_dtype("a tensor", tensor, &[tensors[0].dtype])?;
-            crate::abi::checks::check_axes("a tensor", tensor)?;
-        }
-        operands.result("out", output, tensors[0].dtype, &shape)?;
+        let dtype = common_dtype(&tensors)?;
+        let output = operands.target("out", output, USUAL)?;
+        check_castable("out", dtype, output.dtype)?;
+        check_size("out", &output, &shape)?;
         Ok(Arc::new(move |memory, operands| {
             let Some((output, tensors)) = operands.split_last() else {
                 unreachable!("taken above")
@@ -115,7 +181,7 @@ pub unsafe extern "C" fn aclnnCatGetWorkspaceSize(
             let mut part = output.clone();
             for tensor in tensors.iter().filter(|tensor| tensor.count() > 0) {
                 part.shape[at] = tensor.shape[at];
-                copy(memory, tensor, &part)?;
+                convert(memory, tensor, dtype, &part)?;
                 part.offset += tensor.shape[at] as i64 * part.strides[at];
             }
             Ok(())
@@ -127,4 +193,5 @@ operators! { shape:
     aclnnCastGetWorkspaceSize, aclnnCast;
     aclnnInplaceCopyGetWorkspaceSize, aclnnInplaceCopy;
     aclnnCatGetWorkspaceSize, aclnnCat;
+    aclnnStackGetWorkspaceSize, aclnnStack;
 }

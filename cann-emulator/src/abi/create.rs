@@ -4,26 +4,71 @@ use std::sync::Arc;
 
 use cann_sys::meta::*;
 
-use crate::abi::checks::{FLOATS, INDICES, USUAL, broadcast, check_size};
+use crate::abi::checks::{ALL, INDICES, REALS, USUAL, broadcast, check_size};
 use crate::abi::operators;
+use crate::abi::promotion::check_castable;
 use crate::error::{Outcome, ensure};
 use crate::executor::{Operands, Work, check_dtype, phase_one};
 use crate::number::by_number;
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
 
+/// Defines operators that fill with a number.
+macro_rules! numbers {
+    ($($target:ident $one:ident, $two:ident: $number:literal;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $one(
+            target: *$target aclTensor,
+            workspace_size: *mut u64,
+            executor: *mut *mut aclOpExecutor,
+        ) -> aclnnStatus {
+            phase_one(stringify!($two), workspace_size, executor, |operands| {
+                operands.target("selfRef", target, USUAL)?;
+                Ok(Arc::new(|memory, operands| {
+                    let target = &operands[0];
+                    target.store_values(memory, &vec![$number; target.count()])
+                }))
+            })
+        }
+    )*
+    operators! { create: $($one, $two;)* }};
+}
+
+numbers! {
+    mut aclnnInplaceZeroGetWorkspaceSize, aclnnInplaceZero: 0_i64;
+    const aclnnInplaceOneGetWorkspaceSize, aclnnInplaceOne: 1_i64;
+}
+
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn aclnnInplaceZeroGetWorkspaceSize(
+pub unsafe extern "C" fn aclnnInplaceFillTensorGetWorkspaceSize(
     target: *mut aclTensor,
+    fill: *const aclTensor,
     workspace_size: *mut u64,
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus {
-    phase_one("aclnnInplaceZero", workspace_size, executor, |operands| {
-        operands.target("selfRef", target, USUAL)?;
-        Ok(Arc::new(|memory, operands| {
-            let target = &operands[0];
-            target.store_values(memory, &vec![0_i64; target.count()])
-        }))
+    let name = "aclnnInplaceFillTensor";
+    phase_one(name, workspace_size, executor, |operands| {
+        let dtypes: Vec<aclDataType> = ALL
+            .iter()
+            .copied()
+            .filter(|own| *own != ACL_DOUBLE)
+            .collect();
+        let target = operands.target("selfRef", target, &dtypes)?;
+        let fill = operands.view("value", fill, &dtypes)?;
+        check_castable("selfRef", fill.dtype, target.dtype)?;
+        ensure!(
+            fill.rank() <= 1 && fill.count() == 1,
+            ACLNN_ERR_PARAM_INVALID,
+            "value has the shape {:?}; one element is needed, with one axis or none",
+            fill.shape
+        );
+        Ok(
+            by_number!(fill.dtype, T => Arc::new(move |memory, operands| {
+                let [target, fill] = operands else { unreachable!("taken above") };
+                let fill = fill.values::<T>(memory)?[0];
+                target.store_values(memory, &vec![fill; target.count()])
+            })),
+        )
     })
 }
 
@@ -75,7 +120,7 @@ pub unsafe extern "C" fn aclnnArangeGetWorkspaceSize(
             end.to::<f64>()
         );
         let output = operands.output("out", output)?;
-        check_dtype("out", &output, &[FLOATS, INDICES].concat())?;
+        check_dtype("out", &output, &[REALS, INDICES].concat())?;
         check_size("out", &output, &[steps.ceil() as usize])?;
         // Integers stay exact; floats are rounded once, from f64.
         let whole = !start.is_float() && !step.is_float();
@@ -172,7 +217,7 @@ pub unsafe extern "C" fn aclnnInplaceMaskedFillTensorGetWorkspaceSize(
 }
 
 operators! { create:
-    aclnnInplaceZeroGetWorkspaceSize, aclnnInplaceZero;
+    aclnnInplaceFillTensorGetWorkspaceSize, aclnnInplaceFillTensor;
     aclnnInplaceFillScalarGetWorkspaceSize, aclnnInplaceFillScalar;
     aclnnArangeGetWorkspaceSize, aclnnArange;
     aclnnInplaceMaskedFillScalarGetWorkspaceSize, aclnnInplaceMaskedFillScalar;

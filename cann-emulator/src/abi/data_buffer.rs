@@ -10,7 +10,8 @@ use crate::abi::exports;
 use crate::error::{Outcome, fail};
 use crate::object::{self, Object};
 
-fn buffer(handle: *const aclDataBuffer) -> Outcome<(usize, usize)> {
+/// Returns the address and the size of a record.
+pub(super) fn buffer(handle: *const aclDataBuffer) -> Outcome<(usize, usize)> {
     match object::get(handle as usize) {
         Some(Object::Buffer(address, size)) => Ok((address, size)),
         _ => fail!(

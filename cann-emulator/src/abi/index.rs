@@ -1,4 +1,4 @@
-//! Selecting and scattering by indices, and embeddings.
+//! Selecting and adding by indices, and embeddings.
 //!
 //! An index out of range breaks the stream. A device would read or write elsewhere.
 
@@ -11,13 +11,13 @@ use crate::abi::operators;
 use crate::error::{Outcome, ensure, fail};
 use crate::executor::phase_one;
 use crate::memory::Memory;
-use crate::number::{Number, by_number};
+use crate::number::by_number;
 use crate::ops::arithmetic::Arithmetic;
 use crate::ops::index::{Around, named_places};
 use crate::tensor::Tensor;
 
 /// Returns the indices, each of which must be below `limit`.
-fn places(memory: &Memory, index: &Tensor, limit: usize) -> Outcome<Vec<usize>> {
+pub(super) fn places(memory: &Memory, index: &Tensor, limit: usize) -> Outcome<Vec<usize>> {
     let place = |index: i64| match usize::try_from(index) {
         Ok(place) if place < limit => Ok(place),
         _ => fail!(
@@ -33,7 +33,7 @@ fn places(memory: &Memory, index: &Tensor, limit: usize) -> Outcome<Vec<usize>> 
 }
 
 /// Returns an axis of a tensor that has axes.
-fn own_axis(tensor: &Tensor, at: i64) -> Outcome<usize> {
+pub(super) fn own_axis(tensor: &Tensor, at: i64) -> Outcome<usize> {
     ensure!(
         tensor.rank() > 0,
         ACLNN_ERR_PARAM_INVALID,
@@ -76,7 +76,12 @@ pub unsafe extern "C" fn aclnnIndexSelectGetWorkspaceSize(
 }
 
 /// Fails if `inner` reaches beyond `outer` on an axis other than `free`.
-fn check_within(name: &str, inner: &Tensor, outer: &Tensor, free: Option<usize>) -> Outcome<()> {
+pub(super) fn check_within(
+    name: &str,
+    inner: &Tensor,
+    outer: &Tensor,
+    free: Option<usize>,
+) -> Outcome<()> {
     let lengths = inner.shape.iter().zip(&outer.shape).enumerate();
     let fits = inner.rank() == outer.rank()
         && lengths
@@ -118,102 +123,6 @@ pub unsafe extern "C" fn aclnnGatherGetWorkspaceSize(
             })),
         )
     })
-}
-
-/// Returns the combination of a value with a new one.
-fn combined<T: Number + Arithmetic>(reduction: i64) -> fn(T, T) -> T {
-    match reduction {
-        0 => |_, new| new,
-        1 => Arithmetic::add,
-        _ => Arithmetic::mul,
-    }
-}
-
-/// Takes the operands of a scatter and returns its work. The reduction 0 replaces, 1 adds, 2 multiplies.
-#[allow(clippy::too_many_arguments)] // they are CANN's
-fn scatter(
-    operator: &'static str,
-    dtypes: &'static [aclDataType],
-    [input, index, src, output]: [*const aclTensor; 4],
-    at: i64,
-    reduction: i64,
-    workspace_size: *mut u64,
-    executor: *mut *mut aclOpExecutor,
-) -> aclnnStatus {
-    phase_one(operator, workspace_size, executor, |operands| {
-        let input = operands.view("self", input, dtypes)?;
-        let at = own_axis(&input, at)?;
-        let index = operands.view("index", index, INDICES)?;
-        let src = operands.view("src", src, &[input.dtype])?;
-        check_within("index", &index, &input, Some(at))?;
-        check_within("index", &index, &src, None)?;
-        ensure!(
-            (0..=2).contains(&reduction),
-            ACLNN_ERR_PARAM_INVALID,
-            "reduce is {reduction}; 0 replaces, 1 adds, 2 multiplies"
-        );
-        operands.result("out", output, input.dtype, &input.shape)?;
-        Ok(
-            by_number!(input.dtype, T => Arc::new(move |memory, operands| {
-                let [input, index, src, out] = operands else { unreachable!("taken above") };
-                let named = places(memory, index, input.shape[at])?;
-                let named = named_places(&index.shape, &input.shape, at, &named);
-                // Only the part of the source that the index covers counts.
-                let src = Tensor { shape: index.shape.clone(), ..src.clone() };
-                let mut values = input.values::<T>(memory)?;
-                let combine = combined::<T>(reduction);
-                for (place, new) in named.into_iter().zip(src.values::<T>(memory)?) {
-                    values[place] = combine(values[place], new);
-                }
-                out.store_values(memory, &values)
-            })),
-        )
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aclnnScatterAddGetWorkspaceSize(
-    input: *const aclTensor,
-    at: i64,
-    index: *const aclTensor,
-    src: *const aclTensor,
-    output: *mut aclTensor,
-    workspace_size: *mut u64,
-    executor: *mut *mut aclOpExecutor,
-) -> aclnnStatus {
-    let tensors = [input, index, src, output.cast_const()];
-    scatter(
-        "aclnnScatterAdd",
-        NUMBERS,
-        tensors,
-        at,
-        1,
-        workspace_size,
-        executor,
-    )
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aclnnScatterGetWorkspaceSize(
-    input: *const aclTensor,
-    at: i64,
-    index: *const aclTensor,
-    src: *const aclTensor,
-    reduction: i64,
-    output: *mut aclTensor,
-    workspace_size: *mut u64,
-    executor: *mut *mut aclOpExecutor,
-) -> aclnnStatus {
-    let tensors = [input, index, src, output.cast_const()];
-    scatter(
-        "aclnnScatter",
-        USUAL,
-        tensors,
-        at,
-        reduction,
-        workspace_size,
-        executor,
-    )
 }
 
 #[unsafe(no_mangle)]
@@ -355,8 +264,6 @@ pub unsafe extern "C" fn aclnnEmbeddingDenseBackwardGetWorkspaceSize(
 operators! { index:
     aclnnIndexSelectGetWorkspaceSize, aclnnIndexSelect;
     aclnnGatherGetWorkspaceSize, aclnnGather;
-    aclnnScatterAddGetWorkspaceSize, aclnnScatterAdd;
-    aclnnScatterGetWorkspaceSize, aclnnScatter;
     aclnnIndexAddGetWorkspaceSize, aclnnIndexAdd;
     aclnnEmbeddingGetWorkspaceSize, aclnnEmbedding;
     aclnnEmbeddingDenseBackwardGetWorkspaceSize, aclnnEmbeddingDenseBackward;

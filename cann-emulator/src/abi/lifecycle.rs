@@ -78,7 +78,7 @@ function!(aclInitCallbackRegister(
 ) {
     let function = given(function)?;
     register(&AT_BEGIN, Registered { kind, function, user_data: user_data as usize })?;
-    if state::config().is_ok() {
+    if state::is_initialised() {
         // It is too late to report a failure. SAFETY: the caller guarantees the function.
         let _ = unsafe { function(c"".as_ptr(), 0, user_data) };
     }

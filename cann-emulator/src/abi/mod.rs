@@ -15,9 +15,12 @@
 #![allow(non_snake_case, missing_docs, clippy::missing_safety_doc)]
 
 pub mod activation;
+pub mod apply_rotary;
 pub mod attention;
 pub mod callback;
 pub(crate) mod checks;
+pub mod compile;
+pub mod convolution;
 pub mod copy;
 pub mod copy_batch;
 pub mod copy_bytes;
@@ -27,24 +30,40 @@ pub mod cross_entropy;
 pub mod data_buffer;
 pub mod device_info;
 pub mod elementwise;
+pub mod equal;
 pub mod fill;
+pub mod foreach;
+pub mod found;
 pub mod grouped_matmul;
 pub mod hccl;
 pub mod identity;
 pub mod index;
+pub mod index_put;
+pub mod layer_norm;
 pub mod lifecycle;
 pub mod matmul;
 pub mod meta;
 pub mod moe;
+pub mod mse_loss;
+pub mod multinomial;
 pub mod norm;
+pub mod one_hot;
 pub mod op_timeout;
+pub mod overflow;
+pub mod pad;
+pub(crate) mod present;
+pub(crate) mod promotion;
 pub mod random;
 pub mod rearrange;
 pub mod reduce;
 pub mod rotary;
 pub mod runtime;
+pub mod scatter;
 pub mod stream_config;
 pub mod training;
+pub mod unique;
+pub mod views;
+pub mod weight_quant;
 
 use crate::error::{Outcome, ensure};
 

@@ -4,9 +4,11 @@ use std::sync::Arc;
 
 use cann_sys::meta::*;
 
+use crate::abi::checks::check_size;
 use crate::abi::operators;
 use crate::error::{Outcome, ensure};
-use crate::executor::{check_dtype, check_shape, phase_one};
+use crate::executor::{check_contiguous, check_dtype, check_shape, phase_one};
+use crate::memory::Memory;
 use crate::ops::norm;
 use crate::state;
 use crate::tensor::{Tensor, rounded};
@@ -19,7 +21,8 @@ struct Rows {
     kept: usize,
 }
 
-fn rows(x: &Tensor, gamma: &Tensor) -> Outcome<Rows> {
+/// Returns the division. `misfit` is the status for a gamma that does not fit.
+fn rows(x: &Tensor, gamma: &Tensor, misfit: aclnnStatus) -> Outcome<Rows> {
     ensure!(
         (1..=8).contains(&x.rank()),
         ACLNN_ERR_PARAM_INVALID,
@@ -30,7 +33,7 @@ fn rows(x: &Tensor, gamma: &Tensor) -> Outcome<Rows> {
         (1..=x.rank()).contains(&gamma.rank()) && x.shape[x.rank() - gamma.rank()..] == gamma.shape;
     ensure!(
         fits,
-        ACLNN_ERR_INNER_TILING_ERROR,
+        misfit,
         "the shape of gamma, {:?}, is not the end of x's, {:?}",
         gamma.shape,
         x.shape
@@ -70,7 +73,7 @@ pub unsafe extern "C" fn aclnnRmsNormGetWorkspaceSize(
         check_dtype("y", &y, &[x.dtype])?;
         check_dtype("rstd", &rstd, &[ACL_FLOAT])?;
         check_not_empty(&gamma)?;
-        let rows = rows(&x, &gamma)?;
+        let rows = rows(&x, &gamma, ACLNN_ERR_INNER_TILING_ERROR)?;
         check_shape("y", &y, &x.shape)?;
         check_shape("rstd", &rstd, &rows.rstd)?;
         Ok(Arc::new(move |memory, operands| {
@@ -102,7 +105,7 @@ pub unsafe extern "C" fn aclnnGemmaRmsNormGetWorkspaceSize(
         check_dtype("gamma", &gamma, &[x.dtype])?;
         check_dtype("y", &y, &[x.dtype])?;
         check_dtype("rstd", &rstd, &[ACL_FLOAT])?;
-        let rows = rows(&x, &gamma)?;
+        let rows = rows(&x, &gamma, ACLNN_ERR_INNER_TILING_ERROR)?;
         check_shape("y", &y, &x.shape)?;
         check_shape("rstd", &rstd, &rows.rstd)?;
         Ok(Arc::new(move |memory, operands| {
@@ -153,7 +156,7 @@ pub unsafe extern "C" fn aclnnRmsNormGradGetWorkspaceSize(
             x.rank()
         );
         check_not_empty(&gamma)?;
-        let rows = rows(&x, &gamma)?;
+        let rows = rows(&x, &gamma, ACLNN_ERR_INNER_TILING_ERROR)?;
         check_shape("dy", &dy, &x.shape)?;
         check_shape("dx", &dx, &x.shape)?;
         check_shape("dgamma", &dgamma, &gamma.shape)?;
@@ -211,32 +214,93 @@ pub unsafe extern "C" fn aclnnAddRmsNormGetWorkspaceSize(
         }
         check_dtype("rstd", &rstd, &[ACL_FLOAT])?;
         check_not_empty(&gamma)?;
-        let rows = rows(&x1, &gamma)?;
+        let rows = rows(&x1, &gamma, ACLNN_ERR_PARAM_INVALID)?;
         for (name, tensor) in [("x2", &x2), ("y", &y), ("x", &x)] {
-            check_shape(name, tensor, &x1.shape)?;
+            check_size(name, tensor, &x1.shape)?;
         }
-        check_shape("rstd", &rstd, &rows.rstd)?;
-        let in_between = !state::config()?.soc.starts_with("Ascend950");
+        check_size("rstd", &rstd, &rows.rstd)?;
+        let add = add_and_norm(epsilon)?;
         Ok(Arc::new(move |memory, operands| {
             let [x1, x2, gamma, y, rstd, x] = operands else {
                 unreachable!("taken above")
             };
-            let values = norm::add_rms_norm(
-                &x1.floats(memory)?,
-                &x2.floats(memory)?,
-                &gamma.floats(memory)?,
-                epsilon as f32,
-                |value| {
-                    if in_between {
-                        rounded(x1.dtype, value)
-                    } else {
-                        value
-                    }
-                },
-            );
-            y.store(memory, &values.0)?;
-            rstd.store(memory, &values.1)?;
-            x.store(memory, &values.2)
+            let (ys, rstds, xs) = add(memory, [x1, x2, gamma])?;
+            y.store(memory, &ys)?;
+            rstd.store(memory, &rstds)?;
+            x.store(memory, &xs)
+        }))
+    })
+}
+
+/// The norm of a sum, its rstd, and the sum.
+type Normed = (Vec<f32>, Vec<f32>, Vec<f32>);
+
+/// Returns a function of x1, x2 and gamma that computes the norm of the sum. Chips before 950 round the sum in between.
+fn add_and_norm(epsilon: f64) -> Outcome<impl Fn(&Memory, [&Tensor; 3]) -> Outcome<Normed>> {
+    let in_between = !state::config()?.soc.starts_with("Ascend950");
+    Ok(move |memory: &Memory, [x1, x2, gamma]: [&Tensor; 3]| {
+        Ok(norm::add_rms_norm(
+            &x1.floats(memory)?,
+            &x2.floats(memory)?,
+            &gamma.floats(memory)?,
+            epsilon as f32,
+            |value| {
+                if in_between {
+                    rounded(x1.dtype, value)
+                } else {
+                    value
+                }
+            },
+        ))
+    })
+}
+
+// x1 becomes the norm, and x2 the sum.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnInplaceAddRmsNormGetWorkspaceSize(
+    x1: *mut aclTensor,
+    x2: *mut aclTensor,
+    gamma: *const aclTensor,
+    epsilon: f64,
+    rstd: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    let name = "aclnnInplaceAddRmsNorm";
+    phase_one(name, workspace_size, executor, |operands| {
+        let (x1, x2) = (operands.output("x1Ref", x1)?, operands.output("x2Ref", x2)?);
+        let gamma = operands.input("gamma", gamma)?;
+        let rstd = operands.output("rstdOut", rstd)?;
+        check_dtype("x1Ref", &x1, &[ACL_FLOAT16, ACL_BF16, ACL_FLOAT])?;
+        check_dtype("x2Ref", &x2, &[x1.dtype])?;
+        check_dtype("gamma", &gamma, &[x1.dtype])?;
+        check_dtype("rstdOut", &rstd, &[ACL_FLOAT])?;
+        ensure!(
+            x1.count() > 0,
+            ACLNN_ERR_PARAM_INVALID,
+            "x1Ref has no elements"
+        );
+        check_not_empty(&gamma)?;
+        let rows = rows(&x1, &gamma, ACLNN_ERR_PARAM_INVALID)?;
+        check_size("x2Ref", &x2, &x1.shape)?;
+        check_size("rstdOut", &rstd, &rows.rstd)?;
+        for (name, tensor) in [
+            ("x1Ref", &x1),
+            ("x2Ref", &x2),
+            ("gamma", &gamma),
+            ("rstdOut", &rstd),
+        ] {
+            check_contiguous(name, tensor)?;
+        }
+        let add = add_and_norm(epsilon)?;
+        Ok(Arc::new(move |memory, operands| {
+            let [x1, x2, gamma, rstd] = operands else {
+                unreachable!("taken above")
+            };
+            let (ys, rstds, xs) = add(memory, [x1, x2, gamma])?;
+            x1.store(memory, &ys)?;
+            x2.store(memory, &xs)?;
+            rstd.store(memory, &rstds)
         }))
     })
 }
@@ -246,4 +310,5 @@ operators! { norm:
     aclnnGemmaRmsNormGetWorkspaceSize, aclnnGemmaRmsNorm;
     aclnnRmsNormGradGetWorkspaceSize, aclnnRmsNormGrad;
     aclnnAddRmsNormGetWorkspaceSize, aclnnAddRmsNorm;
+    aclnnInplaceAddRmsNormGetWorkspaceSize, aclnnInplaceAddRmsNorm;
 }

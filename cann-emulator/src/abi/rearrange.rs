@@ -12,9 +12,35 @@ use crate::number::by_number;
 use crate::ops::index::{Around, order};
 use crate::tensor::Tensor;
 
-/// Defines operators that write zeros above or below a diagonal of the last two axes.
+/// Returns the work that writes zeros above or below a diagonal of the last two axes.
+fn triangle(input: &Tensor, diagonal: i64, kept: fn(i64, i64) -> bool) -> Outcome<Work> {
+    ensure!(
+        input.rank() >= 2,
+        ACLNN_ERR_PARAM_INVALID,
+        "self has {} axes; it takes two or more",
+        input.rank()
+    );
+    Ok(
+        by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+            let [input, rest @ ..] = operands else { unreachable!("taken before") };
+            let [.., rows, columns] = input.shape[..] else {
+                unreachable!("has two axes, as was checked")
+            };
+            let mut values = input.values::<T>(memory)?;
+            for (place, value) in values.iter_mut().enumerate() {
+                let (row, column) = (place / columns % rows, place % columns);
+                if !kept(column as i64 - row as i64, diagonal) {
+                    *value = T::default();
+                }
+            }
+            rest.first().unwrap_or(input).store_values(memory, &values)
+        })),
+    )
+}
+
+/// Defines triangles and their forms in place.
 macro_rules! triangles {
-    ($($one:ident, $two:ident: $kept:expr;)*) => {$(
+    ($($one:ident, $two:ident; $target:ident $place_one:ident, $place_two:ident: $kept:expr;)*) => {$(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $one(
             input: *const aclTensor,
@@ -25,36 +51,32 @@ macro_rules! triangles {
         ) -> aclnnStatus {
             phase_one(stringify!($two), workspace_size, executor, |operands| {
                 let input = operands.view("self", input, USUAL)?;
-                ensure!(
-                    input.rank() >= 2,
-                    ACLNN_ERR_PARAM_INVALID,
-                    "self has {} axes; it takes two or more",
-                    input.rank()
-                );
                 operands.result("out", output, input.dtype, &input.shape)?;
-                let kept: fn(i64, i64) -> bool = $kept;
-                Ok(by_number!(input.dtype, T => Arc::new(move |memory, operands| {
-                    let [.., rows, columns] = operands[0].shape[..] else {
-                        unreachable!("has two axes, as was checked")
-                    };
-                    let mut values = operands[0].values::<T>(memory)?;
-                    for (place, value) in values.iter_mut().enumerate() {
-                        let (row, column) = (place / columns % rows, place % columns);
-                        if !kept(column as i64 - row as i64, diagonal) {
-                            *value = T::default();
-                        }
-                    }
-                    operands[1].store_values(memory, &values)
-                })))
+                triangle(&input, diagonal, $kept)
+            })
+        }
+
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $place_one(
+            target: *$target aclTensor,
+            diagonal: i64,
+            workspace_size: *mut u64,
+            executor: *mut *mut aclOpExecutor,
+        ) -> aclnnStatus {
+            phase_one(stringify!($place_two), workspace_size, executor, |operands| {
+                let target = operands.target("selfRef", target, USUAL)?;
+                triangle(&target, diagonal, $kept)
             })
         }
     )*
-    operators! { shape: $($one, $two;)* }};
+    operators! { shape: $($one, $two; $place_one, $place_two;)* }};
 }
 
 triangles! {
-    aclnnTriuGetWorkspaceSize, aclnnTriu: |right, diagonal| right >= diagonal;
-    aclnnTrilGetWorkspaceSize, aclnnTril: |right, diagonal| right <= diagonal;
+    aclnnTriuGetWorkspaceSize, aclnnTriu; mut aclnnInplaceTriuGetWorkspaceSize, aclnnInplaceTriu:
+        |right, diagonal| right >= diagonal;
+    aclnnTrilGetWorkspaceSize, aclnnTril; const aclnnInplaceTrilGetWorkspaceSize, aclnnInplaceTril:
+        |right, diagonal| right <= diagonal;
 }
 
 #[unsafe(no_mangle)]

@@ -1,17 +1,16 @@
-//! AdamW, layer norm and its gradient, and the negative log likelihood and its gradient.
+//! AdamW, and the negative log likelihood and its gradient.
 
 use std::sync::Arc;
 
 use cann_sys::meta::*;
 
-use crate::abi::checks::{FLOATS, check_axes, check_size};
+use crate::abi::checks::{FLOATS, check_size};
 use crate::abi::operators;
 use crate::error::{Outcome, ensure, fail};
-use crate::executor::{Operands, check_dtype, phase_one};
+use crate::executor::phase_one;
 use crate::memory::Memory;
-use crate::object;
 use crate::ops::sum;
-use crate::ops::training::{AdamW, Moments, layer_norm, layer_norm_grad};
+use crate::ops::training::{AdamW, Moments};
 use crate::tensor::Tensor;
 
 #[unsafe(no_mangle)]
@@ -103,186 +102,6 @@ fn adam_w(
         .try_for_each(|(target, values)| target.store(memory, values))
 }
 
-/// Returns the number of elements of the normalised axes, and the shape of a statistic.
-fn normalised(input: &Tensor, shape: &[i64]) -> Outcome<(usize, Vec<usize>)> {
-    let lengths: Vec<usize> = shape.iter().map(|length| *length as usize).collect();
-    ensure!(
-        !lengths.is_empty() && input.shape.ends_with(&lengths) && !lengths.contains(&0),
-        ACLNN_ERR_PARAM_INVALID,
-        "normalizedShape is {shape:?}, which is not the end of the input's shape {:?}",
-        input.shape
-    );
-    let mut statistic = input.shape.clone();
-    statistic[input.rank() - lengths.len()..].fill(1);
-    Ok((lengths.iter().product(), statistic))
-}
-
-/// Takes an optional parameter of a norm. It has the dtype of the input or f32, and the normalised shape.
-fn parameter(
-    operands: &mut Operands,
-    name: &str,
-    tensor: *const aclTensor,
-    input: &Tensor,
-    shape: &[i64],
-) -> Outcome<bool> {
-    let Some(tensor) = operands.optional(name, tensor)? else {
-        return Ok(false);
-    };
-    check_dtype(name, &tensor, &[input.dtype, ACL_FLOAT])?;
-    let expected: Vec<usize> = shape.iter().map(|length| *length as usize).collect();
-    check_size(name, &tensor, &expected)?;
-    Ok(true)
-}
-
-/// Returns which of three gradients are requested.
-fn wanted(mask: *const aclBoolArray) -> Outcome<[bool; 3]> {
-    let mask = object::bools(mask as usize)?;
-    match mask[..] {
-        [input, weight, bias] => Ok([input, weight, bias]),
-        _ => fail!(
-            ACLNN_ERR_PARAM_INVALID,
-            "outputMask has {} values; it takes three",
-            mask.len()
-        ),
-    }
-}
-
-/// Operands in their order, of which some were left out.
-struct Present<'a>(std::slice::Iter<'a, Tensor>);
-
-impl Present<'_> {
-    fn next(&mut self, present: bool) -> Option<&Tensor> {
-        if present { self.0.next() } else { None }
-    }
-
-    fn floats(&mut self, memory: &Memory, present: bool) -> Outcome<Option<Vec<f32>>> {
-        self.next(present)
-            .map(|tensor| tensor.floats(memory))
-            .transpose()
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aclnnLayerNormGetWorkspaceSize(
-    input: *const aclTensor,
-    normalized_shape: *const aclIntArray,
-    weight: *const aclTensor,
-    bias: *const aclTensor,
-    eps: f64,
-    output: *mut aclTensor,
-    mean: *mut aclTensor,
-    rstd: *mut aclTensor,
-    workspace_size: *mut u64,
-    executor: *mut *mut aclOpExecutor,
-) -> aclnnStatus {
-    phase_one("aclnnLayerNorm", workspace_size, executor, |operands| {
-        let input = operands.view("input", input, FLOATS)?;
-        let shape = operands.ints("normalizedShape", normalized_shape)?;
-        let (width, statistic) = normalised(&input, &shape)?;
-        let weighted = parameter(operands, "weightOptional", weight, &input, &shape)?;
-        let biased = parameter(operands, "biasOptional", bias, &input, &shape)?;
-        operands.result("out", output, input.dtype, &input.shape)?;
-        let mut statistics = [false; 2];
-        for (place, tensor) in [mean, rstd].into_iter().enumerate() {
-            if !tensor.is_null() {
-                let name = ["meanOutOptional", "rstdOutOptional"][place];
-                // The documentation names the input's dtype alone. PyTorch's extension for NPUs passes f32 for every
-                // input.
-                let tensor = operands.target(name, tensor, &[input.dtype, ACL_FLOAT])?;
-                check_size(name, &tensor, &statistic)?;
-                statistics[place] = true;
-            }
-        }
-        Ok(Arc::new(move |memory, operands| {
-            let mut operands = Present(operands.iter());
-            let Some(x) = operands.floats(memory, true)? else {
-                unreachable!("taken above")
-            };
-            let weight = operands.floats(memory, weighted)?;
-            let bias = operands.floats(memory, biased)?;
-            let (weight, bias) = (weight.as_deref(), bias.as_deref());
-            let (y, means, rstds) = layer_norm(&x, width, weight, bias, eps as f32);
-            for (present, values) in [(true, y), (statistics[0], means), (statistics[1], rstds)] {
-                if let Some(output) = operands.next(present) {
-                    output.store(memory, &values)?;
-                }
-            }
-            Ok(())
-        }))
-    })
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aclnnLayerNormBackwardGetWorkspaceSize(
-    d_output: *const aclTensor,
-    input: *const aclTensor,
-    normalized_shape: *const aclIntArray,
-    mean: *const aclTensor,
-    rstd: *const aclTensor,
-    weight: *const aclTensor,
-    bias: *const aclTensor,
-    output_mask: *const aclBoolArray,
-    d_input: *mut aclTensor,
-    d_weight: *mut aclTensor,
-    d_bias: *mut aclTensor,
-    workspace_size: *mut u64,
-    executor: *mut *mut aclOpExecutor,
-) -> aclnnStatus {
-    phase_one(
-        "aclnnLayerNormBackward",
-        workspace_size,
-        executor,
-        |operands| {
-            let d_output = operands.view("gradOut", d_output, FLOATS)?;
-            let input = operands.view("input", input, &[d_output.dtype])?;
-            check_size("gradOut", &d_output, &input.shape)?;
-            let shape = operands.ints("normalizedShape", normalized_shape)?;
-            let (width, statistic) = normalised(&input, &shape)?;
-            for (name, tensor) in [("mean", mean), ("rstd", rstd)] {
-                let tensor = operands.view(name, tensor, &[input.dtype, ACL_FLOAT])?;
-                check_size(name, &tensor, &statistic)?;
-            }
-            let weighted = parameter(operands, "weightOptional", weight, &input, &shape)?;
-            let biased = parameter(operands, "biasOptional", bias, &input, &shape)?;
-            let [wants_input, wants_weight, wants_bias] = wanted(output_mask)?;
-            if wants_input {
-                operands.result("gradInputOut", d_input, input.dtype, &input.shape)?;
-            }
-            for (name, tensor, wanted) in [
-                ("gradWeightOut", d_weight, wants_weight),
-                ("gradBiasOut", d_bias, wants_bias),
-            ] {
-                if wanted {
-                    let tensor = operands.target(name, tensor, &[input.dtype, ACL_FLOAT])?;
-                    let expected: Vec<usize> =
-                        shape.iter().map(|length| *length as usize).collect();
-                    check_size(name, &tensor, &expected)?;
-                    check_axes(name, &tensor)?;
-                }
-            }
-            Ok(Arc::new(move |memory, operands| {
-                let mut operands = Present(operands.iter());
-                let mut read = || operands.floats(memory, true).map(Option::unwrap_or_default);
-                let (dy, x, means, rstds) = (read()?, read()?, read()?, read()?);
-                let weight = operands.floats(memory, weighted)?;
-                operands.next(biased);
-                let (dx, dweight, dbias) =
-                    layer_norm_grad(&dy, &x, width, weight.as_deref(), &means, &rstds);
-                for (wanted, values) in [
-                    (wants_input, dx),
-                    (wants_weight, dweight),
-                    (wants_bias, dbias),
-                ] {
-                    if let Some(output) = operands.next(wanted) {
-                        output.store(memory, &values)?;
-                    }
-                }
-                Ok(())
-            }))
-        },
-    )
-}
-
 /// Returns the numbers of rows and classes of log likelihoods.
 fn classes(input: &Tensor, target: &Tensor, weight: &Tensor) -> Outcome<(usize, usize)> {
     let (rows, count) = match input.shape[..] {
@@ -332,7 +151,7 @@ fn check_reduction(reduction: i64) -> Outcome<()> {
 }
 
 /// The dtypes of targets.
-const TARGETS: &[aclDataType] = &[ACL_INT64, ACL_UINT8];
+const TARGETS: &[aclDataType] = &[ACL_INT64, ACL_INT32, ACL_UINT8];
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aclnnNLLLossGetWorkspaceSize(
@@ -455,8 +274,4 @@ operators! { training:
     aclnnApplyAdamWV2GetWorkspaceSize, aclnnApplyAdamWV2;
     aclnnNLLLossGetWorkspaceSize, aclnnNLLLoss;
     aclnnNLLLossBackwardGetWorkspaceSize, aclnnNLLLossBackward;
-}
-operators! { norm:
-    aclnnLayerNormGetWorkspaceSize, aclnnLayerNorm;
-    aclnnLayerNormBackwardGetWorkspaceSize, aclnnLayerNormBackward;
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::{env, fs, io};
 
 /// The libraries that programs load or link. Each is the whole emulator.
-const NAMES: [&str; 8] = [
+const NAMES: [&str; 12] = [
     "libascendcl.so",
     "libacl_rt.so",
     "libnnopbase.so",
@@ -15,6 +15,11 @@ const NAMES: [&str; 8] = [
     "libopapi_math.so",
     "libopapi_nn.so",
     "libopapi_transformer.so",
+    // The libraries of operators by name and of graphs, which torch_npu links.
+    "libacl_op_compiler.so",
+    "libacl_tdt_channel.so",
+    "libge_runner.so",
+    "libgraph.so",
 ];
 
 const LIBRARY: &str = "libcann_emulator.so";

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use cann_sys::hccl::*;
@@ -25,6 +25,8 @@ pub(crate) struct Communicator {
     pub(crate) group: Arc<Group>,
     pub(crate) rank: usize,
     pub(crate) device: i32,
+    /// The name that a configuration gave.
+    pub(crate) name: OnceLock<String>,
     collectives: AtomicU64,
     pairs: Mutex<HashMap<(u32, u32), u64>>,
 }
@@ -58,6 +60,7 @@ impl Communicator {
             group,
             rank,
             device,
+            name: OnceLock::new(),
             collectives: AtomicU64::new(0),
             pairs: Mutex::default(),
         })

@@ -22,6 +22,7 @@ pub(crate) trait Arithmetic: Sized {
     /// Returns -1, 0 or 1; NaN for NaN.
     fn sign(self) -> Self;
     fn round(self) -> Self;
+    fn floor(self) -> Self;
     fn relu(self) -> Self;
     /// Returns `true` if the value is neither infinite nor NaN.
     fn finite(self) -> bool;
@@ -52,7 +53,6 @@ pub(crate) trait Float: Arithmetic {
     /// Returns the angle of a point with height `self` and width `rhs`.
     fn atan2(self, rhs: Self) -> Self;
     fn erf(self) -> Self;
-    fn floor(self) -> Self;
     fn ceil(self) -> Self;
     fn trunc(self) -> Self;
     fn sigmoid(self) -> Self;
@@ -135,6 +135,9 @@ macro_rules! floats {
             fn round(self) -> Self {
                 self.round_ties_even()
             }
+            fn floor(self) -> Self {
+                $type::floor(self)
+            }
             fn relu(self) -> Self {
                 if self < 0.0 { 0.0 } else { self }
             }
@@ -209,9 +212,6 @@ macro_rules! floats {
             }
             fn erf(self) -> Self {
                 libm::$erf(self)
-            }
-            fn floor(self) -> Self {
-                $type::floor(self)
             }
             fn ceil(self) -> Self {
                 $type::ceil(self)
@@ -307,6 +307,9 @@ impl Arithmetic for i64 {
         self.signum()
     }
     fn round(self) -> Self {
+        self
+    }
+    fn floor(self) -> Self {
         self
     }
     fn relu(self) -> Self {

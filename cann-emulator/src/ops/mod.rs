@@ -6,6 +6,7 @@
 
 pub(crate) mod arithmetic;
 pub(crate) mod attention;
+pub(crate) mod convolution;
 pub(crate) mod cross_entropy;
 pub(crate) mod glu;
 pub(crate) mod grouped_matmul;
@@ -17,6 +18,7 @@ pub(crate) mod random;
 pub(crate) mod reduce;
 pub(crate) mod reduce_ranks;
 pub(crate) mod rotary;
+pub(crate) mod routing;
 pub(crate) mod training;
 
 /// Sums by halves, so that the error grows with the logarithm of the length.

@@ -116,3 +116,65 @@ pub(crate) fn top_k(x: &[f32], width: usize, k: usize) -> (Vec<f32>, Vec<i64>) {
     }
     (values, places)
 }
+
+/// The choice of experts by their scores, with a bias and within groups.
+#[derive(Clone, Copy)]
+pub(crate) struct Gating {
+    pub(crate) experts: usize,
+    pub(crate) k: usize,
+    pub(crate) groups: usize,
+    pub(crate) chosen_groups: usize,
+    /// True if a group scores as the sum of its two best experts, and otherwise as its best.
+    pub(crate) by_two: bool,
+    /// True if scores are sigmoids, and otherwise a softmax.
+    pub(crate) sigmoid: bool,
+    /// True if the weights are divided by their sum.
+    pub(crate) renormalise: bool,
+    pub(crate) scale: f32,
+    /// The number that is added to the sum of the weights.
+    pub(crate) eps: f32,
+}
+
+impl Gating {
+    /// Returns the weights of the chosen experts, their indices, and the scores of all experts. The bias changes only
+    /// the choice.
+    pub(crate) fn route(&self, x: &[f32], bias: Option<&[f32]>) -> (Vec<f32>, Vec<i64>, Vec<f32>) {
+        let scores: Vec<f32> = match self.sigmoid {
+            true => x.iter().map(|x| 1.0 / (1.0 + (-x).exp())).collect(),
+            false => softmax(x, self.experts),
+        };
+        let (mut weights, mut places) = (Vec::new(), Vec::new());
+        for row in scores.chunks_exact(self.experts) {
+            let mut compared = row.to_vec();
+            for (to, bias) in compared.iter_mut().zip(bias.unwrap_or_default()) {
+                *to += bias;
+            }
+            self.exclude(&mut compared);
+            let (_, chosen) = top_k(&compared, self.experts, self.k);
+            let own: Vec<f32> = chosen.iter().map(|place| row[*place as usize]).collect();
+            let divisor = match self.renormalise {
+                true => sum(&own) + self.eps,
+                false => 1.0,
+            };
+            weights.extend(own.iter().map(|weight| weight / divisor * self.scale));
+            places.extend(chosen);
+        }
+        (weights, places, scores)
+    }
+
+    /// Makes the experts outside of the best groups the last choice.
+    fn exclude(&self, compared: &mut [f32]) {
+        let size = self.experts / self.groups;
+        let score = |group: &[f32]| {
+            let best = if self.by_two { 2 } else { 1 };
+            top_k(group, size, best).0.iter().sum::<f32>()
+        };
+        let scores: Vec<f32> = compared.chunks_exact(size).map(score).collect();
+        let (_, chosen) = top_k(&scores, self.groups, self.chosen_groups);
+        for (group, members) in compared.chunks_exact_mut(size).enumerate() {
+            if !chosen.contains(&(group as i64)) {
+                members.fill(f32::NEG_INFINITY);
+            }
+        }
+    }
+}

@@ -49,7 +49,10 @@ struct Registered {
 
 #[derive(Default)]
 struct Process {
+    /// Read at the first use, and again by `aclInit` if no device is in use. None after `aclFinalize`.
     config: Option<Config>,
+    /// Whether `aclInit` was called. The runtime works without it, like CANN's.
+    initialised: bool,
     /// The number of calls of `aclInit` without `aclFinalizeReference`.
     references: u64,
     finalised: bool,
@@ -93,7 +96,10 @@ impl std::ops::DerefMut for Guard {
 
 fn process() -> Guard {
     let mut guard = PROCESS.lock().unwrap_or_else(PoisonError::into_inner);
-    guard.get_or_insert_with(Process::default);
+    let process = guard.get_or_insert_with(Process::default);
+    if process.config.is_none() && !process.finalised {
+        process.config = config::current().ok();
+    }
     Guard(guard)
 }
 
@@ -105,11 +111,22 @@ impl Process {
 
     fn config(&self) -> Outcome<&Config> {
         self.config.as_ref().ok_or_else(|| {
-            Failure::new(
-                ACL_ERROR_UNINITIALIZE,
-                "aclInit has not been called, or aclFinalize has",
-            )
+            let wrong = config::current()
+                .err()
+                .filter(|_| !self.finalised)
+                .map(|text| Failure::new(ACL_ERROR_INVALID_PARAM, text));
+            let text = "aclFinalize has been called";
+            wrong.unwrap_or_else(|| Failure::new(ACL_ERROR_UNINITIALIZE, text))
         })
+    }
+
+    fn check_initialised(&self) -> Outcome<()> {
+        ensure!(
+            self.initialised,
+            ACL_ERROR_UNINITIALIZE,
+            "aclInit has not been called"
+        );
+        Ok(())
     }
 
     /// Returns the context of the calling thread. Fails if its device is lost.
@@ -202,13 +219,18 @@ pub(crate) fn initialise() -> Outcome<()> {
     let mut process = process();
     process.references += 1;
     ensure!(
-        process.config.is_none(),
+        !process.initialised,
         ACL_ERROR_REPEAT_INITIALIZE,
         "aclInit was called before; this may be ignored"
     );
     let config = config::current().map_err(|text| Failure::new(ACL_ERROR_INVALID_PARAM, text))?;
-    process.config = Some(config);
+    process.initialised = true;
     process.finalised = false;
+    if !process.contexts.is_empty() {
+        // Devices that are in use stay what they are.
+        return Ok(());
+    }
+    process.config = Some(config);
     process.leaks.clear();
     drop(process);
     loss::forget();
@@ -219,7 +241,7 @@ pub(crate) fn initialise() -> Outcome<()> {
 /// Undoes one `aclInit`. Returns the number of those left.
 pub(crate) fn release() -> Outcome<u64> {
     let mut process = process();
-    process.config()?;
+    process.check_initialised()?;
     process.references -= 1;
     Ok(process.references)
 }
@@ -228,10 +250,10 @@ pub(crate) fn release() -> Outcome<u64> {
 pub(crate) fn finalise() -> Outcome<Vec<String>> {
     let (closing, pinned, mut report) = {
         let mut process = process();
-        if process.config.is_none() && process.finalised {
+        if process.finalised {
             fail!(ACL_ERROR_REPEAT_FINALIZE, "aclFinalize was called before");
         }
-        process.config()?;
+        process.check_initialised()?;
         let mut closing = Vec::new();
         let contexts: Vec<usize> = process.contexts.keys().copied().collect();
         for context in contexts {
@@ -256,6 +278,7 @@ pub(crate) fn finalise() -> Outcome<Vec<String>> {
         process.options.clear();
         process.references = 0;
         process.config = None;
+        process.initialised = false;
         process.finalised = true;
         process.allocations = 0;
         (closing, pinned, report)
@@ -272,6 +295,11 @@ pub(crate) fn finalise() -> Outcome<Vec<String>> {
         memory.clear(device);
     }
     Ok(report)
+}
+
+/// Returns `true` between `aclInit` and `aclFinalize`.
+pub(crate) fn is_initialised() -> bool {
+    process().initialised
 }
 
 pub(crate) fn config() -> Outcome<Config> {

@@ -2,8 +2,12 @@
 
 #![allow(dead_code)] // each test uses its part
 
+pub mod convolution;
+pub mod few_bits;
 pub mod goldens;
+pub mod host;
 pub mod infer;
+pub mod routing;
 
 use std::ffi::{CStr, c_void};
 use std::ptr::null_mut;

@@ -3,6 +3,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod config;
 mod refusals;
 
 use std::ffi::{CStr, c_void};

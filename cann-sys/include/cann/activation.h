@@ -27,8 +27,39 @@ CANN_OP(aclnnGeGluV3, const aclTensor *x, int64_t axis, int64_t approximation, b
 CANN_OP(aclnnGeGluV3Backward, const aclTensor *d_output, const aclTensor *x, const aclTensor *gelu,
         int64_t axis, int64_t approximation, bool gate_first, aclTensor *d_input);
 CANN_OP(aclnnGeluV2, const aclTensor *input, int64_t approximation, aclTensor *output);
+CANN_OP(aclnnLeakyRelu, const aclTensor *input, const aclScalar *slope, aclTensor *output);
+CANN_OP(aclnnInplaceLeakyRelu, aclTensor *target, const aclScalar *slope);
+CANN_OP(aclnnElu, const aclTensor *input, const aclScalar *alpha, const aclScalar *scale,
+        const aclScalar *input_scale, aclTensor *output);
+CANN_OP(aclnnInplaceElu, aclTensor *target, const aclScalar *alpha, const aclScalar *scale,
+        const aclScalar *input_scale);
+CANN_OP(aclnnMish, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceMish, aclTensor *target);
+CANN_OP(aclnnSoftplus, const aclTensor *input, const aclScalar *beta, const aclScalar *threshold,
+        aclTensor *output);
+CANN_OP(aclnnHardswish, const aclTensor *input, const aclTensor *output);
+CANN_OP(aclnnInplaceHardswish, const aclTensor *target);
 CANN_OP(aclnnLogSoftmaxBackward, const aclTensor *d_output, const aclTensor *forward_output,
         int64_t axis, aclTensor *output);
+CANN_OP(aclnnSigmoidBackward, const aclTensor *d_output, const aclTensor *forward_output,
+        aclTensor *d_input);
+CANN_OP(aclnnTanhBackward, const aclTensor *d_output, const aclTensor *forward_output,
+        aclTensor *d_input);
+CANN_OP(aclnnGeluBackward, const aclTensor *d_output, const aclTensor *input, aclTensor *d_input);
+CANN_OP(aclnnGeluBackwardV2, const aclTensor *d_output, const aclTensor *input, char *approximation,
+        aclTensor *d_input);
+CANN_OP(aclnnHardswishBackward, const aclTensor *d_output, const aclTensor *input,
+        aclTensor *d_input);
+CANN_OP(aclnnThresholdBackward, const aclTensor *d_output, const aclTensor *input,
+        const aclScalar *threshold, aclTensor *d_input);
+CANN_OP(aclnnLeakyReluBackward, const aclTensor *d_output, const aclTensor *input,
+        const aclScalar *slope, bool input_is_result, aclTensor *d_input);
+CANN_OP(aclnnSoftplusBackward, const aclTensor *d_output, const aclTensor *input,
+        const aclScalar *beta, const aclScalar *threshold, aclTensor *d_input);
+CANN_OP(aclnnMishBackward, const aclTensor *d_output, const aclTensor *input, aclTensor *d_input);
+CANN_OP(aclnnEluBackward, const aclTensor *d_output, const aclScalar *alpha, const aclScalar *scale,
+        const aclScalar *input_scale, bool input_is_result, const aclTensor *input,
+        aclTensor *d_input);
 
 CANN_END
 

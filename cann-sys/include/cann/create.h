@@ -8,6 +8,8 @@ CANN_BEGIN
 
 CANN_OP(aclnnInplaceZero, aclTensor *target);
 CANN_OP(aclnnInplaceFillScalar, aclTensor *target, const aclScalar *fill);
+CANN_OP(aclnnInplaceFillTensor, aclTensor *target, const aclTensor *fill);
+CANN_OP(aclnnInplaceOne, const aclTensor *target);
 CANN_OP(aclnnInplaceMaskedFillTensor, aclTensor *target, const aclTensor *mask,
         const aclTensor *fill);
 CANN_OP(aclnnArange, const aclScalar *start, const aclScalar *end, const aclScalar *step,
@@ -22,6 +24,8 @@ CANN_OP(aclnnInplaceRandom, const aclTensor *target, int64_t low, int64_t high, 
         int64_t generator_offset);
 CANN_OP(aclnnInplaceBernoulli, const aclTensor *target, const aclScalar *probability, int64_t seed,
         int64_t generator_offset);
+CANN_OP(aclnnMultinomial, const aclTensor *input, int64_t draws, bool replacement, int64_t seed,
+        int64_t generator_offset, aclTensor *output);
 
 CANN_END
 

@@ -61,59 +61,124 @@ CANN_OP(aclnnSubs, const aclTensor *input, const aclScalar *rhs, const aclScalar
         aclTensor *output);
 CANN_OP(aclnnMinimum, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
 CANN_OP(aclnnPowTensorTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnInplacePowTensorTensor, const aclTensor *target, const aclTensor *rhs);
 CANN_OP(aclnnRemainderTensorTensor, const aclTensor *input, const aclTensor *rhs,
         aclTensor *output);
+CANN_OP(aclnnInplaceRemainderTensorTensor, aclTensor *target, const aclTensor *rhs);
 CANN_OP(aclnnRemainderTensorScalar, const aclTensor *input, const aclScalar *rhs,
         aclTensor *output);
+CANN_OP(aclnnInplaceRemainderTensorScalar, aclTensor *target, const aclScalar *rhs);
 CANN_OP(aclnnFmodTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceFmodTensor, aclTensor *target, const aclTensor *rhs);
 CANN_OP(aclnnFmodScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceFmodScalar, aclTensor *target, const aclScalar *rhs);
 CANN_OP(aclnnBitwiseAndTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceBitwiseAndTensor, const aclTensor *target, const aclTensor *rhs);
 CANN_OP(aclnnBitwiseAndScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceBitwiseAndScalar, const aclTensor *target, const aclScalar *rhs);
 CANN_OP(aclnnBitwiseOrTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceBitwiseOrTensor, aclTensor *target, const aclTensor *rhs);
 CANN_OP(aclnnBitwiseOrScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceBitwiseOrScalar, aclTensor *target, const aclScalar *rhs);
 CANN_OP(aclnnBitwiseXorTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceBitwiseXorTensor, aclTensor *target, const aclTensor *rhs);
 CANN_OP(aclnnBitwiseXorScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceBitwiseXorScalar, aclTensor *target, const aclScalar *rhs);
 CANN_OP(aclnnBitwiseNot, const aclTensor *input, aclTensor *output);
 CANN_OP(aclnnLeftShift, const aclTensor *input, const aclTensor *bits, aclTensor *output);
 CANN_OP(aclnnRightShift, const aclTensor *input, const aclTensor *bits, aclTensor *output);
 CANN_OP(aclnnLogicalAnd, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceLogicalAnd, aclTensor *target, const aclTensor *rhs);
 CANN_OP(aclnnLogicalOr, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceLogicalOr, aclTensor *target, const aclTensor *rhs);
 CANN_OP(aclnnLogicalXor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
 CANN_OP(aclnnLogicalNot, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceLogicalNot, aclTensor *target);
 CANN_OP(aclnnAbs, const aclTensor *input, aclTensor *output);
 CANN_OP(aclnnCeil, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceCeil, aclTensor *target);
 CANN_OP(aclnnCos, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceCos, aclTensor *target);
 CANN_OP(aclnnErf, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceErf, aclTensor *target);
 CANN_OP(aclnnExpm1, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceExpm1, aclTensor *target);
 CANN_OP(aclnnFloor, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceFloor, aclTensor *target);
 CANN_OP(aclnnIsFinite, const aclTensor *input, aclTensor *output);
 CANN_OP(aclnnLog1p, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceLog1p, aclTensor *target);
 CANN_OP(aclnnReciprocal, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceReciprocal, const aclTensor *target);
 CANN_OP(aclnnRound, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceRound, const aclTensor *target);
 CANN_OP(aclnnSign, const aclTensor *input, aclTensor *output);
 CANN_OP(aclnnSin, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceSin, aclTensor *target);
 CANN_OP(aclnnTan, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceTan, const aclTensor *target);
 CANN_OP(aclnnTrunc, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceTrunc, aclTensor *target);
 CANN_OP(aclnnEqTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceEqTensor, const aclTensor *target, const aclTensor *rhs);
 CANN_OP(aclnnNeTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceNeTensor, aclTensor *target, const aclTensor *rhs);
 CANN_OP(aclnnGeTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceGeTensor, aclTensor *target, const aclTensor *rhs);
 CANN_OP(aclnnLtTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceLtTensor, const aclTensor *target, const aclTensor *rhs);
 CANN_OP(aclnnLeTensor, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceLeTensor, aclTensor *target, const aclTensor *rhs);
 CANN_OP(aclnnEqScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceEqScalar, const aclTensor *target, const aclScalar *rhs);
 CANN_OP(aclnnNeScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceNeScalar, aclTensor *target, const aclScalar *rhs);
 CANN_OP(aclnnGtScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceGtScalar, aclTensor *target, const aclScalar *rhs);
 CANN_OP(aclnnGeScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceGeScalar, aclTensor *target, const aclScalar *rhs);
 CANN_OP(aclnnLtScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceLtScalar, const aclTensor *target, const aclScalar *rhs);
 CANN_OP(aclnnLeScalar, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceLeScalar, aclTensor *target, const aclScalar *rhs);
 CANN_OP(aclnnAcos, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceAcos, aclTensor *target);
 CANN_OP(aclnnAcosh, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceAcosh, aclTensor *target);
 CANN_OP(aclnnAsin, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceAsin, aclTensor *target);
 CANN_OP(aclnnAsinh, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceAsinh, aclTensor *target);
 CANN_OP(aclnnAtan, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceAtan, aclTensor *target);
 CANN_OP(aclnnAtanh, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceAtanh, aclTensor *target);
 CANN_OP(aclnnCosh, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceCosh, aclTensor *target);
 CANN_OP(aclnnSinh, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceSinh, aclTensor *target);
 CANN_OP(aclnnAtan2, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceAtan2, aclTensor *target, aclTensor *rhs);
+CANN_OP(aclnnRsub, const aclTensor *input, const aclTensor *rhs, const aclScalar *alpha,
+        aclTensor *output);
+CANN_OP(aclnnRsubs, const aclTensor *input, const aclScalar *rhs, const aclScalar *alpha,
+        aclTensor *output);
+CANN_OP(aclnnAddcmul, const aclTensor *input, const aclTensor *left, const aclTensor *right,
+        const aclScalar *scale, aclTensor *output);
+CANN_OP(aclnnInplaceAddcmul, const aclTensor *target, const aclTensor *left, const aclTensor *right,
+        const aclScalar *scale);
+CANN_OP(aclnnAddcdiv, const aclTensor *input, const aclTensor *left, const aclTensor *right,
+        const aclScalar *scale, aclTensor *output);
+CANN_OP(aclnnInplaceAddcdiv, const aclTensor *target, const aclTensor *left, const aclTensor *right,
+        const aclScalar *scale);
+CANN_OP(aclnnLerps, const aclTensor *input, const aclTensor *end, const aclScalar *weight,
+        aclTensor *output);
+CANN_OP(aclnnInplaceLerps, aclTensor *target, const aclTensor *end, const aclScalar *weight);
+CANN_OP(aclnnFloorDivide, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceFloorDivide, aclTensor *target, const aclTensor *rhs);
+CANN_OP(aclnnFloorDivides, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
+CANN_OP(aclnnInplaceFloorDivides, aclTensor *target, const aclScalar *rhs);
+CANN_OP(aclnnEqual, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
 
 CANN_END
 

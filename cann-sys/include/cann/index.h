@@ -24,6 +24,20 @@ CANN_OP(aclnnScatter, const aclTensor *input, int64_t axis, const aclTensor *ind
         const aclTensor *src, int64_t reduction, aclTensor *output);
 CANN_OP(aclnnIndexPutImpl, aclTensor *target, const aclTensorList *indices,
         const aclTensor *values, bool accumulate, bool unchecked);
+CANN_OP(aclnnIndex, const aclTensor *input, const aclTensorList *indices, aclTensor *output);
+CANN_OP(aclnnMaskedSelect, const aclTensor *input, const aclTensor *mask, aclTensor *output);
+CANN_OP(aclnnNonzero, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnUnique2, const aclTensor *input, bool sorted, bool return_inverse, bool return_counts,
+        aclTensor *values_out, aclTensor *inverse_out, aclTensor *counts_out);
+CANN_OP(aclnnNonzeroV2, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnOneHot, const aclTensor *input, int classes, const aclTensor *on, const aclTensor *off,
+        int64_t axis, aclTensor *output);
+CANN_OP(aclnnInplaceScatter, aclTensor *target, int64_t axis, const aclTensor *index,
+        const aclTensor *src, int64_t reduction);
+CANN_OP(aclnnScatterValue, const aclTensor *input, int64_t axis, const aclTensor *index,
+        const aclScalar *value, int64_t reduction, aclTensor *output);
+CANN_OP(aclnnInplaceScatterValue, aclTensor *target, int64_t axis, const aclTensor *index,
+        const aclScalar *value, int64_t reduction);
 
 CANN_END
 

@@ -41,6 +41,17 @@ CANN_OP(aclnnVar, const aclTensor *input, const aclIntArray *axis, bool unbiased
         aclTensor *output);
 CANN_OP(aclnnCumprod, const aclTensor *input, const aclScalar *axis, aclDataType to_dtype,
         aclTensor *output);
+CANN_OP(aclnnInplaceCumprod, aclTensor *target, const aclScalar *axis);
+CANN_OP(aclnnMax, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnMin, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnStd, const aclTensor *input, const aclIntArray *axis, int64_t correction, bool keep,
+        aclTensor *output);
+CANN_OP(aclnnVarCorrection, const aclTensor *input, const aclIntArray *axis, int64_t correction,
+        bool keep, aclTensor *output);
+CANN_OP(aclnnLinalgVectorNorm, const aclTensor *input, const aclScalar *order,
+        const aclIntArray *axes, bool keep, aclDataType to_dtype, aclTensor *output);
+CANN_OP(aclnnLogSumExp, const aclTensor *input, const aclIntArray *axes, bool keep,
+        aclTensor *output);
 
 CANN_END
 

@@ -64,6 +64,12 @@ typedef enum {
     ACL_DEV_ATTR_IS_VIRTUAL = 501,
 } aclrtDevAttr;
 
+typedef enum aclrtFloatOverflowMode {
+    ACL_RT_OVERFLOW_MODE_SATURATION = 0,
+    ACL_RT_OVERFLOW_MODE_INFNAN = 1,
+    ACL_RT_OVERFLOW_MODE_UNDEF = 2,
+} aclrtFloatOverflowMode;
+
 typedef enum {
     ACL_RT_DEV_RES_CUBE_CORE = 0,
     ACL_RT_DEV_RES_VECTOR_CORE = 1,
@@ -446,6 +452,12 @@ aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t milliseconds);
 aclError aclrtSetOpExecuteTimeOutV2(uint64_t microseconds, uint64_t *actual);
 aclError aclrtGetOpExecuteTimeout(uint32_t *const milliseconds);
 aclError aclrtGetOpTimeOutInterval(uint64_t *microseconds);
+
+/* Overflow: what a result beyond its dtype becomes, for streams made later, and whether it is an error of a stream. */
+aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
+aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode);
+aclError aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t on);
+aclError aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *on);
 
 /* Events. */
 aclError aclrtCreateEvent(aclrtEvent *event);

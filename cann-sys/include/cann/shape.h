@@ -17,9 +17,15 @@ CANN_OP(aclnnExpand, const aclTensor *input, const aclIntArray *shape, aclTensor
 CANN_OP(aclnnTriu, const aclTensor *input, int64_t diagonal, aclTensor *output);
 CANN_OP(aclnnInplaceTriu, aclTensor *target, int64_t diagonal);
 CANN_OP(aclnnTril, const aclTensor *input, int64_t diagonal, aclTensor *output);
+CANN_OP(aclnnInplaceTril, const aclTensor *target, int64_t diagonal);
 CANN_OP(aclnnFlip, const aclTensor *input, const aclIntArray *axes, aclTensor *output);
+CANN_OP(aclnnRepeat, const aclTensor *input, const aclIntArray *repeats, aclTensor *output);
+CANN_OP(aclnnRoll, const aclTensor *input, const aclIntArray *shifts, const aclIntArray *axes,
+        aclTensor *output);
 CANN_OP(aclnnRepeatInterleaveIntWithDim, const aclTensor *input, int64_t repeats, int64_t axis,
         int64_t output_size, aclTensor *output);
+CANN_OP(aclnnConstantPadNd, const aclTensor *input, const aclIntArray *pad, const aclScalar *value,
+        aclTensor *output);
 
 CANN_END
 

@@ -21,10 +21,40 @@ CANN_OP(aclnnNLLLoss, const aclTensor *input, const aclTensor *target, const acl
 CANN_OP(aclnnNLLLossBackward, const aclTensor *d_output, const aclTensor *input,
         const aclTensor *target, const aclTensor *weight, int64_t reduction, int64_t ignore_index,
         const aclTensor *total_weight, aclTensor *output);
+CANN_OP(aclnnMseLoss, const aclTensor *input, const aclTensor *target, int64_t reduction,
+        aclTensor *output);
 CANN_OP(aclnnApplyAdamWV2, aclTensor *var_inout, aclTensor *m_inout, aclTensor *v_inout,
         aclTensor *max_grad_norm_optional_inout, const aclTensor *gradient, const aclTensor *step,
         float lr, float beta1, float beta2, float weight_decay, float eps, bool amsgrad,
         bool maximize);
+CANN_OP(aclnnMseLossBackward, const aclTensor *d_output, const aclTensor *input,
+        const aclTensor *target, int64_t reduction, aclTensor *d_input);
+CANN_OP(aclnnForeachAddScalarV2, const aclTensorList *x, const aclScalar *scalar,
+        aclTensorList *output);
+CANN_OP(aclnnForeachMulScalarV2, const aclTensorList *x, const aclScalar *scalar,
+        aclTensorList *output);
+CANN_OP(aclnnForeachDivScalarV2, const aclTensorList *x, const aclScalar *scalar,
+        aclTensorList *output);
+CANN_OP(aclnnForeachLerpScalar, const aclTensorList *x1, const aclTensorList *x2,
+        const aclScalar *scalar, aclTensorList *output);
+CANN_OP(aclnnForeachAddListV2, const aclTensorList *x1, const aclTensorList *x2,
+        const aclScalar *scalar, aclTensorList *output);
+CANN_OP(aclnnForeachAddcmulScalarV2, const aclTensorList *x1, const aclTensorList *x2,
+        const aclTensorList *x3, const aclScalar *scalar, aclTensorList *output);
+CANN_OP(aclnnForeachAddcdivScalarV2, const aclTensorList *x1, const aclTensorList *x2,
+        const aclTensorList *x3, const aclScalar *scalar, aclTensorList *output);
+CANN_OP(aclnnForeachMulScalarList, const aclTensorList *x, const aclScalarList *scalars,
+        aclTensorList *output);
+CANN_OP(aclnnForeachDivScalarList, const aclTensorList *x, const aclScalarList *scalars,
+        aclTensorList *output);
+CANN_OP(aclnnForeachAddcdivScalarList, const aclTensorList *x1, const aclTensorList *x2,
+        const aclTensorList *x3, const aclScalarList *scalars, aclTensorList *output);
+CANN_OP(aclnnForeachSqrt, const aclTensorList *x, aclTensorList *output);
+CANN_OP(aclnnForeachMulList, const aclTensorList *x1, const aclTensorList *x2,
+        aclTensorList *output);
+CANN_OP(aclnnForeachDivList, const aclTensorList *x1, const aclTensorList *x2,
+        aclTensorList *output);
+CANN_OP(aclnnForeachNorm, const aclTensorList *x, const aclScalar *order, aclTensorList *output);
 
 CANN_END
 

@@ -26,6 +26,29 @@ pub type aclnnInplaceFillScalar = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceFillTensorGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    fill: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceFillTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceOneGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceOne = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnInplaceMaskedFillTensorGetWorkspaceSize = unsafe extern "C" fn(
     target: *mut aclTensor,
     mask: *const aclTensor,
@@ -125,6 +148,22 @@ pub type aclnnInplaceBernoulli = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnMultinomialGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    draws: i64,
+    replacement: bool,
+    seed: i64,
+    generator_offset: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnMultinomial = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/create.h`.
@@ -133,6 +172,10 @@ crate::table::function_table! {
         aclnnInplaceZero,
         aclnnInplaceFillScalarGetWorkspaceSize,
         aclnnInplaceFillScalar,
+        aclnnInplaceFillTensorGetWorkspaceSize,
+        aclnnInplaceFillTensor,
+        aclnnInplaceOneGetWorkspaceSize,
+        aclnnInplaceOne,
         aclnnInplaceMaskedFillTensorGetWorkspaceSize,
         aclnnInplaceMaskedFillTensor,
         aclnnArangeGetWorkspaceSize,
@@ -147,5 +190,7 @@ crate::table::function_table! {
         aclnnInplaceRandom,
         aclnnInplaceBernoulliGetWorkspaceSize,
         aclnnInplaceBernoulli,
+        aclnnMultinomialGetWorkspaceSize,
+        aclnnMultinomial,
     }
 }

@@ -598,6 +598,18 @@ pub type aclnnPowTensorTensor = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplacePowTensorTensorGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    rhs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplacePowTensorTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnRemainderTensorTensorGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     rhs: *const aclTensor,
@@ -606,6 +618,18 @@ pub type aclnnRemainderTensorTensorGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnRemainderTensorTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceRemainderTensorTensorGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceRemainderTensorTensor = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -624,6 +648,18 @@ pub type aclnnRemainderTensorScalar = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceRemainderTensorScalarGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceRemainderTensorScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnFmodTensorGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     rhs: *const aclTensor,
@@ -632,6 +668,18 @@ pub type aclnnFmodTensorGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnFmodTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceFmodTensorGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceFmodTensor = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -650,6 +698,18 @@ pub type aclnnFmodScalar = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceFmodScalarGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceFmodScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnBitwiseAndTensorGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     rhs: *const aclTensor,
@@ -658,6 +718,18 @@ pub type aclnnBitwiseAndTensorGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnBitwiseAndTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceBitwiseAndTensorGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    rhs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceBitwiseAndTensor = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -676,6 +748,18 @@ pub type aclnnBitwiseAndScalar = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceBitwiseAndScalarGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    rhs: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceBitwiseAndScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnBitwiseOrTensorGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     rhs: *const aclTensor,
@@ -684,6 +768,18 @@ pub type aclnnBitwiseOrTensorGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnBitwiseOrTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceBitwiseOrTensorGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceBitwiseOrTensor = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -702,6 +798,18 @@ pub type aclnnBitwiseOrScalar = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceBitwiseOrScalarGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceBitwiseOrScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnBitwiseXorTensorGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     rhs: *const aclTensor,
@@ -715,6 +823,18 @@ pub type aclnnBitwiseXorTensor = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceBitwiseXorTensorGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceBitwiseXorTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnBitwiseXorScalarGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     rhs: *const aclScalar,
@@ -723,6 +843,18 @@ pub type aclnnBitwiseXorScalarGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnBitwiseXorScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceBitwiseXorScalarGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceBitwiseXorScalar = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -779,6 +911,18 @@ pub type aclnnLogicalAnd = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceLogicalAndGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceLogicalAnd = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnLogicalOrGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     rhs: *const aclTensor,
@@ -787,6 +931,18 @@ pub type aclnnLogicalOrGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnLogicalOr = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceLogicalOrGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceLogicalOr = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -817,6 +973,17 @@ pub type aclnnLogicalNot = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceLogicalNotGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceLogicalNot = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnAbsGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     output: *mut aclTensor,
@@ -841,6 +1008,17 @@ pub type aclnnCeil = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceCeilGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceCeil = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnCosGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     output: *mut aclTensor,
@@ -848,6 +1026,17 @@ pub type aclnnCosGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnCos = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceCosGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceCos = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -865,6 +1054,17 @@ pub type aclnnErf = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceErfGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceErf = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnExpm1GetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     output: *mut aclTensor,
@@ -877,6 +1077,17 @@ pub type aclnnExpm1 = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceExpm1GetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceExpm1 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnFloorGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     output: *mut aclTensor,
@@ -884,6 +1095,17 @@ pub type aclnnFloorGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnFloor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceFloorGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceFloor = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -913,6 +1135,17 @@ pub type aclnnLog1p = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceLog1pGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceLog1p = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnReciprocalGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     output: *mut aclTensor,
@@ -925,6 +1158,17 @@ pub type aclnnReciprocal = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceReciprocalGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceReciprocal = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnRoundGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     output: *mut aclTensor,
@@ -932,6 +1176,17 @@ pub type aclnnRoundGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnRound = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceRoundGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceRound = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -961,6 +1216,17 @@ pub type aclnnSin = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceSinGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceSin = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnTanGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     output: *mut aclTensor,
@@ -973,6 +1239,17 @@ pub type aclnnTan = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceTanGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceTan = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnTruncGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     output: *mut aclTensor,
@@ -980,6 +1257,17 @@ pub type aclnnTruncGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnTrunc = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceTruncGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceTrunc = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -998,6 +1286,18 @@ pub type aclnnEqTensor = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceEqTensorGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    rhs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceEqTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnNeTensorGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     rhs: *const aclTensor,
@@ -1006,6 +1306,18 @@ pub type aclnnNeTensorGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnNeTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceNeTensorGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceNeTensor = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -1024,6 +1336,18 @@ pub type aclnnGeTensor = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceGeTensorGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceGeTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnLtTensorGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     rhs: *const aclTensor,
@@ -1032,6 +1356,18 @@ pub type aclnnLtTensorGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnLtTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceLtTensorGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    rhs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceLtTensor = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -1050,6 +1386,18 @@ pub type aclnnLeTensor = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceLeTensorGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceLeTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnEqScalarGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     rhs: *const aclScalar,
@@ -1058,6 +1406,18 @@ pub type aclnnEqScalarGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnEqScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceEqScalarGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    rhs: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceEqScalar = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -1076,6 +1436,18 @@ pub type aclnnNeScalar = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceNeScalarGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceNeScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnGtScalarGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     rhs: *const aclScalar,
@@ -1084,6 +1456,18 @@ pub type aclnnGtScalarGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnGtScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceGtScalarGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceGtScalar = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -1102,6 +1486,18 @@ pub type aclnnGeScalar = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceGeScalarGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceGeScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnLtScalarGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     rhs: *const aclScalar,
@@ -1110,6 +1506,18 @@ pub type aclnnLtScalarGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnLtScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceLtScalarGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    rhs: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceLtScalar = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -1128,6 +1536,18 @@ pub type aclnnLeScalar = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceLeScalarGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceLeScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnAcosGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     output: *mut aclTensor,
@@ -1135,6 +1555,17 @@ pub type aclnnAcosGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnAcos = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceAcosGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceAcos = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -1152,6 +1583,17 @@ pub type aclnnAcosh = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceAcoshGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceAcosh = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnAsinGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     output: *mut aclTensor,
@@ -1159,6 +1601,17 @@ pub type aclnnAsinGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnAsin = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceAsinGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceAsin = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -1176,6 +1629,17 @@ pub type aclnnAsinh = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceAsinhGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceAsinh = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnAtanGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     output: *mut aclTensor,
@@ -1183,6 +1647,17 @@ pub type aclnnAtanGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnAtan = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceAtanGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceAtan = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -1200,6 +1675,17 @@ pub type aclnnAtanh = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceAtanhGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceAtanh = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnCoshGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     output: *mut aclTensor,
@@ -1207,6 +1693,17 @@ pub type aclnnCoshGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnCosh = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceCoshGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceCosh = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -1224,6 +1721,17 @@ pub type aclnnSinh = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceSinhGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceSinh = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnAtan2GetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     rhs: *const aclTensor,
@@ -1232,6 +1740,194 @@ pub type aclnnAtan2GetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnAtan2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceAtan2GetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceAtan2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnRsubGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    alpha: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnRsub = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnRsubsGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclScalar,
+    alpha: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnRsubs = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnAddcmulGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    left: *const aclTensor,
+    right: *const aclTensor,
+    scale: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnAddcmul = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceAddcmulGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    left: *const aclTensor,
+    right: *const aclTensor,
+    scale: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceAddcmul = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnAddcdivGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    left: *const aclTensor,
+    right: *const aclTensor,
+    scale: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnAddcdiv = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceAddcdivGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    left: *const aclTensor,
+    right: *const aclTensor,
+    scale: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceAddcdiv = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLerpsGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    end: *const aclTensor,
+    weight: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLerps = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceLerpsGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    end: *const aclTensor,
+    weight: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceLerps = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnFloorDivideGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnFloorDivide = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceFloorDivideGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceFloorDivide = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnFloorDividesGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnFloorDivides = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceFloorDividesGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    rhs: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceFloorDivides = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnEqualGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnEqual = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -1335,26 +2031,48 @@ crate::table::function_table! {
         aclnnMinimum,
         aclnnPowTensorTensorGetWorkspaceSize,
         aclnnPowTensorTensor,
+        aclnnInplacePowTensorTensorGetWorkspaceSize,
+        aclnnInplacePowTensorTensor,
         aclnnRemainderTensorTensorGetWorkspaceSize,
         aclnnRemainderTensorTensor,
+        aclnnInplaceRemainderTensorTensorGetWorkspaceSize,
+        aclnnInplaceRemainderTensorTensor,
         aclnnRemainderTensorScalarGetWorkspaceSize,
         aclnnRemainderTensorScalar,
+        aclnnInplaceRemainderTensorScalarGetWorkspaceSize,
+        aclnnInplaceRemainderTensorScalar,
         aclnnFmodTensorGetWorkspaceSize,
         aclnnFmodTensor,
+        aclnnInplaceFmodTensorGetWorkspaceSize,
+        aclnnInplaceFmodTensor,
         aclnnFmodScalarGetWorkspaceSize,
         aclnnFmodScalar,
+        aclnnInplaceFmodScalarGetWorkspaceSize,
+        aclnnInplaceFmodScalar,
         aclnnBitwiseAndTensorGetWorkspaceSize,
         aclnnBitwiseAndTensor,
+        aclnnInplaceBitwiseAndTensorGetWorkspaceSize,
+        aclnnInplaceBitwiseAndTensor,
         aclnnBitwiseAndScalarGetWorkspaceSize,
         aclnnBitwiseAndScalar,
+        aclnnInplaceBitwiseAndScalarGetWorkspaceSize,
+        aclnnInplaceBitwiseAndScalar,
         aclnnBitwiseOrTensorGetWorkspaceSize,
         aclnnBitwiseOrTensor,
+        aclnnInplaceBitwiseOrTensorGetWorkspaceSize,
+        aclnnInplaceBitwiseOrTensor,
         aclnnBitwiseOrScalarGetWorkspaceSize,
         aclnnBitwiseOrScalar,
+        aclnnInplaceBitwiseOrScalarGetWorkspaceSize,
+        aclnnInplaceBitwiseOrScalar,
         aclnnBitwiseXorTensorGetWorkspaceSize,
         aclnnBitwiseXorTensor,
+        aclnnInplaceBitwiseXorTensorGetWorkspaceSize,
+        aclnnInplaceBitwiseXorTensor,
         aclnnBitwiseXorScalarGetWorkspaceSize,
         aclnnBitwiseXorScalar,
+        aclnnInplaceBitwiseXorScalarGetWorkspaceSize,
+        aclnnInplaceBitwiseXorScalar,
         aclnnBitwiseNotGetWorkspaceSize,
         aclnnBitwiseNot,
         aclnnLeftShiftGetWorkspaceSize,
@@ -1363,79 +2081,173 @@ crate::table::function_table! {
         aclnnRightShift,
         aclnnLogicalAndGetWorkspaceSize,
         aclnnLogicalAnd,
+        aclnnInplaceLogicalAndGetWorkspaceSize,
+        aclnnInplaceLogicalAnd,
         aclnnLogicalOrGetWorkspaceSize,
         aclnnLogicalOr,
+        aclnnInplaceLogicalOrGetWorkspaceSize,
+        aclnnInplaceLogicalOr,
         aclnnLogicalXorGetWorkspaceSize,
         aclnnLogicalXor,
         aclnnLogicalNotGetWorkspaceSize,
         aclnnLogicalNot,
+        aclnnInplaceLogicalNotGetWorkspaceSize,
+        aclnnInplaceLogicalNot,
         aclnnAbsGetWorkspaceSize,
         aclnnAbs,
         aclnnCeilGetWorkspaceSize,
         aclnnCeil,
+        aclnnInplaceCeilGetWorkspaceSize,
+        aclnnInplaceCeil,
         aclnnCosGetWorkspaceSize,
         aclnnCos,
+        aclnnInplaceCosGetWorkspaceSize,
+        aclnnInplaceCos,
         aclnnErfGetWorkspaceSize,
         aclnnErf,
+        aclnnInplaceErfGetWorkspaceSize,
+        aclnnInplaceErf,
         aclnnExpm1GetWorkspaceSize,
         aclnnExpm1,
+        aclnnInplaceExpm1GetWorkspaceSize,
+        aclnnInplaceExpm1,
         aclnnFloorGetWorkspaceSize,
         aclnnFloor,
+        aclnnInplaceFloorGetWorkspaceSize,
+        aclnnInplaceFloor,
         aclnnIsFiniteGetWorkspaceSize,
         aclnnIsFinite,
         aclnnLog1pGetWorkspaceSize,
         aclnnLog1p,
+        aclnnInplaceLog1pGetWorkspaceSize,
+        aclnnInplaceLog1p,
         aclnnReciprocalGetWorkspaceSize,
         aclnnReciprocal,
+        aclnnInplaceReciprocalGetWorkspaceSize,
+        aclnnInplaceReciprocal,
         aclnnRoundGetWorkspaceSize,
         aclnnRound,
+        aclnnInplaceRoundGetWorkspaceSize,
+        aclnnInplaceRound,
         aclnnSignGetWorkspaceSize,
         aclnnSign,
         aclnnSinGetWorkspaceSize,
         aclnnSin,
+        aclnnInplaceSinGetWorkspaceSize,
+        aclnnInplaceSin,
         aclnnTanGetWorkspaceSize,
         aclnnTan,
+        aclnnInplaceTanGetWorkspaceSize,
+        aclnnInplaceTan,
         aclnnTruncGetWorkspaceSize,
         aclnnTrunc,
+        aclnnInplaceTruncGetWorkspaceSize,
+        aclnnInplaceTrunc,
         aclnnEqTensorGetWorkspaceSize,
         aclnnEqTensor,
+        aclnnInplaceEqTensorGetWorkspaceSize,
+        aclnnInplaceEqTensor,
         aclnnNeTensorGetWorkspaceSize,
         aclnnNeTensor,
+        aclnnInplaceNeTensorGetWorkspaceSize,
+        aclnnInplaceNeTensor,
         aclnnGeTensorGetWorkspaceSize,
         aclnnGeTensor,
+        aclnnInplaceGeTensorGetWorkspaceSize,
+        aclnnInplaceGeTensor,
         aclnnLtTensorGetWorkspaceSize,
         aclnnLtTensor,
+        aclnnInplaceLtTensorGetWorkspaceSize,
+        aclnnInplaceLtTensor,
         aclnnLeTensorGetWorkspaceSize,
         aclnnLeTensor,
+        aclnnInplaceLeTensorGetWorkspaceSize,
+        aclnnInplaceLeTensor,
         aclnnEqScalarGetWorkspaceSize,
         aclnnEqScalar,
+        aclnnInplaceEqScalarGetWorkspaceSize,
+        aclnnInplaceEqScalar,
         aclnnNeScalarGetWorkspaceSize,
         aclnnNeScalar,
+        aclnnInplaceNeScalarGetWorkspaceSize,
+        aclnnInplaceNeScalar,
         aclnnGtScalarGetWorkspaceSize,
         aclnnGtScalar,
+        aclnnInplaceGtScalarGetWorkspaceSize,
+        aclnnInplaceGtScalar,
         aclnnGeScalarGetWorkspaceSize,
         aclnnGeScalar,
+        aclnnInplaceGeScalarGetWorkspaceSize,
+        aclnnInplaceGeScalar,
         aclnnLtScalarGetWorkspaceSize,
         aclnnLtScalar,
+        aclnnInplaceLtScalarGetWorkspaceSize,
+        aclnnInplaceLtScalar,
         aclnnLeScalarGetWorkspaceSize,
         aclnnLeScalar,
+        aclnnInplaceLeScalarGetWorkspaceSize,
+        aclnnInplaceLeScalar,
         aclnnAcosGetWorkspaceSize,
         aclnnAcos,
+        aclnnInplaceAcosGetWorkspaceSize,
+        aclnnInplaceAcos,
         aclnnAcoshGetWorkspaceSize,
         aclnnAcosh,
+        aclnnInplaceAcoshGetWorkspaceSize,
+        aclnnInplaceAcosh,
         aclnnAsinGetWorkspaceSize,
         aclnnAsin,
+        aclnnInplaceAsinGetWorkspaceSize,
+        aclnnInplaceAsin,
         aclnnAsinhGetWorkspaceSize,
         aclnnAsinh,
+        aclnnInplaceAsinhGetWorkspaceSize,
+        aclnnInplaceAsinh,
         aclnnAtanGetWorkspaceSize,
         aclnnAtan,
+        aclnnInplaceAtanGetWorkspaceSize,
+        aclnnInplaceAtan,
         aclnnAtanhGetWorkspaceSize,
         aclnnAtanh,
+        aclnnInplaceAtanhGetWorkspaceSize,
+        aclnnInplaceAtanh,
         aclnnCoshGetWorkspaceSize,
         aclnnCosh,
+        aclnnInplaceCoshGetWorkspaceSize,
+        aclnnInplaceCosh,
         aclnnSinhGetWorkspaceSize,
         aclnnSinh,
+        aclnnInplaceSinhGetWorkspaceSize,
+        aclnnInplaceSinh,
         aclnnAtan2GetWorkspaceSize,
         aclnnAtan2,
+        aclnnInplaceAtan2GetWorkspaceSize,
+        aclnnInplaceAtan2,
+        aclnnRsubGetWorkspaceSize,
+        aclnnRsub,
+        aclnnRsubsGetWorkspaceSize,
+        aclnnRsubs,
+        aclnnAddcmulGetWorkspaceSize,
+        aclnnAddcmul,
+        aclnnInplaceAddcmulGetWorkspaceSize,
+        aclnnInplaceAddcmul,
+        aclnnAddcdivGetWorkspaceSize,
+        aclnnAddcdiv,
+        aclnnInplaceAddcdivGetWorkspaceSize,
+        aclnnInplaceAddcdiv,
+        aclnnLerpsGetWorkspaceSize,
+        aclnnLerps,
+        aclnnInplaceLerpsGetWorkspaceSize,
+        aclnnInplaceLerps,
+        aclnnFloorDivideGetWorkspaceSize,
+        aclnnFloorDivide,
+        aclnnInplaceFloorDivideGetWorkspaceSize,
+        aclnnInplaceFloorDivide,
+        aclnnFloorDividesGetWorkspaceSize,
+        aclnnFloorDivides,
+        aclnnInplaceFloorDividesGetWorkspaceSize,
+        aclnnInplaceFloorDivides,
+        aclnnEqualGetWorkspaceSize,
+        aclnnEqual,
     }
 }

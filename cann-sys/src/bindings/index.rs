@@ -136,6 +136,135 @@ pub type aclnnIndexPutImpl = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnIndexGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    indices: *const aclTensorList,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnIndex = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnMaskedSelectGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    mask: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnMaskedSelect = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnNonzeroGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnNonzero = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnUnique2GetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    sorted: bool,
+    return_inverse: bool,
+    return_counts: bool,
+    values_out: *mut aclTensor,
+    inverse_out: *mut aclTensor,
+    counts_out: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnUnique2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnNonzeroV2GetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnNonzeroV2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnOneHotGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    classes: ::std::os::raw::c_int,
+    on: *const aclTensor,
+    off: *const aclTensor,
+    axis: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnOneHot = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceScatterGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    axis: i64,
+    index: *const aclTensor,
+    src: *const aclTensor,
+    reduction: i64,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceScatter = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnScatterValueGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    index: *const aclTensor,
+    value: *const aclScalar,
+    reduction: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnScatterValue = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceScatterValueGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    axis: i64,
+    index: *const aclTensor,
+    value: *const aclScalar,
+    reduction: i64,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceScatterValue = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/index.h`.
@@ -158,5 +287,23 @@ crate::table::function_table! {
         aclnnScatter,
         aclnnIndexPutImplGetWorkspaceSize,
         aclnnIndexPutImpl,
+        aclnnIndexGetWorkspaceSize,
+        aclnnIndex,
+        aclnnMaskedSelectGetWorkspaceSize,
+        aclnnMaskedSelect,
+        aclnnNonzeroGetWorkspaceSize,
+        aclnnNonzero,
+        aclnnUnique2GetWorkspaceSize,
+        aclnnUnique2,
+        aclnnNonzeroV2GetWorkspaceSize,
+        aclnnNonzeroV2,
+        aclnnOneHotGetWorkspaceSize,
+        aclnnOneHot,
+        aclnnInplaceScatterGetWorkspaceSize,
+        aclnnInplaceScatter,
+        aclnnScatterValueGetWorkspaceSize,
+        aclnnScatterValue,
+        aclnnInplaceScatterValueGetWorkspaceSize,
+        aclnnInplaceScatterValue,
     }
 }

@@ -78,6 +78,134 @@ pub type aclnnInplaceAddmm = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnBaddbmmGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    left: *const aclTensor,
+    right: *const aclTensor,
+    beta: *const aclScalar,
+    alpha: *const aclScalar,
+    output: *mut aclTensor,
+    cube_math: i8,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnBaddbmm = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceBaddbmmGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    left: *const aclTensor,
+    right: *const aclTensor,
+    beta: *const aclScalar,
+    alpha: *const aclScalar,
+    cube_math: i8,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceBaddbmm = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnConvolutionGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    weight: *const aclTensor,
+    bias_or_null: *const aclTensor,
+    stride: *const aclIntArray,
+    padding: *const aclIntArray,
+    dilation: *const aclIntArray,
+    transposed: bool,
+    output_padding: *const aclIntArray,
+    groups: i64,
+    output: *mut aclTensor,
+    cube_math: i8,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnConvolution = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnWeightQuantBatchMatmulGetWorkspaceSize = unsafe extern "C" fn(
+    x1: *const aclTensor,
+    x2: *const aclTensor,
+    diagonal_or_null: *const aclTensor,
+    deq_offset_or_null: *const aclTensor,
+    deq_scale_or_null: *const aclTensor,
+    add_offset_or_null: *const aclTensor,
+    mul_scale_or_null: *const aclTensor,
+    bias_or_null: *const aclTensor,
+    transpose_x1: bool,
+    transpose_x2: bool,
+    antiquant_scale: f32,
+    antiquant_offset: f32,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnWeightQuantBatchMatmul = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnWeightQuantBatchMatmulV2GetWorkspaceSize = unsafe extern "C" fn(
+    x: *const aclTensor,
+    weight: *const aclTensor,
+    antiquant_scale: *const aclTensor,
+    antiquant_offset_or_null: *const aclTensor,
+    quant_scale_or_null: *const aclTensor,
+    quant_offset_or_null: *const aclTensor,
+    bias_or_null: *const aclTensor,
+    antiquant_group_size: ::std::os::raw::c_int,
+    output: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnWeightQuantBatchMatmulV2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnWeightQuantBatchMatmulV3GetWorkspaceSize = unsafe extern "C" fn(
+    x: *const aclTensor,
+    weight: *const aclTensor,
+    antiquant_scale: *const aclTensor,
+    antiquant_offset_or_null: *const aclTensor,
+    quant_scale_or_null: *const aclTensor,
+    quant_offset_or_null: *const aclTensor,
+    bias_or_null: *const aclTensor,
+    antiquant_group_size: ::std::os::raw::c_int,
+    inner_precise: ::std::os::raw::c_int,
+    output: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnWeightQuantBatchMatmulV3 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnConvertWeightToINT4PackGetWorkspaceSize = unsafe extern "C" fn(
+    weight: *const aclTensor,
+    packed: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnConvertWeightToINT4Pack = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/matmul.h`.
@@ -92,5 +220,19 @@ crate::table::function_table! {
         aclnnAddmm,
         aclnnInplaceAddmmGetWorkspaceSize,
         aclnnInplaceAddmm,
+        aclnnBaddbmmGetWorkspaceSize,
+        aclnnBaddbmm,
+        aclnnInplaceBaddbmmGetWorkspaceSize,
+        aclnnInplaceBaddbmm,
+        aclnnConvolutionGetWorkspaceSize,
+        aclnnConvolution,
+        aclnnWeightQuantBatchMatmulGetWorkspaceSize,
+        aclnnWeightQuantBatchMatmul,
+        aclnnWeightQuantBatchMatmulV2GetWorkspaceSize,
+        aclnnWeightQuantBatchMatmulV2,
+        aclnnWeightQuantBatchMatmulV3GetWorkspaceSize,
+        aclnnWeightQuantBatchMatmulV3,
+        aclnnConvertWeightToINT4PackGetWorkspaceSize,
+        aclnnConvertWeightToINT4Pack,
     }
 }

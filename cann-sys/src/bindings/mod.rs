@@ -77,6 +77,10 @@ pub mod shape;
 #[rustfmt::skip]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks)]
 pub mod create;
+#[doc = "Operators by name, whose functions are not loaded: `include/cann/compile.h`."]
+#[rustfmt::skip]
+#[allow(clippy::all, clippy::undocumented_unsafe_blocks)]
+pub mod compile;
 #[doc = "Collective communication between devices: `include/cann/hccl.h`."]
 #[rustfmt::skip]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks)]

@@ -324,6 +324,102 @@ pub type aclnnCumprod = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceCumprodGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    axis: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceCumprod = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnMaxGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnMax = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnMinGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnMin = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnStdGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: *const aclIntArray,
+    correction: i64,
+    keep: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnStd = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnVarCorrectionGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: *const aclIntArray,
+    correction: i64,
+    keep: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnVarCorrection = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLinalgVectorNormGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    order: *const aclScalar,
+    axes: *const aclIntArray,
+    keep: bool,
+    to_dtype: aclDataType,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLinalgVectorNorm = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLogSumExpGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axes: *const aclIntArray,
+    keep: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLogSumExp = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/reduce.h`.
@@ -372,5 +468,19 @@ crate::table::function_table! {
         aclnnVar,
         aclnnCumprodGetWorkspaceSize,
         aclnnCumprod,
+        aclnnInplaceCumprodGetWorkspaceSize,
+        aclnnInplaceCumprod,
+        aclnnMaxGetWorkspaceSize,
+        aclnnMax,
+        aclnnMinGetWorkspaceSize,
+        aclnnMin,
+        aclnnStdGetWorkspaceSize,
+        aclnnStd,
+        aclnnVarCorrectionGetWorkspaceSize,
+        aclnnVarCorrection,
+        aclnnLinalgVectorNormGetWorkspaceSize,
+        aclnnLinalgVectorNorm,
+        aclnnLogSumExpGetWorkspaceSize,
+        aclnnLogSumExp,
     }
 }

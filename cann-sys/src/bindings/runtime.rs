@@ -104,6 +104,16 @@ pub const ACL_DEV_ATTR_IS_VIRTUAL: aclrtDevAttr = aclrtDevAttr(501);
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclrtDevAttr(pub ::std::os::raw::c_uint);
+pub const ACL_RT_OVERFLOW_MODE_SATURATION: aclrtFloatOverflowMode = aclrtFloatOverflowMode(
+    0,
+);
+pub const ACL_RT_OVERFLOW_MODE_INFNAN: aclrtFloatOverflowMode = aclrtFloatOverflowMode(
+    1,
+);
+pub const ACL_RT_OVERFLOW_MODE_UNDEF: aclrtFloatOverflowMode = aclrtFloatOverflowMode(2);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtFloatOverflowMode(pub ::std::os::raw::c_uint);
 pub const ACL_RT_DEV_RES_CUBE_CORE: aclrtDevResLimitType = aclrtDevResLimitType(0);
 pub const ACL_RT_DEV_RES_VECTOR_CORE: aclrtDevResLimitType = aclrtDevResLimitType(1);
 #[repr(transparent)]
@@ -1056,6 +1066,20 @@ pub type aclrtGetOpExecuteTimeout = unsafe extern "C" fn(
 pub type aclrtGetOpTimeOutInterval = unsafe extern "C" fn(
     microseconds: *mut u64,
 ) -> aclError;
+pub type aclrtSetDeviceSatMode = unsafe extern "C" fn(
+    mode: aclrtFloatOverflowMode,
+) -> aclError;
+pub type aclrtGetDeviceSatMode = unsafe extern "C" fn(
+    mode: *mut aclrtFloatOverflowMode,
+) -> aclError;
+pub type aclrtSetStreamOverflowSwitch = unsafe extern "C" fn(
+    stream: aclrtStream,
+    on: u32,
+) -> aclError;
+pub type aclrtGetStreamOverflowSwitch = unsafe extern "C" fn(
+    stream: aclrtStream,
+    on: *mut u32,
+) -> aclError;
 pub type aclrtCreateEvent = unsafe extern "C" fn(event: *mut aclrtEvent) -> aclError;
 pub type aclrtCreateEventWithFlag = unsafe extern "C" fn(
     event: *mut aclrtEvent,
@@ -1260,6 +1284,10 @@ crate::table::function_table! {
         aclrtSetOpExecuteTimeOutV2,
         aclrtGetOpExecuteTimeout,
         aclrtGetOpTimeOutInterval,
+        aclrtSetDeviceSatMode,
+        aclrtGetDeviceSatMode,
+        aclrtSetStreamOverflowSwitch,
+        aclrtGetStreamOverflowSwitch,
         aclrtCreateEvent,
         aclrtCreateEventWithFlag,
         aclrtCreateEventExWithFlag,

@@ -134,6 +134,18 @@ pub type aclnnTril = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceTrilGetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    diagonal: i64,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceTril = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnFlipGetWorkspaceSize = unsafe extern "C" fn(
     input: *const aclTensor,
     axes: *const aclIntArray,
@@ -142,6 +154,33 @@ pub type aclnnFlipGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnFlip = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnRepeatGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    repeats: *const aclIntArray,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnRepeat = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnRollGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    shifts: *const aclIntArray,
+    axes: *const aclIntArray,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnRoll = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -157,6 +196,20 @@ pub type aclnnRepeatInterleaveIntWithDimGetWorkspaceSize = unsafe extern "C" fn(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus;
 pub type aclnnRepeatInterleaveIntWithDim = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnConstantPadNdGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    pad: *const aclIntArray,
+    value: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnConstantPadNd = unsafe extern "C" fn(
     workspace: *mut ::std::os::raw::c_void,
     workspace_size: u64,
     executor: *mut aclOpExecutor,
@@ -186,9 +239,17 @@ crate::table::function_table! {
         aclnnInplaceTriu,
         aclnnTrilGetWorkspaceSize,
         aclnnTril,
+        aclnnInplaceTrilGetWorkspaceSize,
+        aclnnInplaceTril,
         aclnnFlipGetWorkspaceSize,
         aclnnFlip,
+        aclnnRepeatGetWorkspaceSize,
+        aclnnRepeat,
+        aclnnRollGetWorkspaceSize,
+        aclnnRoll,
         aclnnRepeatInterleaveIntWithDimGetWorkspaceSize,
         aclnnRepeatInterleaveIntWithDim,
+        aclnnConstantPadNdGetWorkspaceSize,
+        aclnnConstantPadNd,
     }
 }

@@ -81,6 +81,20 @@ pub type aclnnNLLLossBackward = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnMseLossGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    target: *const aclTensor,
+    reduction: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnMseLoss = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 pub type aclnnApplyAdamWV2GetWorkspaceSize = unsafe extern "C" fn(
     var_inout: *mut aclTensor,
     m_inout: *mut aclTensor,
@@ -104,6 +118,210 @@ pub type aclnnApplyAdamWV2 = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnMseLossBackwardGetWorkspaceSize = unsafe extern "C" fn(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    target: *const aclTensor,
+    reduction: i64,
+    d_input: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnMseLossBackward = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnForeachAddScalarV2GetWorkspaceSize = unsafe extern "C" fn(
+    x: *const aclTensorList,
+    scalar: *const aclScalar,
+    output: *mut aclTensorList,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnForeachAddScalarV2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnForeachMulScalarV2GetWorkspaceSize = unsafe extern "C" fn(
+    x: *const aclTensorList,
+    scalar: *const aclScalar,
+    output: *mut aclTensorList,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnForeachMulScalarV2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnForeachDivScalarV2GetWorkspaceSize = unsafe extern "C" fn(
+    x: *const aclTensorList,
+    scalar: *const aclScalar,
+    output: *mut aclTensorList,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnForeachDivScalarV2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnForeachLerpScalarGetWorkspaceSize = unsafe extern "C" fn(
+    x1: *const aclTensorList,
+    x2: *const aclTensorList,
+    scalar: *const aclScalar,
+    output: *mut aclTensorList,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnForeachLerpScalar = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnForeachAddListV2GetWorkspaceSize = unsafe extern "C" fn(
+    x1: *const aclTensorList,
+    x2: *const aclTensorList,
+    scalar: *const aclScalar,
+    output: *mut aclTensorList,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnForeachAddListV2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnForeachAddcmulScalarV2GetWorkspaceSize = unsafe extern "C" fn(
+    x1: *const aclTensorList,
+    x2: *const aclTensorList,
+    x3: *const aclTensorList,
+    scalar: *const aclScalar,
+    output: *mut aclTensorList,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnForeachAddcmulScalarV2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnForeachAddcdivScalarV2GetWorkspaceSize = unsafe extern "C" fn(
+    x1: *const aclTensorList,
+    x2: *const aclTensorList,
+    x3: *const aclTensorList,
+    scalar: *const aclScalar,
+    output: *mut aclTensorList,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnForeachAddcdivScalarV2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnForeachMulScalarListGetWorkspaceSize = unsafe extern "C" fn(
+    x: *const aclTensorList,
+    scalars: *const aclScalarList,
+    output: *mut aclTensorList,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnForeachMulScalarList = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnForeachDivScalarListGetWorkspaceSize = unsafe extern "C" fn(
+    x: *const aclTensorList,
+    scalars: *const aclScalarList,
+    output: *mut aclTensorList,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnForeachDivScalarList = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnForeachAddcdivScalarListGetWorkspaceSize = unsafe extern "C" fn(
+    x1: *const aclTensorList,
+    x2: *const aclTensorList,
+    x3: *const aclTensorList,
+    scalars: *const aclScalarList,
+    output: *mut aclTensorList,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnForeachAddcdivScalarList = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnForeachSqrtGetWorkspaceSize = unsafe extern "C" fn(
+    x: *const aclTensorList,
+    output: *mut aclTensorList,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnForeachSqrt = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnForeachMulListGetWorkspaceSize = unsafe extern "C" fn(
+    x1: *const aclTensorList,
+    x2: *const aclTensorList,
+    output: *mut aclTensorList,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnForeachMulList = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnForeachDivListGetWorkspaceSize = unsafe extern "C" fn(
+    x1: *const aclTensorList,
+    x2: *const aclTensorList,
+    output: *mut aclTensorList,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnForeachDivList = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnForeachNormGetWorkspaceSize = unsafe extern "C" fn(
+    x: *const aclTensorList,
+    order: *const aclScalar,
+    output: *mut aclTensorList,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnForeachNorm = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/training.h`.
@@ -116,7 +334,39 @@ crate::table::function_table! {
         aclnnNLLLoss,
         aclnnNLLLossBackwardGetWorkspaceSize,
         aclnnNLLLossBackward,
+        aclnnMseLossGetWorkspaceSize,
+        aclnnMseLoss,
         aclnnApplyAdamWV2GetWorkspaceSize,
         aclnnApplyAdamWV2,
+        aclnnMseLossBackwardGetWorkspaceSize,
+        aclnnMseLossBackward,
+        aclnnForeachAddScalarV2GetWorkspaceSize,
+        aclnnForeachAddScalarV2,
+        aclnnForeachMulScalarV2GetWorkspaceSize,
+        aclnnForeachMulScalarV2,
+        aclnnForeachDivScalarV2GetWorkspaceSize,
+        aclnnForeachDivScalarV2,
+        aclnnForeachLerpScalarGetWorkspaceSize,
+        aclnnForeachLerpScalar,
+        aclnnForeachAddListV2GetWorkspaceSize,
+        aclnnForeachAddListV2,
+        aclnnForeachAddcmulScalarV2GetWorkspaceSize,
+        aclnnForeachAddcmulScalarV2,
+        aclnnForeachAddcdivScalarV2GetWorkspaceSize,
+        aclnnForeachAddcdivScalarV2,
+        aclnnForeachMulScalarListGetWorkspaceSize,
+        aclnnForeachMulScalarList,
+        aclnnForeachDivScalarListGetWorkspaceSize,
+        aclnnForeachDivScalarList,
+        aclnnForeachAddcdivScalarListGetWorkspaceSize,
+        aclnnForeachAddcdivScalarList,
+        aclnnForeachSqrtGetWorkspaceSize,
+        aclnnForeachSqrt,
+        aclnnForeachMulListGetWorkspaceSize,
+        aclnnForeachMulList,
+        aclnnForeachDivListGetWorkspaceSize,
+        aclnnForeachDivList,
+        aclnnForeachNormGetWorkspaceSize,
+        aclnnForeachNorm,
     }
 }

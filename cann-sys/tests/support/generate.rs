@@ -50,6 +50,12 @@ pub const AREAS: &[Area] = &[
     operators("index", "Index"),
     operators("shape", "Shape"),
     operators("create", "Create"),
+    // Prototypes without a table: this crate doesn't open the compiler, which is large.
+    Area {
+        name: "compile",
+        table: None,
+        uses: &["types", "runtime"],
+    },
     Area {
         name: "hccl",
         table: Some("Hccl"),

@@ -6,6 +6,7 @@ use cann_sys::meta::*;
 
 use super::layout::{DENSE, JOINED, by_head, layout};
 use super::mask::take_mask;
+use super::prefix::take_prefix;
 use super::sequences::{Sequences, take_sequences};
 use crate::abi::checks::check_size;
 use crate::error::{Outcome, ensure};
@@ -24,6 +25,8 @@ pub(super) struct Call {
     /// The names of arguments that are not emulated, and whether they were given.
     pub(super) absent: Vec<(&'static str, bool)>,
     pub(super) mask: *const aclTensor,
+    /// The number of keys of each batch that all queries see, which only modes 5 and 6 read.
+    pub(super) prefix: *const aclIntArray,
     /// The sinks, NULL if there are none. Versions before 3 have no such argument.
     pub(super) sinks: Option<*const aclTensor>,
     /// The ends of the sequences of query and key, only with the layout TND.
@@ -57,6 +60,7 @@ pub(super) struct Plan {
     /// The numbers of keys before and behind the diagonal of a band.
     pub(super) band: [i64; 2],
     pub(super) with_mask: bool,
+    pub(super) prefix: Option<Vec<usize>>,
     pub(super) with_sinks: bool,
     /// The sequences of the layout TND.
     pub(super) sequences: Option<Sequences>,
@@ -101,6 +105,7 @@ impl Call {
             mode: self.attributes.mode,
             band: [self.attributes.before, self.attributes.behind],
             with_mask: false,
+            prefix: None,
             with_sinks: false,
             sequences,
         };
@@ -109,6 +114,7 @@ impl Call {
             check_size("dy", &dy, &result_shape(&plan, &query))?;
         }
         take_mask(operands, self.mask, &self.attributes, &mut plan)?;
+        plan.prefix = take_prefix(operands, self.prefix, &plan)?;
         // Each direction has the sinks at another place of its signature.
         if self.dy.is_none() {
             plan.with_sinks = self.take_sinks(operands, &query, sizes)?;

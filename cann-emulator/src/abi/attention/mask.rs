@@ -3,6 +3,8 @@
 use cann_sys::meta::*;
 
 use super::call::{Attributes, Plan};
+use super::prefix::{PREFIXED, check_agrees, check_prefixed};
+use super::sequences::Part;
 use crate::error::{Outcome, ensure, fail};
 use crate::executor::{Operands, check_dtype};
 use crate::memory::Memory;
@@ -43,10 +45,26 @@ pub(super) fn take_mask(
             vec![queries, keys],
         ],
         2..=4 => vec![vec![COMPRESSED; 2], vec![1, 1, COMPRESSED, COMPRESSED]],
+        5 if plan.sequences.is_none() => vec![
+            vec![batch, heads, queries, keys],
+            vec![batch, 1, queries, keys],
+        ]
+        .into_iter()
+        // Only a single batch may leave out its axis.
+        .chain((batch == 1).then(|| vec![queries, keys]))
+        .collect(),
+        6 => vec![
+            PREFIXED.to_vec(),
+            [1, 1].into_iter().chain(PREFIXED).collect(),
+        ],
         other => fail!(
             ACLNN_ERR_PARAM_INVALID,
-            "sparseMode {other} is not emulated; {} to 4 are",
-            if plan.sequences.is_some() { 2 } else { 0 }
+            "sparseMode {other} is not emulated; {} are",
+            if plan.sequences.is_some() {
+                "2 to 4 and 6"
+            } else {
+                "0 to 6"
+            }
         ),
     };
     ensure!(
@@ -99,7 +117,7 @@ impl Plan {
         &self,
         memory: &Memory,
         mask: Option<&Tensor>,
-        sizes: Sizes,
+        part: &Part,
     ) -> Outcome<Unseen> {
         let Sizes {
             batch,
@@ -107,11 +125,15 @@ impl Plan {
             queries,
             keys,
             ..
-        } = sizes;
+        } = part.sizes;
         let Some(mask) = mask else {
             return Ok(Box::new(|_, _, _| false));
         };
-        if self.mode >= 2 {
+        if self.mode == 6 {
+            check_prefixed(memory, mask)?;
+            return Ok(Box::new(self.behind_prefix(part)));
+        }
+        if (2..=4).contains(&self.mode) {
             check_causal(memory, mask)?;
             let ahead = if self.mode == 2 {
                 0
@@ -130,6 +152,9 @@ impl Plan {
         let values = mask
             .expanded(&[batch, heads, queries, keys])
             .values::<i64>(memory)?;
+        if self.prefix.is_some() {
+            check_agrees(&values, [queries, keys], self.behind_prefix(part))?;
+        }
         Ok(Box::new(move |head, query, key| {
             values[(head * queries + query) * keys + key] != 0
         }))

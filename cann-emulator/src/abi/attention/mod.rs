@@ -1,18 +1,22 @@
 //! Flash attention and its gradient, with the layouts BSH, SBH, BSND and BNSD (`dense`), and TND (`varlen`). The
-//! sparse modes are 0 (a mask or none), 1 (a full mask), and 2, 3 and 4 (causal and band, with a mask of 2048 × 2048);
-//! with TND, only the last three. Values may be narrower than keys. Version 3 has sinks. Dropout, shifts and prefixes are
-//! not emulated; a call with one is refused. Attention of an inference call is in `infer`.
+//! sparse modes are 0 (a mask or none), 1 (a full mask), 2, 3 and 4 (causal and band, with a mask of 2048 × 2048), and
+//! 5 and 6 (causal behind a prefix that all queries see); with TND, 2, 3, 4 and 6. Values may be narrower than keys.
+//! Version 3 has sinks. Dropout and shifts are not emulated; a call with one is refused. Attention of an inference call
+//! is in `infer`.
 
 mod call;
 mod dense;
 mod infer;
 mod layout;
 mod mask;
+mod prefix;
+mod second;
 mod sequences;
 mod varlen;
 
 pub use self::dense::*;
 pub use self::infer::*;
+pub use self::second::*;
 pub use self::varlen::*;
 
 use std::sync::Arc;
@@ -90,7 +94,7 @@ impl Plan {
             .sinks
             .map(|sinks| sinks.floats(memory))
             .transpose()?;
-        let masked = self.masked(memory, tensors.mask, part.sizes)?;
+        let masked = self.masked(memory, tensors.mask, part)?;
         let made = attention(
             (&q, &k, &v),
             sinks.as_deref(),
@@ -159,7 +163,7 @@ impl Plan {
             .sinks
             .map(|sinks| sinks.floats(memory))
             .transpose()?;
-        let masked = self.masked(memory, tensors.mask, part.sizes)?;
+        let masked = self.masked(memory, tensors.mask, part)?;
         let made = attention_grad(
             (&q, &k, &v),
             sinks.as_deref(),

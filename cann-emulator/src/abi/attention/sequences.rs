@@ -17,7 +17,7 @@ const MOST: usize = 2048;
 /// The most tokens of all sequences.
 const MOST_TOKENS: usize = 1 << 20;
 
-/// The tokens of each sequence: those of its queries and those of its keys. Sequences without tokens are left out.
+/// The tokens of each sequence: those of its queries and those of its keys. A sequence may have none of both.
 pub(super) type Sequences = Vec<[Range<usize>; 2]>;
 
 /// Takes the ends of all sequences.
@@ -35,7 +35,7 @@ pub(super) fn take_sequences(
         queries.len(),
         keys.len()
     );
-    let mut sequences: Sequences = queries
+    let sequences: Sequences = queries
         .into_iter()
         .zip(keys)
         .map(|(queries, keys)| [queries, keys])
@@ -49,7 +49,6 @@ pub(super) fn take_sequences(
             keys.len()
         );
     }
-    sequences.retain(|[queries, _]| !queries.is_empty());
     Ok(sequences)
 }
 
@@ -99,28 +98,35 @@ fn ends(
 /// A part of a call that is computed at once: all sequences, or one of the layout TND.
 pub(super) struct Part {
     pub(super) sizes: Sizes,
+    /// The number of its first batch, or of its sequence.
+    pub(super) first: usize,
     /// The queries and keys of a sequence of TND.
     tokens: Option<[Range<usize>; 2]>,
 }
 
 impl Plan {
-    /// Returns the parts of the call.
+    /// Returns the parts of the call. Sequences without tokens have none.
     pub(super) fn parts(&self) -> Vec<Part> {
         let Some(sequences) = &self.sequences else {
             return vec![Part {
                 sizes: self.sizes,
+                first: 0,
                 tokens: None,
             }];
         };
-        let part = |[queries, keys]: &[Range<usize>; 2]| Part {
+        let part = |(first, [queries, keys]): (usize, &[Range<usize>; 2])| Part {
             sizes: Sizes {
                 queries: queries.len(),
                 keys: keys.len(),
                 ..self.sizes
             },
+            first,
             tokens: Some([queries.clone(), keys.clone()]),
         };
-        sequences.iter().map(part).collect()
+        let all = sequences.iter().enumerate();
+        all.filter(|(_, [queries, _])| !queries.is_empty())
+            .map(part)
+            .collect()
     }
 
     /// Returns the sizes of each part.

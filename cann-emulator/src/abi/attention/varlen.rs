@@ -45,9 +45,9 @@ pub unsafe extern "C" fn aclnnFlashAttentionVarLenScoreGetWorkspaceSize(
             ("realShift", !real_shift_or_null.is_null()),
             ("dropMask", !drop_mask_or_null.is_null()),
             ("paddingMask", !padding_mask_or_null.is_null()),
-            ("prefix", !prefix_or_null.is_null()),
         ],
         mask: atten_mask_or_null,
+        prefix: prefix_or_null,
         sinks: None,
         ends: Some([actual_seq_qlen_or_null, actual_seq_kv_len_or_null]),
         attended: [
@@ -117,9 +117,9 @@ pub unsafe extern "C" fn aclnnFlashAttentionUnpaddingScoreGradGetWorkspaceSize(
             ("pseShift", !pse_shift_or_null.is_null()),
             ("dropMask", !drop_mask_or_null.is_null()),
             ("paddingMask", !padding_mask_or_null.is_null()),
-            ("prefix", !prefix_or_null.is_null()),
         ],
         mask: atten_mask_or_null,
+        prefix: prefix_or_null,
         sinks: None,
         ends: Some([actual_seq_qlen_or_null, actual_seq_kv_len_or_null]),
         attended: [

@@ -2,18 +2,20 @@
 
 use cann_sys::meta::*;
 
-use super::{FMOD, Gives, WIDE, two, zip};
-use crate::abi::checks::{BITS, INTEGERS, NUMBERS, USUAL};
+use super::power::check_power;
+use super::{COUNTS, Dtypes, FMOD, Gives, To, UP_TO_U16, WIDE, two, zip};
+use crate::abi::checks::{ALL, BITS, INTEGERS, NUMBERS, USUAL};
 use crate::abi::operators;
 use crate::executor::{Work, phase_one};
 use crate::number::{Number, by_number};
 use crate::ops::arithmetic::{Arithmetic, Float};
 
-/// The dtypes of angles.
-const ANGLES: &[aclDataType] = &[ACL_FLOAT, ACL_FLOAT16, ACL_DOUBLE];
-
+/// Defines operators of two tensors, and their forms in place.
 macro_rules! of_two {
-    ($($one:ident, $two:ident: $dtypes:expr, $gives:ident => |$tensor:ident| $work:expr;)*) => {$(
+    ($(
+        $one:ident, $two:ident $(; $target:ident $place_one:ident, $place_two:ident)?:
+        $dtypes:expr, $gives:ident => |$x:ident| $work:expr;
+    )*) => {$(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $one(
             input: *const aclTensor,
@@ -23,55 +25,115 @@ macro_rules! of_two {
             executor: *mut *mut aclOpExecutor,
         ) -> aclnnStatus {
             phase_one(stringify!($two), workspace_size, executor, |operands| {
-                let $tensor = two(operands, [input, rhs], output, $dtypes, Gives::$gives)?;
+                let to = To::Output(output);
+                let $x = two(operands, [input, rhs], to, $dtypes, Gives::$gives)?;
                 Ok($work)
             })
         }
+
+        $(
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $place_one(
+                target: *$target aclTensor,
+                rhs: *const aclTensor,
+                workspace_size: *mut u64,
+                executor: *mut *mut aclOpExecutor,
+            ) -> aclnnStatus {
+                phase_one(stringify!($place_two), workspace_size, executor, |operands| {
+                    let inputs = [target as *const aclTensor, rhs];
+                    let $x = two(operands, inputs, To::Itself, $dtypes, Gives::$gives)?;
+                    Ok($work)
+                })
+            }
+        )?
     )*
-    operators! { elementwise: $($one, $two;)* }};
+    operators! { elementwise: $($one, $two; $($place_one, $place_two;)?)* }};
 }
 
 /// Returns the work of a function of two booleans. Bytes other than 0 are true.
-fn truth(apply: fn(bool, bool) -> bool) -> Work {
-    zip(move |left: f64, right: f64| i64::from(apply(left.is_true(), right.is_true())))
+fn truth(dtypes: Dtypes, apply: fn(bool, bool) -> bool) -> Work {
+    zip(dtypes, move |left: f64, right: f64| {
+        i64::from(apply(left.is_true(), right.is_true()))
+    })
 }
 
 /// Returns the work of a function of the bits of integers, or of the lowest bit of booleans.
-fn bits(apply: fn(i64, i64) -> i64) -> Work {
-    zip(apply)
+fn bits(dtypes: Dtypes, apply: fn(i64, i64) -> i64) -> Work {
+    zip(dtypes, apply)
 }
 
 of_two! {
-    aclnnMulGetWorkspaceSize, aclnnMul: USUAL, Same => |x| arithmetic!(x, mul);
-    aclnnDivGetWorkspaceSize, aclnnDiv: NUMBERS, Float
-        => |x| by_float!(x.dtype, T => zip(<T as Float>::div));
+    aclnnClampMinTensorGetWorkspaceSize, aclnnClampMinTensor;
+        mut aclnnInplaceClampMinTensorGetWorkspaceSize, aclnnInplaceClampMinTensor:
+        NUMBERS, Same => |x| arithmetic!(x, maximum);
+    aclnnClampMaxTensorGetWorkspaceSize, aclnnClampMaxTensor;
+        mut aclnnInplaceClampMaxTensorGetWorkspaceSize, aclnnInplaceClampMaxTensor:
+        NUMBERS, Same => |x| arithmetic!(x, minimum);
+    aclnnMulGetWorkspaceSize, aclnnMul; mut aclnnInplaceMulGetWorkspaceSize, aclnnInplaceMul:
+        USUAL, Same => |x| arithmetic!(x, mul);
+    aclnnDivGetWorkspaceSize, aclnnDiv; mut aclnnInplaceDivGetWorkspaceSize, aclnnInplaceDiv:
+        USUAL, Quotient
+        => |x| by_float!(x.of, T => zip(x, <T as Float>::div));
     aclnnMaximumGetWorkspaceSize, aclnnMaximum: USUAL, Same => |x| arithmetic!(x, maximum);
     aclnnMinimumGetWorkspaceSize, aclnnMinimum: USUAL, Same => |x| arithmetic!(x, minimum);
-    aclnnPowTensorTensorGetWorkspaceSize, aclnnPowTensorTensor: NUMBERS, Same
-        => |x| arithmetic!(x, power);
-    aclnnRemainderTensorTensorGetWorkspaceSize, aclnnRemainderTensorTensor: WIDE, Same
+    aclnnPowTensorTensorGetWorkspaceSize, aclnnPowTensorTensor;
+        const aclnnInplacePowTensorTensorGetWorkspaceSize, aclnnInplacePowTensorTensor: USUAL, Same
+        => |x| {
+            check_power(x)?;
+            arithmetic!(x, power)
+        };
+    aclnnRemainderTensorTensorGetWorkspaceSize, aclnnRemainderTensorTensor;
+        mut aclnnInplaceRemainderTensorTensorGetWorkspaceSize, aclnnInplaceRemainderTensorTensor: WIDE, Same
         => |x| arithmetic!(x, remainder);
-    aclnnFmodTensorGetWorkspaceSize, aclnnFmodTensor: FMOD, Same => |x| arithmetic!(x, fmod);
-    aclnnAtan2GetWorkspaceSize, aclnnAtan2: ANGLES, Same
-        => |x| by_float!(x.dtype, T => zip(<T as Float>::atan2));
-    aclnnBitwiseAndTensorGetWorkspaceSize, aclnnBitwiseAndTensor: BITS, Same
-        => |_x| bits(|left, right| left & right);
-    aclnnBitwiseOrTensorGetWorkspaceSize, aclnnBitwiseOrTensor: BITS, Same
-        => |_x| bits(|left, right| left | right);
-    aclnnBitwiseXorTensorGetWorkspaceSize, aclnnBitwiseXorTensor: BITS, Same
-        => |_x| bits(|left, right| left ^ right);
+    aclnnFmodTensorGetWorkspaceSize, aclnnFmodTensor;
+        mut aclnnInplaceFmodTensorGetWorkspaceSize, aclnnInplaceFmodTensor: FMOD, Same => |x| arithmetic!(x, fmod);
+    aclnnAtan2GetWorkspaceSize, aclnnAtan2: USUAL, Float
+        => |x| by_float!(x.of, T => zip(x, <T as Float>::atan2));
+    aclnnBitwiseAndTensorGetWorkspaceSize, aclnnBitwiseAndTensor;
+        const aclnnInplaceBitwiseAndTensorGetWorkspaceSize, aclnnInplaceBitwiseAndTensor: BITS, Same
+        => |x| bits(x, |left, right| left & right);
+    aclnnBitwiseOrTensorGetWorkspaceSize, aclnnBitwiseOrTensor;
+        mut aclnnInplaceBitwiseOrTensorGetWorkspaceSize, aclnnInplaceBitwiseOrTensor: BITS, Same
+        => |x| bits(x, |left, right| left | right);
+    aclnnBitwiseXorTensorGetWorkspaceSize, aclnnBitwiseXorTensor;
+        mut aclnnInplaceBitwiseXorTensorGetWorkspaceSize, aclnnInplaceBitwiseXorTensor: BITS, Same
+        => |x| bits(x, |left, right| left ^ right);
     // A shift beyond the width leaves nothing, or the sign. So does a negative shift, which CANN leaves undefined.
     aclnnLeftShiftGetWorkspaceSize, aclnnLeftShift: INTEGERS, Same
-        => |_x| bits(|left, right| if (0..64).contains(&right) { left << right } else { 0 });
+        => |x| bits(x, |left, right| if (0..64).contains(&right) { left << right } else { 0 });
     aclnnRightShiftGetWorkspaceSize, aclnnRightShift: INTEGERS, Same
-        => |_x| bits(|left, right| left >> if right < 0 { 63 } else { right.min(63) });
-    aclnnLogicalAndGetWorkspaceSize, aclnnLogicalAnd: USUAL, Bool => |_x| truth(|a, b| a && b);
-    aclnnLogicalOrGetWorkspaceSize, aclnnLogicalOr: USUAL, Bool => |_x| truth(|a, b| a || b);
-    aclnnLogicalXorGetWorkspaceSize, aclnnLogicalXor: USUAL, Bool => |_x| truth(|a, b| a != b);
-    aclnnEqTensorGetWorkspaceSize, aclnnEqTensor: USUAL, Bool => |x| compared!(x, ==);
-    aclnnNeTensorGetWorkspaceSize, aclnnNeTensor: USUAL, Bool => |x| compared!(x, !=);
-    aclnnGtTensorGetWorkspaceSize, aclnnGtTensor: USUAL, Bool => |x| compared!(x, >);
-    aclnnGeTensorGetWorkspaceSize, aclnnGeTensor: USUAL, Bool => |x| compared!(x, >=);
-    aclnnLtTensorGetWorkspaceSize, aclnnLtTensor: USUAL, Bool => |x| compared!(x, <);
-    aclnnLeTensorGetWorkspaceSize, aclnnLeTensor: USUAL, Bool => |x| compared!(x, <=);
+        => |x| bits(x, |left, right| left >> if right < 0 { 63 } else { right.min(63) });
+    aclnnLogicalAndGetWorkspaceSize, aclnnLogicalAnd;
+        mut aclnnInplaceLogicalAndGetWorkspaceSize, aclnnInplaceLogicalAnd: USUAL, Bool => |x| truth(x, |a, b| a && b);
+    aclnnLogicalOrGetWorkspaceSize, aclnnLogicalOr;
+        mut aclnnInplaceLogicalOrGetWorkspaceSize, aclnnInplaceLogicalOr: USUAL, Bool => |x| truth(x, |a, b| a || b);
+    aclnnLogicalXorGetWorkspaceSize, aclnnLogicalXor: USUAL, Bool => |x| truth(x, |a, b| a != b);
+    aclnnEqTensorGetWorkspaceSize, aclnnEqTensor;
+        const aclnnInplaceEqTensorGetWorkspaceSize, aclnnInplaceEqTensor: USUAL, Bool => |x| compared!(x, ==);
+    aclnnNeTensorGetWorkspaceSize, aclnnNeTensor;
+        mut aclnnInplaceNeTensorGetWorkspaceSize, aclnnInplaceNeTensor: USUAL, Bool => |x| compared!(x, !=);
+    aclnnGtTensorGetWorkspaceSize, aclnnGtTensor; const aclnnInplaceGtTensorGetWorkspaceSize, aclnnInplaceGtTensor:
+        ALL, Bool => |x| compared!(x, >);
+    aclnnGeTensorGetWorkspaceSize, aclnnGeTensor;
+        mut aclnnInplaceGeTensorGetWorkspaceSize, aclnnInplaceGeTensor: COUNTS, Bool => |x| compared!(x, >=);
+    aclnnLtTensorGetWorkspaceSize, aclnnLtTensor;
+        const aclnnInplaceLtTensorGetWorkspaceSize, aclnnInplaceLtTensor: ALL, Bool => |x| compared!(x, <);
+    aclnnLeTensorGetWorkspaceSize, aclnnLeTensor;
+        mut aclnnInplaceLeTensorGetWorkspaceSize, aclnnInplaceLeTensor: UP_TO_U16, Bool => |x| compared!(x, <=);
 }
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnInplaceAtan2GetWorkspaceSize(
+    target: *mut aclTensor,
+    rhs: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnInplaceAtan2", workspace_size, executor, |operands| {
+        let inputs = [target.cast_const(), rhs.cast_const()];
+        let x = two(operands, inputs, To::Itself, USUAL, Gives::Float)?;
+        Ok(by_float!(x.of, T => zip(x, <T as Float>::atan2)))
+    })
+}
+
+operators! { elementwise: aclnnInplaceAtan2GetWorkspaceSize, aclnnInplaceAtan2; }

@@ -1,17 +1,19 @@
 //! Elementwise arithmetic, comparison, logic and functions.
 //!
 //! There is a table per signature, with each operator's name, its dtypes and its function of values. Two tensors are
-//! broadcast, and the result has their dtype unless the table names another.
+//! broadcast and promoted to one dtype, and the table names the dtype of the result, which is converted to the output's.
 
 use std::sync::Arc;
 
 use cann_sys::meta::*;
 
-use crate::abi::checks::{REALS, broadcast};
-use crate::error::Outcome;
-use crate::executor::{Operands, Work};
+use crate::abi::checks::{ALL, FLOATS, REALS, broadcast, check_size, is_float};
+use crate::abi::promotion::{check_castable, promoted, promoted_by};
+use crate::error::{Outcome, ensure};
+use crate::executor::{Operands, Work, check_dtype};
 use crate::number::Number;
-use crate::tensor::Tensor;
+use crate::scalar::Scalar;
+use crate::tensor::{Tensor, name_of};
 
 /// Floats, i32 and i64.
 const WIDE: &[aclDataType] = &[
@@ -21,6 +23,35 @@ const WIDE: &[aclDataType] = &[
     ACL_DOUBLE,
     ACL_INT64,
     ACL_INT32,
+];
+/// The floats and all integers.
+const COUNTS: &[aclDataType] = &[
+    ACL_FLOAT,
+    ACL_FLOAT16,
+    ACL_BF16,
+    ACL_DOUBLE,
+    ACL_INT64,
+    ACL_INT32,
+    ACL_INT16,
+    ACL_INT8,
+    ACL_UINT8,
+    ACL_UINT16,
+    ACL_UINT32,
+    ACL_UINT64,
+];
+/// The usual dtypes and u16.
+const UP_TO_U16: &[aclDataType] = &[
+    ACL_FLOAT,
+    ACL_FLOAT16,
+    ACL_BF16,
+    ACL_DOUBLE,
+    ACL_INT64,
+    ACL_INT32,
+    ACL_INT16,
+    ACL_INT8,
+    ACL_UINT8,
+    ACL_BOOL,
+    ACL_UINT16,
 ];
 /// The dtypes that have a remainder towards zero.
 const FMOD: &[aclDataType] = &[
@@ -34,46 +65,135 @@ const FMOD: &[aclDataType] = &[
     ACL_UINT8,
 ];
 
-/// The dtype of the result.
+/// The dtype of the result, and which dtypes the output may have.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Gives {
-    /// The dtype of the operands.
+    /// The dtype of the operands. They and the output have one.
+    Equal,
+    /// The dtype in which the operands meet, converted to the output's.
     Same,
+    /// Booleans, converted to the output's dtype.
     Bool,
-    /// f32 for integers, else the dtype of the operands.
+    /// The float in which the operands meet, f32 for integers, converted to the output's dtype.
     Float,
+    /// As [`Gives::Float`], but an output to which the operands' own dtype is converted is enough: a quotient of
+    /// integers may be cut to an integer.
+    Quotient,
+    /// As [`Gives::Float`], for an output of any float.
+    Real,
+    /// As [`Gives::Float`], but i64 is computed in f64, as CANN does.
+    Root,
+    /// The float of the operand, the output's for integers, for an output of any float.
+    RealOut,
+    /// As [`Gives::Real`] without f64.
+    Single,
+}
+
+/// The dtypes of a call.
+#[derive(Clone, Copy)]
+struct Dtypes {
+    /// The dtype to which the operands are converted.
+    of: aclDataType,
+    /// The dtype of the result, before it is converted to the output's.
+    gives: aclDataType,
 }
 
 impl Gives {
-    fn dtype(&self, operand: &Tensor) -> aclDataType {
-        match self {
-            Self::Same => operand.dtype,
-            Self::Bool => ACL_BOOL,
-            Self::Float if REALS.contains(&operand.dtype) => operand.dtype,
-            Self::Float => ACL_FLOAT,
+    /// Returns the dtypes of a call whose operands meet in `of`, if the output may have its dtype.
+    fn dtypes(self, name: &str, of: aclDataType, output: &Tensor) -> Outcome<Dtypes> {
+        if self == Self::Quotient {
+            check_castable(name, of, output.dtype)?;
         }
+        let of = match self {
+            Self::Equal | Self::Same | Self::Bool => of,
+            Self::RealOut if !is_float(of) => output.dtype,
+            Self::Root if of == ACL_INT64 => ACL_DOUBLE,
+            _ if !is_float(of) => ACL_FLOAT,
+            _ => of,
+        };
+        let gives = if self == Self::Bool { ACL_BOOL } else { of };
+        match self {
+            Self::Equal => check_dtype(name, output, &[of])?,
+            Self::Real | Self::RealOut => check_dtype(name, output, REALS)?,
+            Self::Single => check_dtype(name, output, FLOATS)?,
+            Self::Same | Self::Bool | Self::Float | Self::Root => {
+                check_castable(name, gives, output.dtype)?;
+            }
+            Self::Quotient => {}
+        }
+        Ok(Dtypes { of, gives })
     }
 }
 
-fn map<T: Number, U: Number>(apply: impl Fn(T) -> U + Send + Sync + 'static) -> Work {
+/// The place of the result.
+#[derive(Clone, Copy)]
+enum To {
+    Output(*const aclTensor),
+    /// The first operand.
+    Itself,
+}
+
+impl To {
+    /// Takes the first operand.
+    fn input(
+        self,
+        operands: &mut Operands,
+        input: *const aclTensor,
+        dtypes: &[aclDataType],
+    ) -> Outcome<Tensor> {
+        match self {
+            Self::Output(_) => operands.view("self", input, dtypes),
+            Self::Itself => operands.target("selfRef", input, dtypes),
+        }
+    }
+
+    /// Takes the output, of a result with the shape `shape`.
+    fn output(
+        self,
+        operands: &mut Operands,
+        (input, of): (&Tensor, aclDataType),
+        shape: &[usize],
+        gives: Gives,
+    ) -> Outcome<Dtypes> {
+        let (name, output) = match self {
+            Self::Output(output) => ("out", operands.target("out", output, ALL)?),
+            Self::Itself => ("selfRef", input.clone()),
+        };
+        let dtypes = gives.dtypes(name, of, &output)?;
+        check_size(name, &output, shape)?;
+        Ok(dtypes)
+    }
+}
+
+fn map<T: Number, U: Number>(
+    dtypes: Dtypes,
+    apply: impl Fn(T) -> U + Send + Sync + 'static,
+) -> Work {
     Arc::new(move |memory, operands| {
-        let [x, out] = operands else {
+        let [x, rest @ ..] = operands else {
             unreachable!("taken by one()")
         };
-        let values: Vec<U> = x.values(memory)?.into_iter().map(&apply).collect();
-        out.store_values(memory, &values)
+        let values = x.values_as(memory, dtypes.of)?;
+        let values: Vec<U> = values.into_iter().map(&apply).collect();
+        let out = rest.first().unwrap_or(x);
+        out.store_values_of(memory, &values, dtypes.gives)
     })
 }
 
-fn zip<T: Number, U: Number>(apply: impl Fn(T, T) -> U + Send + Sync + 'static) -> Work {
+fn zip<T: Number, U: Number>(
+    dtypes: Dtypes,
+    apply: impl Fn(T, T) -> U + Send + Sync + 'static,
+) -> Work {
     Arc::new(move |memory, operands| {
-        let [left, right, out] = operands else {
+        let [left, right, rest @ ..] = operands else {
             unreachable!("taken by two()")
         };
-        let left = left.expanded(&out.shape).values(memory)?;
-        let right = right.expanded(&out.shape).values(memory)?;
+        let out = rest.first().unwrap_or(left);
+        let left = left.expanded(&out.shape).values_as(memory, dtypes.of)?;
+        let right = right.expanded(&out.shape).values_as(memory, dtypes.of)?;
         let pairs = left.into_iter().zip(right);
         let values: Vec<U> = pairs.map(|(left, right)| apply(left, right)).collect();
-        out.store_values(memory, &values)
+        out.store_values_of(memory, &values, dtypes.gives)
     })
 }
 
@@ -81,28 +201,63 @@ fn zip<T: Number, U: Number>(apply: impl Fn(T, T) -> U + Send + Sync + 'static) 
 fn one(
     operands: &mut Operands,
     input: *const aclTensor,
-    output: *const aclTensor,
+    to: To,
     dtypes: &[aclDataType],
     gives: Gives,
-) -> Outcome<Tensor> {
-    let input = operands.view("self", input, dtypes)?;
-    operands.result("out", output, gives.dtype(&input), &input.shape)?;
-    Ok(input)
+) -> Outcome<Dtypes> {
+    let input = to.input(operands, input, dtypes)?;
+    to.output(operands, (&input, input.dtype), &input.shape, gives)
 }
 
-/// Takes two inputs of one dtype and their result.
+/// Takes an input, a scalar that meets it, and the result.
+fn with_scalar(
+    operands: &mut Operands,
+    (input, scalar): (*const aclTensor, *const aclScalar),
+    to: To,
+    dtypes: &[aclDataType],
+    gives: Gives,
+) -> Outcome<(Dtypes, Scalar)> {
+    let input = to.input(operands, input, dtypes)?;
+    let scalar = operands.scalar("other", scalar)?;
+    let of = promoted_by(input.dtype, &scalar);
+    let dtypes = to.output(operands, (&input, of), &input.shape, gives)?;
+    Ok((dtypes, scalar))
+}
+
+/// Takes two inputs and their result.
 fn two(
     operands: &mut Operands,
     [left, right]: [*const aclTensor; 2],
-    output: *const aclTensor,
+    to: To,
     dtypes: &[aclDataType],
     gives: Gives,
-) -> Outcome<Tensor> {
-    let left = operands.view("self", left, dtypes)?;
-    let right = operands.view("other", right, &[left.dtype])?;
+) -> Outcome<Dtypes> {
+    let left = to.input(operands, left, dtypes)?;
+    let right = match gives {
+        Gives::Equal => operands.view("other", right, &[left.dtype])?,
+        _ => operands.view("other", right, dtypes)?,
+    };
     let shape = broadcast(&left.shape, &right.shape)?;
-    operands.result("out", output, gives.dtype(&left), &shape)?;
-    Ok(left)
+    let of = promoted(left.dtype, right.dtype)?;
+    to.output(operands, (&left, of), &shape, gives)
+}
+
+/// Takes a factor of a result, which its dtype must be able to hold.
+fn factor(
+    operands: &Operands,
+    name: &str,
+    scalar: *const aclScalar,
+    dtypes: Dtypes,
+) -> Outcome<Scalar> {
+    let scalar = operands.scalar(name, scalar)?;
+    ensure!(
+        !scalar.is_float() || is_float(dtypes.of),
+        ACLNN_ERR_PARAM_INVALID,
+        "{name} is {}, to which results of {} are not converted",
+        name_of(scalar.dtype),
+        name_of(dtypes.of)
+    );
+    Ok(scalar)
 }
 
 /// Computes `$work` with the type in which floats of a dtype are computed. Integers have none.
@@ -118,37 +273,59 @@ macro_rules! by_float {
     };
 }
 
+// The bits of u64 are in an i64, which would compare them as negative numbers.
 macro_rules! compared {
-    ($tensor:ident, $operator:tt) => {
-        by_number!($tensor.dtype, T => zip(|left: T, right: T| i64::from(left $operator right)))
+    ($dtypes:ident, $operator:tt) => {
+        if $dtypes.of == ACL_UINT64 {
+            zip($dtypes, |left: i64, right: i64| {
+                i64::from(left.cast_unsigned() $operator right.cast_unsigned())
+            })
+        } else {
+            by_number!($dtypes.of, T => zip($dtypes, |left: T, right: T| i64::from(left $operator right)))
+        }
     };
-    ($tensor:ident, $operator:tt $rhs:ident) => {
-        by_number!($tensor.dtype, T => {
-            let right: T = $rhs.to();
-            map(move |left: T| i64::from(left $operator right))
-        })
+    ($dtypes:ident, $operator:tt $rhs:ident) => {
+        if $dtypes.of == ACL_UINT64 {
+            let right = $rhs.to::<i64>().cast_unsigned();
+            map($dtypes, move |left: i64| i64::from(left.cast_unsigned() $operator right))
+        } else {
+            by_number!($dtypes.of, T => {
+                let right = $rhs.to::<T>().held_as($dtypes.of);
+                map($dtypes, move |left: T| i64::from(left $operator right))
+            })
+        }
     };
 }
 
 macro_rules! arithmetic {
-    ($tensor:ident, $function:ident) => {
-        by_number!($tensor.dtype, T => zip(<T as Arithmetic>::$function))
+    ($dtypes:ident, $function:ident) => {
+        by_number!($dtypes.of, T => zip($dtypes, <T as Arithmetic>::$function))
     };
-    ($tensor:ident, $function:ident, $rhs:ident) => {
-        by_number!($tensor.dtype, T => {
+    ($dtypes:ident, $function:ident, $rhs:ident) => {
+        by_number!($dtypes.of, T => {
             let right: T = $rhs.to();
-            map(move |left: T| Arithmetic::$function(left, right))
+            map($dtypes, move |left: T| Arithmetic::$function(left, right))
         })
     };
 }
 
 // Declared after the macros, which they use.
+mod activation;
+mod alpha;
 mod binary;
-mod parametrised;
+mod blend;
+mod gradient;
+mod power;
+mod quotient;
 mod scalar;
 mod unary;
 
+pub use self::activation::*;
+pub use self::alpha::*;
 pub use self::binary::*;
-pub use self::parametrised::*;
+pub use self::blend::*;
+pub use self::gradient::*;
+pub use self::power::*;
+pub use self::quotient::*;
 pub use self::scalar::*;
 pub use self::unary::*;

@@ -2,15 +2,14 @@
 
 use cann_sys::meta::*;
 
-use super::{Parameters, Roles, Split, matrix};
+use super::{Groups, Parameters, Roles, Split, matrix};
 use crate::error::{Outcome, ensure, fail};
 use crate::executor::{check_contiguous, check_dtype, check_shape};
 use crate::tensor::Tensor;
 
-pub(super) fn check_parameters(parameters: &Parameters) -> Outcome<Split> {
+pub(super) fn check_parameters(parameters: &Parameters, group_type: i64) -> Outcome<Split> {
     let Parameters {
         split_item,
-        group_type,
         group_list_type,
         act_type,
         ..
@@ -60,6 +59,7 @@ pub(super) fn check_lists(roles: &Roles<'_>, split: Split, split_item: i64) -> O
     let fits = match split {
         Split::None => x == weight && x == output && !one,
         Split::Rows => output == 1 && one && (x == 1 || x == weight),
+        Split::Apart => false,
         Split::Depth => {
             x == 1
                 && if one {
@@ -76,13 +76,13 @@ pub(super) fn check_lists(roles: &Roles<'_>, split: Split, split_item: i64) -> O
     );
     match split {
         Split::None => ensure!(
-            roles.list.is_none(),
+            roles.list.count().is_none(),
             ACLNN_ERR_PARAM_INVALID,
             "groupType -1 takes no groupList"
         ),
         // Several x are groups by themselves.
         _ => ensure!(
-            roles.list.is_some() || x > 1,
+            roles.list.count().is_some() || x > 1,
             ACLNN_ERR_PARAM_NULLPTR,
             "groupList is needed to split one x"
         ),
@@ -112,7 +112,7 @@ pub(super) fn check_tensors(roles: &Roles<'_>, split: Split) -> Outcome<()> {
     for bias in roles.bias {
         check_dtype("bias", bias, &[of_bias])?;
     }
-    if let Some(list) = roles.list {
+    if let Groups::Device(list) = roles.list {
         check_dtype("groupList", list, &[ACL_INT64])?;
         ensure!(
             list.rank() == 1,
@@ -120,31 +120,38 @@ pub(super) fn check_tensors(roles: &Roles<'_>, split: Split) -> Outcome<()> {
             "groupList has {} axes; it takes 1",
             list.rank()
         );
+    }
+    if let Some(count) = roles.list.count() {
         ensure!(
-            list.count() <= 1024,
+            count <= 1024,
             ACLNN_ERR_PARAM_INVALID,
-            "{} groups; at most 1024 are supported",
-            list.count()
+            "{count} groups; at most 1024 are supported"
         );
     }
     for output in roles.output {
         check_contiguous("y", output)?;
     }
-    check_layouts("x", roles.x, split == Split::Depth)?;
+    let most = if split == Split::None { 6 } else { 3 };
+    check_layouts("x", roles.x, split == Split::Depth, most)?;
     let turned = roles.weight[0].is_transposed() && !roles.weight[0].is_contiguous();
     ensure!(
         !(turned && split == Split::Depth),
         ACLNN_ERR_PARAM_INVALID,
         "a transposed weight cannot be split along the summed axis"
     );
-    check_layouts("weight", roles.weight, turned)
+    check_layouts("weight", roles.weight, turned, 3)
 }
 
 /// Checks that all members are contiguous, or that all are transposed: views with the last strides swapped.
-fn check_layouts(name: &str, tensors: &[Tensor], transposed: bool) -> Outcome<()> {
+fn check_layouts(
+    name: &str,
+    tensors: &[Tensor],
+    transposed: bool,
+    most_axes: usize,
+) -> Outcome<()> {
     for tensor in tensors {
         ensure!(
-            (2..=3).contains(&tensor.rank()),
+            (2..=most_axes).contains(&tensor.rank()),
             ACLNN_ERR_PARAM_INVALID,
             "{name} has {} axes",
             tensor.rank()
@@ -187,10 +194,30 @@ fn check_product(x: [usize; 2], weight: [usize; 2]) -> Outcome<()> {
 
 pub(super) fn check_each(roles: &Roles<'_>) -> Outcome<()> {
     for ((x, weight), output) in roles.x.iter().zip(roles.weight).zip(roles.output) {
-        let (x, weight) = (matrix("x", x)?, matrix("weight", weight)?);
-        check_product(x, weight)?;
-        check_shape("y", output, &[x[0], weight[1]])?;
+        let weight = matrix("weight", weight)?;
+        let (front, depth) = x.shape.split_at(x.rank() - 1);
+        check_product([front.iter().product(), depth[0]], weight)?;
+        check_shape("y", output, &[front, &weight[1..]].concat())?;
     }
+    check_bias(roles, roles.weight.len())
+}
+
+/// Checks one x whose groups of rows have their own weights and results.
+pub(super) fn check_apart(roles: &Roles<'_>) -> Outcome<()> {
+    let x = matrix("x", &roles.x[0])?;
+    let mut rows = 0;
+    for (weight, output) in roles.weight.iter().zip(roles.output) {
+        let (weight, y) = (matrix("weight", weight)?, matrix("y", output)?);
+        check_product(x, weight)?;
+        check_shape("y", output, &[y[0], weight[1]])?;
+        rows += y[0];
+    }
+    ensure!(
+        rows == x[0],
+        ACLNN_ERR_PARAM_INVALID,
+        "x has {} rows, and the results {rows}",
+        x[0]
+    );
     check_bias(roles, roles.weight.len())
 }
 
@@ -251,8 +278,12 @@ pub(super) fn check_rows(roles: &Roles<'_>) -> Outcome<()> {
             );
         }
     }
-    if let Some(list) = roles.list {
-        check_shape("groupList", list, &[groups])?;
+    if let Some(count) = roles.list.count() {
+        ensure!(
+            count == groups,
+            ACLNN_ERR_INNER_TILING_ERROR,
+            "groupList has {count} groups of {groups} weights"
+        );
     }
     check_shape("y", &roles.output[0], &[rows, columns])?;
     check_bias(roles, groups)
@@ -265,7 +296,7 @@ pub(super) fn check_depth(roles: &Roles<'_>) -> Outcome<()> {
         "groupType 2 takes no bias"
     );
     let x = matrix("x", &roles.x[0])?;
-    let groups = roles.list.map_or(0, Tensor::count);
+    let groups = roles.list.count().unwrap_or(0);
     if roles.output.len() == 1 && roles.output[0].rank() == 3 {
         let weight = matrix("weight", &roles.weight[0])?;
         check_product(x, weight)?;

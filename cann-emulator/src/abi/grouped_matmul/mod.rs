@@ -1,32 +1,56 @@
-//! Matrix products by group, V4 and V5, of float dtypes. Quantised products are refused.
+//! Matrix products by group, of float dtypes. Quantised products are refused.
+//!
+//! Versions 1 and 2 have the ends of groups on the host, the others on the device. Version 1 takes no f32, finds the split
+//! in the numbers of tensors, and can write the groups of one x to several results.
 
+mod add;
 mod check;
+mod first;
 mod product;
+mod versions;
 
-use std::sync::Arc;
+pub use self::add::*;
+pub use self::versions::*;
+
+use std::sync::{Arc, PoisonError};
 
 use cann_sys::meta::*;
 
 use self::check::{
-    check_depth, check_each, check_lists, check_parameters, check_rows, check_tensors,
+    check_apart, check_depth, check_each, check_lists, check_parameters, check_rows, check_tensors,
 };
-use self::product::{by_depth, by_rows, each};
-use crate::abi::operators;
+use self::first::check_first;
+use self::product::{apart, by_depth, by_rows, each};
 use crate::error::{Outcome, ensure, fail};
-use crate::executor::{Operands, Work, phase_one};
+use crate::executor::{Operands, Work};
 use crate::object;
 use crate::tensor::Tensor;
 
-/// The parameters of V4. V5 has one more, which has no effect here.
+/// The list of groups, where a version has it.
+#[derive(Clone, Copy)]
+enum Listed {
+    Device(*const aclTensor),
+    Host(*const aclIntArray),
+}
+
+/// The axis that is split, as a version says it.
+#[derive(Clone, Copy)]
+enum GroupType {
+    /// It follows from the numbers of tensors.
+    Implied,
+    Given(i64),
+}
+
+/// The parameters of all versions. V5 has one more, which has no effect here.
 struct Parameters {
     x: *const aclTensorList,
     weight: *const aclTensorList,
     bias: *const aclTensorList,
     /// The parameters that only quantised products have.
-    quantised: [(&'static str, *const aclTensorList); 10],
-    group_list: *const aclTensor,
+    quantised: Vec<(&'static str, *const aclTensorList)>,
+    group_list: Listed,
     split_item: i64,
-    group_type: i64,
+    group_type: GroupType,
     group_list_type: i64,
     act_type: i64,
     output: *const aclTensorList,
@@ -39,8 +63,29 @@ enum Split {
     None,
     /// The rows of x: tokens by expert.
     Rows,
+    /// The rows of x, with a result for each group.
+    Apart,
     /// The axis that is summed over: the gradient of the weights.
     Depth,
+}
+
+/// The list of groups.
+#[derive(Clone, Copy)]
+enum Groups<'a> {
+    Absent,
+    Device(&'a Tensor),
+    Host(&'a [i64]),
+}
+
+impl Groups<'_> {
+    /// Returns the number of groups, if there is a list.
+    fn count(&self) -> Option<usize> {
+        match self {
+            Self::Absent => None,
+            Self::Device(list) => Some(list.count()),
+            Self::Host(ends) => Some(ends.len()),
+        }
+    }
 }
 
 /// The operands by their role, made in phase one and again in phase two.
@@ -48,7 +93,7 @@ struct Roles<'a> {
     x: &'a [Tensor],
     weight: &'a [Tensor],
     bias: &'a [Tensor],
-    list: Option<&'a Tensor>,
+    list: Groups<'a>,
     output: &'a [Tensor],
 }
 
@@ -64,12 +109,29 @@ fn matrix(name: &str, tensor: &Tensor) -> Outcome<[usize; 2]> {
     }
 }
 
+/// Returns `true` if an optional list counts as absent: NULL, without tensors, or with one tensor of one axis without
+/// elements.
+fn is_absent(list: *const aclTensorList) -> Outcome<bool> {
+    if list.is_null() {
+        return Ok(true);
+    }
+    Ok(match object::tensor_list(list as usize)?[..] {
+        [] => true,
+        [only] => {
+            let tensor = object::tensor(only)?;
+            let tensor = tensor.lock().unwrap_or_else(PoisonError::into_inner);
+            tensor.shape == [0]
+        }
+        _ => false,
+    })
+}
+
 fn refuse_quantised(parameters: &Parameters) -> Outcome<()> {
     for (name, list) in &parameters.quantised {
         ensure!(
-            list.is_null(),
+            is_absent(*list)?,
             ACLNN_ERR_PARAM_INVALID,
-            "{name} is given, but quantised products are not emulated; NULL is needed"
+            "{name} is given, but quantised products are not emulated; NULL or an empty list is needed"
         );
     }
     Ok(())
@@ -79,8 +141,19 @@ fn prepare(parameters: &Parameters, operands: &mut Operands) -> Outcome<Work> {
     refuse_quantised(parameters)?;
     let x = operands.list("x", parameters.x, false)?;
     let weight = operands.list("weight", parameters.weight, false)?;
-    let bias = operands.list("bias", parameters.bias, false)?;
-    let list = operands.optional("groupList", parameters.group_list)?;
+    let bias = match is_absent(parameters.bias)? {
+        true => operands.list("bias", std::ptr::null(), false)?,
+        false => operands.list("bias", parameters.bias, false)?,
+    };
+    let (mut list, mut host) = (None, None);
+    match parameters.group_list {
+        Listed::Device(given) => list = operands.optional("groupList", given)?,
+        Listed::Host(given) if given.is_null() => {}
+        // Without values it counts as NULL.
+        Listed::Host(given) => {
+            host = Some(operands.ints("groupList", given)?).filter(|ends| !ends.is_empty())
+        }
+    }
     let output = operands.list("y", parameters.output, true)?;
     for (name, tensors) in [("x", &x), ("weight", &weight)] {
         ensure!(
@@ -89,21 +162,14 @@ fn prepare(parameters: &Parameters, operands: &mut Operands) -> Outcome<Work> {
             "{name} is i8, but quantised products are not emulated; f16, bf16 and f32 are"
         );
     }
-    let split = check_parameters(parameters)?;
     let roles = Roles {
         x: &x,
         weight: &weight,
         bias: &bias,
-        list: list.as_ref(),
+        list: groups(list.as_ref(), host.as_deref()),
         output: &output,
     };
-    check_lists(&roles, split, parameters.split_item)?;
-    check_tensors(&roles, split)?;
-    match split {
-        Split::None => check_each(&roles)?,
-        Split::Rows => check_rows(&roles)?,
-        Split::Depth => check_depth(&roles)?,
-    }
+    let split = check(parameters, &roles)?;
     let counts = [
         x.len(),
         weight.len(),
@@ -120,82 +186,42 @@ fn prepare(parameters: &Parameters, operands: &mut Operands) -> Outcome<Work> {
             x,
             weight,
             bias,
-            list: list.first(),
+            list: groups(list.first(), host.as_deref()),
             output,
         };
         match split {
             Split::None => each(memory, &roles),
             Split::Rows => by_rows(memory, &roles, as_counts),
+            Split::Apart => apart(memory, &roles),
             Split::Depth => by_depth(memory, &roles, as_counts),
         }
     }))
 }
 
-/// Exports a version. V5 has tuning settings, which have no effect here but are checked.
-macro_rules! version {
-    ($one:ident, $two:ident $(, $tuning:ident)?) => {
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $one(
-            x: *const aclTensorList,
-            weight: *const aclTensorList,
-            bias: *const aclTensorList,
-            scale: *const aclTensorList,
-            offset: *const aclTensorList,
-            antiquant_scale: *const aclTensorList,
-            antiquant_offset: *const aclTensorList,
-            per_token_scale: *const aclTensorList,
-            group_list: *const aclTensor,
-            activation_input: *const aclTensorList,
-            activation_quant_scale: *const aclTensorList,
-            activation_quant_offset: *const aclTensorList,
-            split_item: i64,
-            group_type: i64,
-            group_list_type: i64,
-            act_type: i64,
-            $($tuning: *mut aclIntArray,)?
-            output: *mut aclTensorList,
-            activation_feature: *mut aclTensorList,
-            dyn_quant_scale: *mut aclTensorList,
-            workspace_size: *mut u64,
-            executor: *mut *mut aclOpExecutor,
-        ) -> aclnnStatus {
-            let parameters = Parameters {
-                x,
-                weight,
-                bias,
-                quantised: [
-                    ("scale", scale),
-                    ("offset", offset),
-                    ("antiquantScale", antiquant_scale),
-                    ("antiquantOffset", antiquant_offset),
-                    ("perTokenScale", per_token_scale),
-                    ("activationInput", activation_input),
-                    ("activationQuantScale", activation_quant_scale),
-                    ("activationQuantOffset", activation_quant_offset),
-                    ("activationFeatureOut", activation_feature),
-                    ("dynQuantScaleOut", dyn_quant_scale),
-                ],
-                group_list,
-                split_item,
-                group_type,
-                group_list_type,
-                act_type,
-                output,
-            };
-            phase_one(stringify!($two), workspace_size, executor, |operands| {
-                $(if !$tuning.is_null() {
-                    object::ints($tuning as usize)?;
-                })?
-                prepare(&parameters, operands)
-            })
-        }
-        operators! { grouped_matmul: $one, $two; }
-    };
+fn groups<'a>(device: Option<&'a Tensor>, host: Option<&'a [i64]>) -> Groups<'a> {
+    match (device, host) {
+        (Some(list), _) => Groups::Device(list),
+        (None, Some(ends)) => Groups::Host(ends),
+        (None, None) => Groups::Absent,
+    }
 }
 
-version!(aclnnGroupedMatmulV4GetWorkspaceSize, aclnnGroupedMatmulV4);
-version!(
-    aclnnGroupedMatmulV5GetWorkspaceSize,
-    aclnnGroupedMatmulV5,
-    tuning_config
-);
+/// Checks the operands by the rules of the version. Returns the split.
+fn check(parameters: &Parameters, roles: &Roles<'_>) -> Outcome<Split> {
+    let split = match parameters.group_type {
+        GroupType::Implied => check_first(roles, parameters.split_item)?,
+        GroupType::Given(group_type) => {
+            let split = check_parameters(parameters, group_type)?;
+            check_lists(roles, split, parameters.split_item)?;
+            split
+        }
+    };
+    check_tensors(roles, split)?;
+    match split {
+        Split::None => check_each(roles)?,
+        Split::Rows => check_rows(roles)?,
+        Split::Apart => check_apart(roles)?,
+        Split::Depth => check_depth(roles)?,
+    }
+    Ok(split)
+}

@@ -2,7 +2,7 @@
 
 use cann_sys::meta::*;
 
-use super::{Roles, matrix};
+use super::{Groups, Roles, matrix};
 use crate::error::{Outcome, ensure};
 use crate::memory::Memory;
 use crate::ops::grouped_matmul::ends;
@@ -10,13 +10,18 @@ use crate::ops::matmul::product;
 use crate::tensor::Tensor;
 
 /// Returns the ends of the groups. They must not decrease, and must be at most `length`.
-fn group_ends(
+pub(super) fn group_ends(
     memory: &Memory,
-    list: &Tensor,
+    list: Groups<'_>,
     as_counts: bool,
     length: usize,
 ) -> Outcome<Vec<usize>> {
-    let ends = ends(&list.integers(memory)?, as_counts);
+    let list = match list {
+        Groups::Absent => Vec::new(),
+        Groups::Device(list) => list.integers(memory)?,
+        Groups::Host(ends) => ends.to_vec(),
+    };
+    let ends = ends(&list, as_counts);
     let mut before = 0;
     for end in &ends {
         ensure!(
@@ -37,7 +42,8 @@ fn add_bias(y: &mut [f32], bias: &[f32]) {
 
 pub(super) fn each(memory: &mut Memory, roles: &Roles<'_>) -> Outcome<()> {
     for (position, (x, weight)) in roles.x.iter().zip(roles.weight).enumerate() {
-        let ([rows, depth], columns) = (matrix("x", x)?, weight.shape[1]);
+        let [depth, columns] = matrix("weight", weight)?;
+        let rows = x.shape[..x.rank() - 1].iter().product();
         let mut y = product(
             &x.floats(memory)?,
             &weight.floats(memory)?,
@@ -49,6 +55,23 @@ pub(super) fn each(memory: &mut Memory, roles: &Roles<'_>) -> Outcome<()> {
             add_bias(&mut y, &bias.floats(memory)?);
         }
         roles.output[position].store(memory, &y)?;
+    }
+    Ok(())
+}
+
+/// Multiplies the groups of rows of one x, each with its own weight, into their own results.
+pub(super) fn apart(memory: &mut Memory, roles: &Roles<'_>) -> Outcome<()> {
+    let x = roles.x[0].floats(memory)?;
+    let mut from = 0;
+    for (group, (weight, output)) in roles.weight.iter().zip(roles.output).enumerate() {
+        let ([depth, columns], rows) = (matrix("weight", weight)?, output.shape[0]);
+        let part = &x[from * depth..][..rows * depth];
+        let mut y = product(part, &weight.floats(memory)?, rows, depth, columns);
+        if let Some(bias) = roles.bias.get(group) {
+            add_bias(&mut y, &bias.floats(memory)?);
+        }
+        output.store(memory, &y)?;
+        from += rows;
     }
     Ok(())
 }
@@ -65,8 +88,8 @@ pub(super) fn by_rows(memory: &mut Memory, roles: &Roles<'_>, as_counts: bool) -
         own_ends.push(x.len() / depth.max(1));
     }
     let ends = match roles.list {
-        Some(list) => group_ends(memory, list, as_counts, rows)?,
-        None => own_ends,
+        Groups::Absent => own_ends,
+        list => group_ends(memory, list, as_counts, rows)?,
     };
     let weights = floats_of(memory, roles.weight)?;
     let biases = floats_of(memory, roles.bias)?;
@@ -104,10 +127,7 @@ fn floats_of(memory: &Memory, tensors: &[Tensor]) -> Outcome<Vec<f32>> {
 pub(super) fn by_depth(memory: &mut Memory, roles: &Roles<'_>, as_counts: bool) -> Outcome<()> {
     let [rows, depth] = matrix("x", &roles.x[0])?;
     let columns = roles.weight[0].shape[1];
-    let Some(list) = roles.list else {
-        unreachable!("checked in phase one")
-    };
-    let ends = group_ends(memory, list, as_counts, depth)?;
+    let ends = group_ends(memory, roles.list, as_counts, depth)?;
     let (x, weights) = (roles.x[0].floats(memory)?, floats_of(memory, roles.weight)?);
     let (mut start, mut all) = (0, Vec::new());
     for end in ends {

@@ -1,13 +1,15 @@
 //! Communicators: making, querying and destroying them.
 
 use std::ffi::{CStr, c_char};
+use std::sync::Arc;
 
 use cann_sys::hccl::*;
 
+use super::config::Settings;
 use super::{PARA, PTR, communicator, function, give, handle};
 use crate::abi::exports;
-use crate::error::{ensure, fail};
-use crate::hccl::{self, Root};
+use crate::error::{Outcome, ensure, fail};
+use crate::hccl::{self, Communicator, Root};
 use crate::object;
 use crate::state;
 
@@ -20,13 +22,40 @@ function!(HcclGetRootInfo(root: *mut HcclRootInfo) {
     unsafe { give(root, HcclRootInfo { internal: bytes.map(|byte| byte as c_char) }) }
 });
 
-function!(HcclCommInitRootInfo(ranks: u32, root: *const HcclRootInfo, rank: u32, comm: *mut HcclComm) {
+/// Joins a group as one of its ranks.
+///
+/// # Safety
+///
+/// `root` must be NULL or valid for a read.
+unsafe fn join(ranks: u32, root: *const HcclRootInfo, rank: u32) -> Outcome<Arc<Communicator>> {
     let device = state::current_device()?;
+    // SAFETY: the caller guarantees the root.
+    let Some(root) = (unsafe { root.as_ref() }) else {
+        fail!(PTR, "the root is NULL")
+    };
+    let root = Root::read(&root.internal.map(|byte| byte as u8))?;
+    hccl::join(root, ranks as usize, rank as usize, device)
+}
+
+function!(HcclCommInitRootInfo(ranks: u32, root: *const HcclRootInfo, rank: u32, comm: *mut HcclComm) {
     ensure!(!comm.is_null(), PTR, "the place for the communicator is NULL");
     // SAFETY: the caller guarantees the root.
-    let Some(root) = (unsafe { root.as_ref() }) else { fail!(PTR, "the root is NULL") };
-    let root = Root::read(&root.internal.map(|byte| byte as u8))?;
-    let joined = hccl::join(root, ranks as usize, rank as usize, device)?;
+    let joined = unsafe { join(ranks, root, rank) }?;
+    // SAFETY: checked above, and the caller guarantees the place.
+    unsafe { give(comm, handle(joined)) }
+});
+
+function!(HcclCommInitRootInfoConfig(
+    ranks: u32, root: *const HcclRootInfo, rank: u32, config: *const HcclCommConfig, comm: *mut HcclComm
+) {
+    ensure!(!comm.is_null(), PTR, "the place for the communicator is NULL");
+    // SAFETY: the caller guarantees the configuration.
+    let settings = unsafe { Settings::read(config) }?;
+    // SAFETY: the caller guarantees the root.
+    let joined = unsafe { join(ranks, root, rank) }?;
+    if let Some(name) = settings.name {
+        joined.name.get_or_init(|| name);
+    }
     // SAFETY: checked above, and the caller guarantees the place.
     unsafe { give(comm, handle(joined)) }
 });
@@ -65,7 +94,9 @@ function!(HcclGetRankId(comm: HcclComm, rank: *mut u32) {
 });
 
 function!(HcclGetCommName(comm: HcclComm, name: *mut c_char) {
-    let text = format!("cann_emulator_group_{}\0", communicator(comm)?.group.id);
+    let found = communicator(comm)?;
+    let own = || format!("cann_emulator_group_{}", found.group.id);
+    let text = format!("{}\0", found.name.get().cloned().unwrap_or_else(own));
     ensure!(!name.is_null(), PTR, "the place for the name is NULL");
     // SAFETY: the caller guarantees a place of the documented 128 bytes.
     unsafe { name.copy_from_nonoverlapping(text.as_ptr().cast(), text.len()) };

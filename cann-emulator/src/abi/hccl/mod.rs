@@ -6,10 +6,12 @@
 mod arguments;
 mod collective;
 mod communicator;
+mod config;
 mod transfer;
 
 pub use self::collective::*;
 pub use self::communicator::*;
+pub use self::config::*;
 pub use self::transfer::*;
 
 use std::sync::Arc;

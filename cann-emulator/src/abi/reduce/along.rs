@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cann_sys::meta::*;
 
-use crate::abi::checks::{NUMBERS, REALS, USUAL, axis, check_axes, check_size};
+use crate::abi::checks::{INDICES, NUMBERS, REALS, USUAL, axis, check_axes, check_size};
 use crate::abi::operators;
 use crate::error::{Outcome, ensure};
 use crate::executor::{Operands, Work, check_dtype, phase_one};
@@ -21,6 +21,8 @@ fn along<T: Number>(
         let Some((output, inputs)) = operands.split_last() else {
             unreachable!("taken above")
         };
+        // In place, the only operand is also the output.
+        let inputs = if inputs.is_empty() { operands } else { inputs };
         if output.count() == 0 {
             return Ok(());
         }
@@ -58,14 +60,31 @@ fn running(
     let at = axis(&input, at)?;
     let output = operands.result("out", output, to_dtype, &input.shape)?;
     check_dtype("out", &output, NUMBERS)?;
-    Ok(by_number!(to_dtype, T => {
+    Ok(of_runs(to_dtype, at, products))
+}
+
+/// Returns the work of running sums or products along an axis.
+fn of_runs(dtype: aclDataType, at: usize, products: bool) -> Work {
+    by_number!(dtype, T => {
         let (from, combine): (T, fn(T, T) -> T) = if products {
             (T::from_i64(1), Arithmetic::mul)
         } else {
             (T::from_i64(0), Arithmetic::add)
         };
         along(at, move |runs: &[Vec<T>]| maths::running(&runs[0], from, combine))
-    }))
+    })
+}
+
+/// Reads the axis of products, an i32 or an i64, as torch_npu gives it.
+fn axis_of_products(operands: &Operands, at: *const aclScalar) -> Outcome<i64> {
+    let at = operands.scalar("dim", at)?;
+    ensure!(
+        INDICES.contains(&at.dtype),
+        ACLNN_ERR_PARAM_INVALID,
+        "dim is {}; i32 or i64 is needed",
+        crate::tensor::name_of(at.dtype)
+    );
+    Ok(at.to())
 }
 
 #[unsafe(no_mangle)]
@@ -82,6 +101,41 @@ pub unsafe extern "C" fn aclnnCumsumGetWorkspaceSize(
     })
 }
 
+// An exclusive sum leaves its own element out, and a reverse one begins at the end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnCumsumV2GetWorkspaceSize(
+    input: *const aclTensor,
+    at: i64,
+    exclusive: bool,
+    reverse: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnCumsumV2", workspace_size, executor, |operands| {
+        let input = operands.view("self", input, NUMBERS)?;
+        let at = axis(&input, at)?;
+        operands.result("out", output, input.dtype, &input.shape)?;
+        Ok(
+            by_number!(input.dtype, T => along(at, move |runs: &[Vec<T>]| {
+                let mut run = runs[0].clone();
+                if reverse {
+                    run.reverse();
+                }
+                let mut sums = maths::running(&run, T::from_i64(0), Arithmetic::add);
+                if exclusive {
+                    sums.rotate_right(1);
+                    sums[0] = T::from_i64(0);
+                }
+                if reverse {
+                    sums.reverse();
+                }
+                sums
+            })),
+        )
+    })
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aclnnCumprodGetWorkspaceSize(
     input: *const aclTensor,
@@ -92,15 +146,28 @@ pub unsafe extern "C" fn aclnnCumprodGetWorkspaceSize(
     executor: *mut *mut aclOpExecutor,
 ) -> aclnnStatus {
     phase_one("aclnnCumprod", workspace_size, executor, |operands| {
-        let at = operands.scalar("dim", at)?;
-        ensure!(
-            at.dtype == ACL_INT32,
-            ACLNN_ERR_PARAM_INVALID,
-            "dim is {}; i32 is needed",
-            crate::tensor::name_of(at.dtype)
-        );
-        running(operands, (input, output), at.to(), to_dtype, true)
+        let at = axis_of_products(operands, at)?;
+        running(operands, (input, output), at, to_dtype, true)
     })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnInplaceCumprodGetWorkspaceSize(
+    target: *mut aclTensor,
+    at: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one(
+        "aclnnInplaceCumprod",
+        workspace_size,
+        executor,
+        |operands| {
+            let at = axis_of_products(operands, at)?;
+            let target = operands.target("selfRef", target, NUMBERS)?;
+            Ok(of_runs(target.dtype, axis(&target, at)?, true))
+        },
+    )
 }
 
 /// Defines the softmax along an axis, of one input, or of two for a gradient.
@@ -169,5 +236,7 @@ softmax! {
 
 operators! { reduce:
     aclnnCumsumGetWorkspaceSize, aclnnCumsum;
+    aclnnCumsumV2GetWorkspaceSize, aclnnCumsumV2;
     aclnnCumprodGetWorkspaceSize, aclnnCumprod;
+    aclnnInplaceCumprodGetWorkspaceSize, aclnnInplaceCumprod;
 }

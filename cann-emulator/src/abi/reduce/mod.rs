@@ -4,15 +4,22 @@
 //! copy.
 
 mod along;
+mod counts;
+mod extremes;
+mod moments;
 
 pub use self::along::*;
+pub use self::counts::*;
+pub use self::extremes::*;
+pub use self::moments::*;
 
 use std::sync::Arc;
 
 use cann_sys::meta::*;
 
-use crate::abi::checks::{FLOATS, INDICES, NUMBERS, REALS, USUAL, axis, check_size};
+use crate::abi::checks::{ALL, NUMBERS, USUAL, axis, check_size};
 use crate::abi::operators;
+use crate::abi::promotion::check_castable;
 use crate::error::{Outcome, ensure};
 use crate::executor::{Operands, Work, phase_one};
 use crate::memory::Memory;
@@ -77,51 +84,58 @@ impl Reduced {
         Ok(values.chunks_exact(length).map(reduce).collect())
     }
 
-    /// Returns the work that reduces each run to one value.
+    /// Returns the work that reduces each run to one value of a dtype.
     fn work<T: Number, U: Number>(
         self,
+        gives: aclDataType,
         reduce: impl Fn(&[T]) -> U + Send + Sync + 'static,
     ) -> Work {
         Arc::new(move |memory, operands| {
             let values = self.runs(memory, &operands[0], &reduce)?;
-            operands[1].store_values(memory, &values)
+            operands[1].store_values_of(memory, &values, gives)
         })
     }
 }
 
-/// Takes an input, its axes, and the result.
+/// The dtypes that the output of a reduction may have.
+enum Gives {
+    /// That of the input.
+    Same,
+    One(aclDataType),
+    Any(&'static [aclDataType]),
+    /// Those to which results of a dtype are converted.
+    Converted(aclDataType),
+}
+
+/// Takes an input, its axes, and the result. One element may be given as a tensor of one axis or of none.
 fn take(
     operands: &mut Operands,
     (input, dtypes): (*const aclTensor, &[aclDataType]),
     (axes, keep): (&[i64], bool),
     output: *const aclTensor,
-    dtype: Option<aclDataType>,
+    gives: Gives,
 ) -> Outcome<(Tensor, Reduced)> {
     let input = operands.view("self", input, dtypes)?;
     let reduced = reduced(&input, axes, keep)?;
-    operands.result("out", output, dtype.unwrap_or(input.dtype), &reduced.shape)?;
+    let output = match gives {
+        Gives::Same => operands.target("out", output, &[input.dtype])?,
+        Gives::One(dtype) => operands.target("out", output, &[dtype])?,
+        Gives::Any(dtypes) => operands.target("out", output, dtypes)?,
+        Gives::Converted(from) => {
+            let output = operands.target("out", output, ALL)?;
+            check_castable("out", from, output.dtype)?;
+            output
+        }
+    };
+    if !(reduced.shape.is_empty() && output.shape == [1]) {
+        check_size("out", &output, &reduced.shape)?;
+    }
     Ok((input, reduced))
-}
-
-/// Checks that no maximum or minimum is of an empty run.
-fn check_some(input: &Tensor, reduced: &Reduced) -> Outcome<()> {
-    let length: usize = reduced.order[reduced.kept..]
-        .iter()
-        .map(|at| input.shape[*at])
-        .product();
-    let count: usize = reduced.shape.iter().product();
-    ensure!(
-        length > 0 || count == 0,
-        ACLNN_ERR_PARAM_INVALID,
-        "there is no greatest or least of nothing: self has the shape {:?}",
-        input.shape
-    );
-    Ok(())
 }
 
 /// Defines reductions over axes, with a dtype to which they convert first.
 macro_rules! converted {
-    ($($one:ident, $two:ident: $dtypes:expr => |$values:ident: $number:ident| $work:expr;)*) => {$(
+    ($($one:ident, $two:ident: $inputs:expr, $gives:ident => |$values:ident: $number:ident| $work:expr;)*) => {$(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $one(
             input: *const aclTensor,
@@ -134,16 +148,20 @@ macro_rules! converted {
         ) -> aclnnStatus {
             phase_one(stringify!($two), workspace_size, executor, |operands| {
                 let axes = operands.ints("dim", axes)?;
-                let (_, reduced) =
-                    take(operands, (input, USUAL), (&axes, keep), output, Some(to_dtype))?;
+                let gives = Gives::$gives(to_dtype);
+                let (input, reduced) =
+                    take(operands, (input, $inputs), (&axes, keep), output, gives)?;
                 ensure!(
-                    $dtypes.contains(&to_dtype),
+                    NUMBERS.contains(&to_dtype),
                     ACLNN_ERR_PARAM_INVALID,
                     "{} has no results of {}",
                     stringify!($two),
                     crate::tensor::name_of(to_dtype)
                 );
-                Ok(by_number!(to_dtype, $number => reduced.work(|$values: &[$number]| $work)))
+                if matches!(Gives::$gives(to_dtype), Gives::Converted(_)) {
+                    check_castable("dtype", input.dtype, to_dtype)?;
+                }
+                Ok(by_number!(to_dtype, $number => reduced.work(to_dtype, |$values: &[$number]| $work)))
             })
         }
     )*
@@ -151,9 +169,40 @@ macro_rules! converted {
 }
 
 converted! {
-    aclnnReduceSumGetWorkspaceSize, aclnnReduceSum: NUMBERS => |values: T| maths::total(values);
-    aclnnMeanGetWorkspaceSize, aclnnMean: REALS
-        => |values: T| mean(values);
+    aclnnReduceSumGetWorkspaceSize, aclnnReduceSum: USUAL, One
+        => |values: T| maths::total(values);
+    aclnnMeanGetWorkspaceSize, aclnnMean: NUMBERS, Converted => |values: T| mean(values);
+}
+
+// Without axes the result is the mean of all elements, or, as the argument says, the elements themselves.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnMeanV2GetWorkspaceSize(
+    input: *const aclTensor,
+    axes: *const aclIntArray,
+    keep: bool,
+    noop_with_empty_axes: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnMeanV2", workspace_size, executor, |operands| {
+        let axes = operands.ints("dim", axes)?;
+        if axes.is_empty() && noop_with_empty_axes {
+            let input = operands.view("self", input, NUMBERS)?;
+            operands.result("out", output, input.dtype, &input.shape)?;
+            return Ok(Arc::new(|memory, operands| {
+                super::copy::copy(memory, &operands[0], &operands[1])
+            }));
+        }
+        let (x, reduced) = take(
+            operands,
+            (input, NUMBERS),
+            (&axes, keep),
+            output,
+            Gives::Same,
+        )?;
+        Ok(by_number!(x.dtype, T => reduced.work(x.dtype, |values: &[T]| mean(values))))
+    })
 }
 
 trait Mean: Sized {
@@ -173,8 +222,9 @@ impl Mean for f64 {
 }
 
 impl Mean for i64 {
-    fn over(self, _count: usize) -> Self {
-        unreachable!("integers are refused before")
+    /// Returns the whole part, and 0 for the mean of nothing.
+    fn over(self, count: usize) -> Self {
+        self.checked_div(count as i64).unwrap_or(0)
     }
 }
 
@@ -196,9 +246,9 @@ pub unsafe extern "C" fn aclnnProdGetWorkspaceSize(
             (input, USUAL),
             (&[], false),
             output,
-            Some(to_dtype),
+            Gives::One(to_dtype),
         )?;
-        Ok(by_number!(to_dtype, T => reduced.work(maths::product::<T>)))
+        Ok(by_number!(to_dtype, T => reduced.work(to_dtype, maths::product::<T>)))
     })
 }
 
@@ -218,140 +268,14 @@ pub unsafe extern "C" fn aclnnProdDimGetWorkspaceSize(
             (input, USUAL),
             (&[axis], keep),
             output,
-            Some(to_dtype),
+            Gives::One(to_dtype),
         )?;
-        Ok(by_number!(to_dtype, T => reduced.work(maths::product::<T>)))
+        Ok(by_number!(to_dtype, T => reduced.work(to_dtype, maths::product::<T>)))
     })
-}
-
-/// Defines reductions over axes to the same dtype or to booleans.
-macro_rules! plain {
-    ($($one:ident, $two:ident: $gives:expr => |$input:ident, $reduced:ident| $work:expr;)*) => {$(
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $one(
-            input: *const aclTensor,
-            axes: *const aclIntArray,
-            keep: bool,
-            output: *mut aclTensor,
-            workspace_size: *mut u64,
-            executor: *mut *mut aclOpExecutor,
-        ) -> aclnnStatus {
-            phase_one(stringify!($two), workspace_size, executor, |operands| {
-                let axes = operands.ints("dim", axes)?;
-                let ($input, $reduced) =
-                    take(operands, (input, USUAL), (&axes, keep), output, $gives)?;
-                $work
-            })
-        }
-    )*
-    operators! { reduce: $($one, $two;)* }};
-}
-
-plain! {
-    aclnnAmaxGetWorkspaceSize, aclnnAmax: None => |x, reduced| {
-        check_some(&x, &reduced)?;
-        Ok(by_number!(x.dtype, T => reduced.work(|values: &[T]| values[maths::extreme(values, true)])))
-    };
-    aclnnAminGetWorkspaceSize, aclnnAmin: None => |x, reduced| {
-        check_some(&x, &reduced)?;
-        Ok(by_number!(x.dtype, T => reduced.work(|values: &[T]| values[maths::extreme(values, false)])))
-    };
-    aclnnAnyGetWorkspaceSize, aclnnAny: Some(ACL_BOOL) => |_x, reduced| {
-        Ok(reduced.work(|values: &[f64]| i64::from(values.iter().any(|value| value.is_true()))))
-    };
-    aclnnAllGetWorkspaceSize, aclnnAll: Some(ACL_BOOL) => |_x, reduced| {
-        Ok(reduced.work(|values: &[f64]| i64::from(values.iter().all(|value| value.is_true()))))
-    };
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn aclnnVarGetWorkspaceSize(
-    input: *const aclTensor,
-    axes: *const aclIntArray,
-    unbiased: bool,
-    keep: bool,
-    output: *mut aclTensor,
-    workspace_size: *mut u64,
-    executor: *mut *mut aclOpExecutor,
-) -> aclnnStatus {
-    phase_one("aclnnVar", workspace_size, executor, |operands| {
-        let axes = operands.ints("dim", axes)?;
-        let (_, reduced) = take(operands, (input, FLOATS), (&axes, keep), output, None)?;
-        Ok(reduced.work(move |values: &[f32]| maths::variance(values, unbiased)))
-    })
-}
-
-/// Defines the maximum or minimum along an axis, with its index.
-macro_rules! with_places {
-    ($($one:ident, $two:ident: $greatest:expr;)*) => {$(
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $one(
-            input: *const aclTensor,
-            axis: i64,
-            keep: bool,
-            output: *mut aclTensor,
-            indices: *mut aclTensor,
-            workspace_size: *mut u64,
-            executor: *mut *mut aclOpExecutor,
-        ) -> aclnnStatus {
-            phase_one(stringify!($two), workspace_size, executor, |operands| {
-                let (input, reduced) = take(operands, (input, USUAL), (&[axis], keep), output, None)?;
-                check_some(&input, &reduced)?;
-                let indices = operands.target("indices", indices, INDICES)?;
-                check_size("indices", &indices, &reduced.shape)?;
-                Ok(by_number!(input.dtype, T => Arc::new(move |memory, operands| {
-                    let [input, output, indices] = operands else { unreachable!("taken above") };
-                    let found = reduced.runs(memory, input, |values: &[T]| {
-                        let place = maths::extreme(values, $greatest);
-                        (values[place], place as i64)
-                    })?;
-                    let (values, places): (Vec<T>, Vec<i64>) = found.into_iter().unzip();
-                    output.store_values(memory, &values)?;
-                    indices.store_values(memory, &places)
-                })))
-            })
-        }
-    )*
-    operators! { reduce: $($one, $two;)* }};
-}
-
-with_places! {
-    aclnnMaxDimGetWorkspaceSize, aclnnMaxDim: true;
-    aclnnMinDimGetWorkspaceSize, aclnnMinDim: false;
-}
-
-/// Defines the index of the maximum or minimum along an axis.
-macro_rules! places {
-    ($($one:ident, $two:ident: $greatest:expr;)*) => {$(
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $one(
-            input: *const aclTensor,
-            axis: i64,
-            keep: bool,
-            output: *mut aclTensor,
-            workspace_size: *mut u64,
-            executor: *mut *mut aclOpExecutor,
-        ) -> aclnnStatus {
-            phase_one(stringify!($two), workspace_size, executor, |operands| {
-                let (input, reduced) =
-                    take(operands, (input, NUMBERS), (&[axis], keep), output, Some(ACL_INT64))?;
-                check_some(&input, &reduced)?;
-                Ok(by_number!(input.dtype, T => reduced.work(|values: &[T]| {
-                    maths::extreme(values, $greatest) as i64
-                })))
-            })
-        }
-    )*
-    operators! { reduce: $($one, $two;)* }};
-}
-
-places! {
-    aclnnArgMaxGetWorkspaceSize, aclnnArgMax: true;
-    aclnnArgMinGetWorkspaceSize, aclnnArgMin: false;
 }
 
 operators! { reduce:
+    aclnnMeanV2GetWorkspaceSize, aclnnMeanV2;
     aclnnProdGetWorkspaceSize, aclnnProd;
     aclnnProdDimGetWorkspaceSize, aclnnProdDim;
-    aclnnVarGetWorkspaceSize, aclnnVar;
 }

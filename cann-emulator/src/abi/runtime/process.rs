@@ -23,7 +23,7 @@ function!(aclInit(config_path: *const c_char) {
 });
 
 fn finalise() -> Outcome<()> {
-    if state::config().is_ok() {
+    if state::is_initialised() {
         lifecycle::end()?;
     }
     callback::forget_all();

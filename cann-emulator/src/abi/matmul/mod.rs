@@ -1,0 +1,196 @@
+//! Matrix products. Sums are in f32 and rounded once.
+
+mod add;
+mod mode;
+
+pub use self::add::*;
+
+use std::sync::Arc;
+
+use cann_sys::meta::*;
+
+use self::mode::{Rounding, common, rounding};
+use crate::abi::checks::{FLOATS, broadcast, check_size};
+use crate::abi::operators;
+use crate::error::{Outcome, ensure};
+use crate::executor::{Operands, Work, phase_one};
+use crate::memory::Memory;
+use crate::ops::matmul::product;
+use crate::tensor::Tensor;
+
+/// The matrices that an operator takes.
+struct Takes {
+    axes: std::ops::RangeInclusive<usize>,
+    /// Whether the output may have another float type than the product.
+    converts: bool,
+}
+
+/// The sizes of a product of batches of matrices.
+#[derive(Clone)]
+struct Product {
+    batch: Vec<usize>,
+    rows: usize,
+    depth: usize,
+    columns: usize,
+    rounding: Rounding,
+}
+
+/// Returns the view as a matrix or a batch of matrices: one axis is a row on the left and a column on the right.
+fn as_matrix(tensor: &Tensor, left: bool) -> Tensor {
+    let mut view = tensor.clone();
+    if view.rank() == 1 {
+        let place = usize::from(!left);
+        view.shape.insert(place, 1);
+        view.strides.insert(place, 0);
+    }
+    view
+}
+
+/// Returns the last two axes of a matrix or of a batch of matrices.
+fn matrix(tensor: &Tensor) -> (usize, usize) {
+    let [.., rows, columns] = tensor.shape[..] else {
+        unreachable!("has two axes, as was checked")
+    };
+    (rows, columns)
+}
+
+/// Returns the axes before those of the matrix.
+fn batches(tensor: &Tensor) -> &[usize] {
+    &tensor.shape[..tensor.rank() - 2]
+}
+
+impl Product {
+    fn of(left: &Tensor, right: &Tensor, rounding: Rounding) -> Outcome<Self> {
+        let ((rows, depth), (inputs, columns)) = (matrix(left), matrix(right));
+        ensure!(
+            depth == inputs,
+            ACLNN_ERR_PARAM_INVALID,
+            "rows of {depth} by columns of {inputs}"
+        );
+        Ok(Self {
+            batch: broadcast(batches(left), batches(right))?,
+            rows,
+            depth,
+            columns,
+            rounding,
+        })
+    }
+
+    fn shape(&self) -> Vec<usize> {
+        self.with(self.rows, self.columns)
+    }
+
+    fn with(&self, rows: usize, columns: usize) -> Vec<usize> {
+        [&self.batch[..], &[rows, columns]].concat()
+    }
+
+    fn read(&self, memory: &Memory, tensor: &Tensor) -> Outcome<Vec<f32>> {
+        let mut values = tensor.floats(memory)?;
+        if let Some(rounding) = self.rounding {
+            values
+                .iter_mut()
+                .for_each(|value| *value = rounding(*value));
+        }
+        Ok(values)
+    }
+
+    /// Returns the values of the product.
+    fn values(&self, memory: &Memory, left: &Tensor, right: &Tensor) -> Outcome<Vec<f32>> {
+        let &Self {
+            rows,
+            depth,
+            columns,
+            ..
+        } = self;
+        let count = self.batch.iter().product::<usize>() * rows * columns;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let one_right = batches(right).iter().all(|count| *count == 1);
+        let left = self.read(memory, &left.expanded(&self.with(rows, depth)))?;
+        if one_right {
+            // The rows of all batches are multiplied by a single matrix.
+            let right = self.read(memory, right)?;
+            return Ok(product(&left, &right, count / columns, depth, columns));
+        }
+        let right = self.read(memory, &right.expanded(&self.with(depth, columns)))?;
+        let mut values = Vec::with_capacity(count);
+        for at in 0..count / (rows * columns) {
+            let left = &left[at * rows * depth..][..rows * depth];
+            let right = &right[at * depth * columns..][..depth * columns];
+            values.extend(product(left, right, rows, depth, columns));
+        }
+        Ok(values)
+    }
+}
+
+fn take(
+    operands: &mut Operands,
+    [input, right]: [*const aclTensor; 2],
+    output: *const aclTensor,
+    cube_math: i8,
+    takes: &Takes,
+) -> Outcome<Work> {
+    let input = operands.view("self", input, FLOATS)?;
+    let right = operands.view("mat2", right, FLOATS)?;
+    let dtype = common(&input, &right)?;
+    let rounding = rounding(cube_math, dtype)?;
+    for (name, tensor) in [("self", &input), ("mat2", &right)] {
+        ensure!(
+            takes.axes.contains(&tensor.rank()),
+            ACLNN_ERR_PARAM_INVALID,
+            "{name} has {} axes; {:?} are taken",
+            tensor.rank(),
+            takes.axes
+        );
+    }
+    let vectors = [input.rank() == 1, right.rank() == 1];
+    let (input, right) = (as_matrix(&input, true), as_matrix(&right, false));
+    // The mode has no effect on two vectors.
+    let rounding = rounding.filter(|_| vectors != [true; 2]);
+    let product = Product::of(&input, &right, rounding)?;
+    let mut shape = product.batch.clone();
+    shape.extend((!vectors[0]).then_some(product.rows));
+    shape.extend((!vectors[1]).then_some(product.columns));
+    let allowed = if takes.converts { FLOATS } else { &[dtype] };
+    let output = operands.target("out", output, allowed)?;
+    // The product of two vectors may have one axis, because documents name no output without axes.
+    if !(shape.is_empty() && output.shape == [1]) {
+        check_size("out", &output, &shape)?;
+    }
+    Ok(Arc::new(move |memory, operands| {
+        let [input, right, out] = operands else {
+            unreachable!("taken above")
+        };
+        let (left, right) = (as_matrix(input, true), as_matrix(right, false));
+        let values = product.values(memory, &left, &right)?;
+        out.store_values_of(memory, &values, dtype)
+    }))
+}
+
+/// Defines operators with the tensors that they take.
+macro_rules! products {
+    ($($one:ident, $two:ident: $axes:expr, $converts:literal;)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $one(
+            input: *const aclTensor,
+            right: *const aclTensor,
+            output: *mut aclTensor,
+            cube_math: i8,
+            workspace_size: *mut u64,
+            executor: *mut *mut aclOpExecutor,
+        ) -> aclnnStatus {
+            phase_one(stringify!($two), workspace_size, executor, |operands| {
+                let takes = Takes { axes: $axes, converts: $converts };
+                take(operands, [input, right], output, cube_math, &takes)
+            })
+        }
+    )*
+    operators! { matmul: $($one, $two;)* }};
+}
+
+products! {
+    aclnnMatmulGetWorkspaceSize, aclnnMatmul: 1..=6, true;
+    aclnnMmGetWorkspaceSize, aclnnMm: 2..=2, false;
+    aclnnBatchMatMulGetWorkspaceSize, aclnnBatchMatMul: 3..=3, false;
+}

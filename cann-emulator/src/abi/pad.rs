@@ -1,0 +1,92 @@
+//! Padding with a constant.
+
+use std::sync::Arc;
+
+use cann_sys::meta::*;
+
+use crate::abi::checks::USUAL;
+use crate::abi::operators;
+use crate::error::{Outcome, ensure};
+use crate::executor::phase_one;
+use crate::number::by_number;
+use crate::tensor::{Tensor, contiguous};
+
+/// The numbers of elements before and after each axis. A negative one cuts elements off.
+struct Margins {
+    before: Vec<i64>,
+    shape: Vec<usize>,
+}
+
+/// Reads the margins, which are pairs from the last axis to the first.
+fn margins(input: &Tensor, pad: &[i64]) -> Outcome<Margins> {
+    ensure!(
+        pad.len().is_multiple_of(2) && pad.len() / 2 <= input.rank(),
+        ACLNN_ERR_PARAM_INVALID,
+        "pad has {} numbers; it takes a pair for each of at most {} axes",
+        pad.len(),
+        input.rank()
+    );
+    let (mut before, mut shape) = (vec![0; input.rank()], Vec::new());
+    for (axis, length) in input.shape.iter().enumerate() {
+        let pair = pad.chunks_exact(2).nth(input.rank() - 1 - axis);
+        let (left, right) = pair.map_or((0, 0), |pair| (pair[0], pair[1]));
+        let padded = *length as i64 + left + right;
+        ensure!(
+            padded >= 0,
+            ACLNN_ERR_PARAM_INVALID,
+            "pad cuts more than the {length} elements of axis {axis}"
+        );
+        before[axis] = left;
+        shape.push(padded as usize);
+    }
+    Ok(Margins { before, shape })
+}
+
+impl Margins {
+    /// Returns, for each element of the result, the place of its value in the input of a shape, or `None`.
+    fn sources(&self, input: &[usize]) -> Vec<Option<usize>> {
+        let (strides, own) = (contiguous(&self.shape), contiguous(input));
+        let count: usize = self.shape.iter().product();
+        let source = |place: usize| {
+            let mut from = 0;
+            for axis in 0..input.len() {
+                let at = place as i64 / strides[axis] % self.shape[axis] as i64 - self.before[axis];
+                if !(0..input[axis] as i64).contains(&at) {
+                    return None;
+                }
+                from += at * own[axis];
+            }
+            Some(from as usize)
+        };
+        (0..count).map(source).collect()
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnConstantPadNdGetWorkspaceSize(
+    input: *const aclTensor,
+    pad: *const aclIntArray,
+    value: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    phase_one("aclnnConstantPadNd", workspace_size, executor, |operands| {
+        let input = operands.view("self", input, USUAL)?;
+        let margins = margins(&input, &operands.ints("pad", pad)?)?;
+        // It is converted to the dtype: torch_npu pads integers with an f64.
+        let value = operands.scalar("value", value)?;
+        operands.result("out", output, input.dtype, &margins.shape)?;
+        let sources = margins.sources(&input.shape);
+        Ok(
+            by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                let own = operands[0].values::<T>(memory)?;
+                let fill: T = value.to();
+                let values: Vec<T> = sources.iter().map(|from| from.map_or(fill, |from| own[from])).collect();
+                operands[1].store_values(memory, &values)
+            })),
+        )
+    })
+}
+
+operators! { shape: aclnnConstantPadNdGetWorkspaceSize, aclnnConstantPadNd; }
