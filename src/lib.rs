@@ -141,7 +141,7 @@ pub use kernels_runtime::apply::{apply_default_kernels, apply_kernel};
 pub use kernels_runtime::mapping::kernelize;
 pub use kernels_runtime::{
     InitError, apply, declare_kernel, dispatch, init, kernel, live, mapping, measure, measurement,
-    memory, ops, policy, registry, report, semantics, verify,
+    memory, ops, policy, registry, report, semantics, threads, verify,
 };
 
 #[cfg(feature = "npu")]

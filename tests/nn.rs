@@ -1,14 +1,14 @@
 //! Compares Burn's own layers with their counterparts here: results and gradients.
 
-use burn::module::{Lora, Module, Param, Quantizer};
+use burn::module::{Lora, Module, ModuleMapper, Param, Quantizer, Reparameterizer};
 use burn::nn::attention::{self, MultiHeadAttentionConfig};
 use burn::nn::loss::CrossEntropyLossConfig;
 use burn::nn::{LayerNormConfig, LinearConfig, RmsNormConfig, RotaryEncodingConfig, SwiGluConfig};
 use burn::tensor::quantization::{Calibration, QuantScheme};
 use burn::tensor::{Bool, Device, Distribution, FloatDType, Int, Tensor};
 use burn_kernels::nn::{
-    CrossEntropyLoss, LayerNorm, Linear, MhaInput, MultiHeadAttention, RmsNorm, RotaryEncoding,
-    SwiGlu,
+    CrossEntropyLoss, LayerNorm, Linear, LowRank, MhaInput, MultiHeadAttention, RmsNorm,
+    RotaryEncoding, SwiGlu,
 };
 use burn_kernels::policy::{Policy, scope};
 use burn_kernels::report::report;
@@ -149,6 +149,128 @@ fn adapted_and_quantised_weights_are_burns() {
     }
     let adapted = Linear::from(LinearConfig::new(8, 8).init(&device)).apply_lora(Lora::new(2, 4.0));
     assert!(adapted.weight.adapter().is_some());
+}
+
+/// Compares results and the gradients of an adapter with those of Burn, which adds the adapter to the weight.
+#[test]
+fn an_adapter_is_burns() {
+    let device = Device::flex().autodiff();
+    for bias in [true, false] {
+        let plain = LinearConfig::new(24, 40).with_bias(bias).init(&device);
+        // A fresh adapter adds nothing: one of its factors is zero.
+        let theirs = plain.apply_lora(Lora::new(3, 6.0)).map(&mut Moved);
+        let ours = Linear::from(theirs.clone());
+        let (x, dy) = (random([2, 7, 24], &device), random([2, 7, 40], &device));
+        let run = |forward: &dyn Fn(Tensor<3>) -> Tensor<3>, weight: &Param<Tensor<2>>| {
+            let x = x.clone().require_grad();
+            let y = forward(x.clone());
+            let grads = (y.clone() * dy.clone()).sum().backward();
+            let adapter = weight.adapter().expect("it was attached");
+            let of = |factor: &Param<Tensor<2>>| factor.val().grad(&grads).expect("it is trained");
+            let dx = x.grad(&grads).expect("x is tracked");
+            assert!(weight.base().grad(&grads).is_none(), "the base is frozen");
+            (y.inner(), dx, [of(&adapter.a), of(&adapter.b)])
+        };
+        let (y, dx, factors) = run(&|x| ours.forward(x), &ours.weight);
+        let (y2, dx2, factors2) = run(&|x| theirs.forward(x), &theirs.weight);
+        assert!(difference(y, y2) < CLOSE);
+        assert!(difference(dx, dx2) < CLOSE);
+        for (ours, theirs) in factors.into_iter().zip(factors2) {
+            assert!(difference(ours, theirs) < CLOSE);
+        }
+    }
+}
+
+/// Moves every trained parameter at random.
+struct Moved;
+
+impl ModuleMapper for Moved {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let tensor = param.val();
+        if !tensor.is_require_grad() {
+            return param;
+        }
+        let moved = tensor.clone() + tensor.random_like(Distribution::Normal(0.0, 1.0));
+        Param::initialized(param.id, moved.detach().require_grad())
+    }
+}
+
+/// Attaches an adapter with dropout to a weight.
+struct Dropping(f64);
+
+impl Reparameterizer for Dropping {
+    type Reparam = LowRank;
+
+    fn reparameterize<const D: usize>(
+        &mut self,
+        _path: &str,
+        param: Param<Tensor<D>>,
+    ) -> (Param<Tensor<D>>, Option<LowRank>) {
+        let device = param.base().device();
+        let adapter = (D == 2).then(|| LowRank {
+            a: Param::from_tensor(random([32, 2], &device)),
+            b: Param::from_tensor(random([2, 24], &device)),
+            scale: 0.5,
+            dropout: self.0,
+        });
+        (param.set_require_grad(false), adapter)
+    }
+}
+
+/// Results and gradients are those of the composed weight, as Burn computes it.
+#[test]
+fn adapters_have_the_gradients_of_the_composed_weight() {
+    let device = Device::flex().autodiff();
+    let plain = LinearConfig::new(32, 24).init(&device);
+    let theirs = plain.apply_reparameterization(Dropping(0.0));
+    let ours = Linear::from(theirs.clone());
+    let adapter = theirs.weight.reparameterization::<LowRank>().unwrap();
+    let x: Tensor<3> = random([2, 6, 32], &device);
+    let run = |layer: &dyn Fn(Tensor<3>) -> Tensor<3>| {
+        let x = x.clone().detach().require_grad();
+        let y = layer(x.clone());
+        let grads = y.clone().square().sum().backward();
+        let of = |param: &Param<Tensor<2>>| param.val().grad(&grads).expect("it is trained");
+        let dx = x.grad(&grads).expect("x is tracked");
+        assert!(theirs.weight.base().grad(&grads).is_none(), "it is frozen");
+        (y.inner(), dx, [of(&adapter.a), of(&adapter.b)])
+    };
+    let expected = run(&|x| theirs.forward(x));
+    for policy in [Policy::auto(), Policy::reference()] {
+        let _policy = scope(policy);
+        let found = run(&|x| ours.forward(x));
+        assert!(difference(found.0, expected.0.clone()) < CLOSE);
+        // The sums have other orders, and more terms.
+        assert!(difference(found.1, expected.1.clone()) < 5.0 * CLOSE);
+        for (found, expected) in found.2.into_iter().zip(expected.2.clone()) {
+            assert!(difference(found, expected) < 5.0 * CLOSE);
+        }
+    }
+}
+
+/// Dropout leaves out inputs of the adapter alone, in training alone, and keeps its mean.
+#[test]
+fn dropout_of_an_adapter_is_for_training() {
+    let device = Device::flex().autodiff();
+    device.seed(3);
+    let layer = Linear::from(LinearConfig::new(32, 24).init(&device));
+    let base = layer.clone();
+    let dropping = layer.apply_reparameterization(Dropping(0.5));
+    let x: Tensor<2> = random([1, 32], &device);
+    let whole = dropping.clone().valid().forward(x.clone().inner());
+    let again = dropping.clone().valid().forward(x.clone().inner());
+    assert_eq!(difference(again, whole.clone()), 0.0);
+    let one = dropping.forward(x.clone()).inner();
+    assert!(difference(one, dropping.forward(x.clone()).inner()) > 0.01);
+    // 4,096 equal rows, each with inputs of its own left out.
+    let rows = x.clone().expand([4096, 32]);
+    let mean = dropping.forward(rows.clone()).inner().mean_dim(0);
+    let effect = (whole.clone() - base.forward(x).inner())
+        .abs()
+        .max()
+        .into_scalar::<f32>();
+    let error = (mean - whole).abs().max().into_scalar::<f32>();
+    assert!(error < 0.1 * effect, "{error} of {effect}");
 }
 
 /// Gives both layers the same parameters.

@@ -12,6 +12,7 @@
 //! * [`ops`]: the operations, each with its reference, gradients and kernels.
 //! * [`verify`]: compares kernels with their references.
 //! * [`live`]: compares kernels and the user's own bodies with references while the program runs.
+//! * [`low_rank`]: low-rank adapters of experts.
 //! * [`kernel`]: kernels of other crates.
 //! * `npu` (feature `npu`): Ascend NPUs.
 //! * `remote` (feature `remote`): devices of other processes and machines, with their kernels.
@@ -27,6 +28,7 @@ mod error_text;
 mod guard;
 pub mod kernel;
 pub mod live;
+pub mod low_rank;
 pub mod mapping;
 pub mod measurement;
 pub mod memory;
@@ -43,6 +45,7 @@ pub mod registry;
 pub mod remote;
 pub mod report;
 pub mod semantics;
+pub mod threads;
 pub mod verify;
 mod warning;
 

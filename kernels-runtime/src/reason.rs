@@ -108,6 +108,9 @@ reasons! {
     /// another layer. The site calls its own `forward`.
     Layers = 21, "layers", "a projection is not a plain `Linear`",
         "merge adapters and dequantise weights to run the kernel, or switch it off here";
+    /// Experts of the site have low-rank adapters, which grouped kernels compute in place of the site's kernel.
+    Adapters = 23, "adapters", "experts have adapters",
+        "merge the adapters to run the kernel, or switch it off here";
     /// The server of the device does not declare the kernel.
     NotServed = 22, "not_served", "the device's server does not have the kernel",
         "serve the device with `kernels serve` of this release, or switch the kernel off";

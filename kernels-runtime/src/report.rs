@@ -217,10 +217,12 @@ impl fmt::Display for Report {
 }
 
 impl Call {
-    /// Returns the path in words, such as `fused cpu-simd`.
+    /// Returns the path in words, such as `fused cpu-simd`. Experts with adapters have a path between kernel and
+    /// reference.
     pub fn path(&self) -> String {
         match (self.implementation, self.reason) {
             (Some(name), _) => format!("fused {name}"),
+            (None, Some(reason @ Reason::Adapters)) => format!("grouped kernels: {reason}"),
             (None, Some(reason)) => format!("reference: {reason}"),
             (None, None) => "reference".to_owned(),
         }

@@ -361,7 +361,7 @@ sites! {
     NO_MEAN: "npu_fused_layernorm", SemanticsKey::LayerNorm(LayerNormKey::COHERE);
 }
 
-/// What a body computes otherwise than its site's key says.
+/// A body that computes something else than its site's key says.
 #[derive(Clone, Copy)]
 struct Body {
     eps: f64,

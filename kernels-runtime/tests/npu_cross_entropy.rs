@@ -48,7 +48,7 @@ fn settings() -> impl Iterator<Item = Settings> {
     )
 }
 
-/// What a comparison varies.
+/// The settings that a comparison varies.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     dtype: DType,

@@ -5,16 +5,16 @@
 mod npu;
 
 use burn::tensor::IntDType;
-use burn_cann::{DType, Spec, Stream};
+use burn_cann::{DType, Platform, Spec, Stream, Version};
 use kernels_runtime::dispatch::Reason;
 use kernels_runtime::npu::{Refused, Seen, Specified};
 use kernels_runtime::ops::Mismatch;
-use kernels_runtime::ops::moe::router::npu::{Plan, backward, decide, forward};
+use kernels_runtime::ops::moe::router::npu::{Choice, Plan, Weights, backward, decide, forward};
 use kernels_runtime::ops::moe::router::{Backward, Operands, Routing, reference};
 use kernels_runtime::semantics::*;
 use npu::*;
 
-/// Returns keys without correction and groups: some of published models, and the other accepted ones.
+/// Returns keys that choose by logits alone: some of published models, and the other accepted ones.
 fn keys() -> Vec<RouterKey> {
     let wide = |key| RouterKey {
         weights: RouterWeights::Wide,
@@ -30,6 +30,37 @@ fn keys() -> Vec<RouterKey> {
         wide(RouterKey::LLAMA4),
         wide(RouterKey::GPT_OSS),
     ]
+}
+
+/// Returns keys that choose by scores, or do so in groups.
+fn keys_of_scores() -> Vec<RouterKey> {
+    let corrected = |key| RouterKey {
+        correction: Correction::Bias,
+        ..key
+    };
+    let grouped = |key, grouping| RouterKey { grouping, ..key };
+    vec![
+        RouterKey::DEEPSEEK_V3,
+        grouped(RouterKey::DEEPSEEK_V3, Grouping::Max),
+        RouterKey::DEEPSEEK_V2_GROUPS,
+        corrected(RouterKey::DEEPSEEK_V2_GROUPS),
+        corrected(RouterKey::QWEN2_MOE),
+        corrected(RouterKey::MIXTRAL),
+        SHARES,
+        grouped(SHARES, Grouping::TopTwo),
+    ]
+}
+
+/// Sigmoids, divided by their sum.
+const SHARES: RouterKey = RouterKey {
+    renormalise: Renormalise::Sum,
+    ..RouterKey::LLAMA4
+};
+
+/// Returns a correction that changes the choice.
+fn correction(stream: &Stream, experts: usize) -> (burn_cann::Tensor, Held) {
+    let values: Vec<f64> = (0..experts).map(|at| (at % 3) as f64 * 0.17).collect();
+    put_values(stream, DType::F32, &values, &[experts], Lie::Contiguous)
 }
 
 fn checked<T: Specified + Clone>(
@@ -48,7 +79,10 @@ fn compare(stream: &Stream, dtype: DType, routing: &Routing, tokens: usize, lie:
         0 => (IntDType::I32, DType::I32),
         _ => (IntDType::I64, DType::I64),
     };
-    let operands = checked(&logits, routing, asked).expect(&what);
+    let bias = (key.correction == Correction::Bias).then(|| correction(stream, experts));
+    let (bias, bias_held) = bias.unzip();
+    let operands = Operands::new(Seen(logits.clone()), bias.map(Seen), *routing, asked);
+    let operands = operands.expect(&what);
     let ((weights, indices), _) = without_waiting(|| forward(stream, &operands).expect(&what));
     let result = if key.weights == RouterWeights::Wide {
         DType::F32
@@ -67,7 +101,8 @@ fn compare(stream: &Stream, dtype: DType, routing: &Routing, tokens: usize, lie:
         return;
     }
     let logits = held.exact::<2>();
-    let expected = reference(logits.clone(), None, routing);
+    let bias = bias_held.map(|bias| bias.plain::<1>());
+    let expected = reference(logits.clone(), bias, routing);
     let chosen: Vec<f64> = expected.indices.into_data().iter::<f64>().collect();
     assert_eq!(read(stream, &indices), chosen, "{what}");
     assert_near(
@@ -132,9 +167,33 @@ fn every_accepted_key_and_type_beside_the_reference() {
 }
 
 #[test]
+fn corrections_and_groups_beside_the_reference() {
+    on_the_emulator(
+        "corrections_and_groups_beside_the_reference",
+        |_, stream| {
+            for key in keys_of_scores() {
+                for (experts, k, tokens) in [(8, 2, 17), (32, 5, 4), (12, 1, 3), (8, 3, 0)] {
+                    let all = Routing::new(key, experts, k).unwrap();
+                    // Without groups in the key, this is an error.
+                    let limited = all.limited_to_groups(4, 2).ok();
+                    let scaled = all.scaled(2.5).unwrap();
+                    for routing in [Some(all), Some(scaled), limited].into_iter().flatten() {
+                        for dtype in FLOATS {
+                            for lie in LIES {
+                                compare(stream, dtype, &routing, tokens, lie);
+                            }
+                        }
+                    }
+                }
+            }
+        },
+    );
+}
+
+#[test]
 fn of_equal_logits_the_first() {
     on_the_emulator("of_equal_logits_the_first", |_, stream| {
-        for key in keys() {
+        for key in keys().into_iter().chain([SHARES]) {
             let routing = Routing::new(key, 4, 2).unwrap();
             let values = [1.0, 2.0, 2.0, 2.0, 0.0, 0.0, 0.0, 0.0];
             let (logits, _) = put_values(stream, DType::F32, &values, &[2, 4], Lie::Contiguous);
@@ -153,27 +212,55 @@ fn decisions_and_their_reasons() {
         decide(&here, &checked(logits, routing, IntDType::I64).unwrap())
     };
     let of = |key| asked(&logits, &Routing::new(key, 8, 2).unwrap());
-    assert_eq!(of(RouterKey::QWEN2_MOE), Ok(Plan::OfAll));
-    assert_eq!(of(RouterKey::QWEN3_MOE), Ok(Plan::OfChosen));
-    assert_eq!(of(RouterKey::GPT_OSS), Ok(Plan::OfChosen));
-    assert_eq!(of(RouterKey::LLAMA4), Ok(Plan::Sigmoid));
-    let corrected = Routing::new(RouterKey::DEEPSEEK_V3, 8, 2).unwrap();
-    let bias = Some(Seen(spec(DType::F32, &[8])));
-    let corrected = Operands::new(Seen(logits.clone()), bias, corrected, IntDType::I64);
+    let plan = |choice, weights| Ok(Plan { choice, weights });
+    let by_logits = |weights| plan(Choice::ByLogits, weights);
+    assert_eq!(of(RouterKey::QWEN2_MOE), by_logits(Weights::OfAll));
+    assert_eq!(of(RouterKey::QWEN3_MOE), by_logits(Weights::OfChosen));
+    assert_eq!(of(RouterKey::GPT_OSS), by_logits(Weights::OfChosen));
+    assert_eq!(of(RouterKey::LLAMA4), by_logits(Weights::Sigmoid));
+    let by_scores = |weights| plan(Choice::ByScores, weights);
+    assert_eq!(of(SHARES), by_scores(Weights::SigmoidShares));
+    let corrected = |key, platform: &Platform| {
+        let routing = Routing::new(key, 8, 2).unwrap();
+        let bias = Some(Seen(spec(DType::F32, &[8])));
+        let operands = Operands::new(Seen(logits.clone()), bias, routing, IntDType::I64);
+        decide(platform, &operands.unwrap())
+    };
+    let deepseek = RouterKey::DEEPSEEK_V3;
+    assert_eq!(
+        corrected(deepseek, &here),
+        by_scores(Weights::SigmoidShares)
+    );
+    let older = Platform {
+        version: Version::new("8.2.RC1"),
+        ..platform()
+    };
     refused(
-        decide(&here, &corrected.unwrap()),
+        corrected(deepseek, &older),
+        Reason::CannotLoad,
+        "needs CANN 8.3 or later",
+    );
+    let sigmoids = RouterKey {
+        correction: Correction::Bias,
+        ..RouterKey::LLAMA4
+    };
+    refused(
+        corrected(sigmoids, &here),
         Reason::Semantics,
         "correction=bias",
     );
-    let renormalised = RouterKey {
-        renormalise: Renormalise::Sum,
-        ..RouterKey::LLAMA4
-    };
-    refused(of(renormalised), Reason::Semantics, "renormalise=sum");
     let grouped = Routing::new(RouterKey::DEEPSEEK_V2_GROUPS, 8, 2).unwrap();
-    assert!(asked(&logits, &grouped).is_ok(), "one group is no limit");
+    assert_eq!(
+        asked(&logits, &grouped),
+        by_logits(Weights::OfAll),
+        "one group is no limit"
+    );
     let grouped = grouped.limited_to_groups(4, 2).unwrap();
-    refused(asked(&logits, &grouped), Reason::Semantics, "grouping=max");
+    assert_eq!(asked(&logits, &grouped), by_scores(Weights::OfAll));
+    let many = Routing::new(RouterKey::DEEPSEEK_V2_GROUPS, 256, 2).unwrap();
+    let many = many.limited_to_groups(128, 2).unwrap();
+    let wide = spec(DType::BF16, &[3, 256]);
+    refused(asked(&wide, &many), Reason::Shape, "at most 2048");
     let routing = Routing::new(RouterKey::QWEN2_MOE, 8, 2).unwrap();
     let f64s = spec(DType::F64, &[3, 8]);
     refused(asked(&f64s, &routing), Reason::Dtype, "f64");

@@ -1,11 +1,15 @@
+use super::LowRank;
 use burn::module::{Module, Param};
-use burn::tensor::{Tensor, module};
+use burn::tensor::{FloatDType, Tensor, module};
 
 /// [`burn::nn::Linear`] with a fused kernel: `y = x · weight + bias` over the last axis.
 ///
 /// In f32 and f64 on the CPU, results are Burn's, bit for bit, but for a few rows. On half types sums are in f32 and rounded
-/// once, and where the processor multiplies pairs of bf16, nothing is converted. A weight that is quantised or has an
-/// adapter is multiplied as Burn does.
+/// once, and where the processor multiplies pairs of bf16, nothing is converted. A quantised weight is multiplied as Burn
+/// does.
+///
+/// A weight with an adapter, Burn's or a [`LowRank`], is never composed: the layer computes `x · W + scale · (x · a) · b`,
+/// forward and backward without a temporary tensor of the weight's size.
 ///
 /// ```
 /// use burn::nn::LinearConfig;
@@ -30,10 +34,27 @@ impl Linear {
     /// # Panics
     /// Panics if the last axis of `x` is not `inputs`.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
-        match &self.bias {
-            Some(bias) => with_bias(x, &self.weight, bias),
-            None => without_bias(x, &self.weight),
+        match LowRank::of(&self.weight) {
+            Some(adapter) => self.adapted(x, &adapter),
+            None => self.plain(x, &self.weight),
         }
+    }
+
+    fn plain<const D: usize>(&self, x: Tensor<D>, weight: &Param<Tensor<2>>) -> Tensor<D> {
+        match &self.bias {
+            Some(bias) => with_bias(x, weight, bias),
+            None => without_bias(x, weight),
+        }
+    }
+
+    fn adapted<const D: usize>(&self, x: Tensor<D>, adapter: &LowRank) -> Tensor<D> {
+        let weight = Param::initialized(self.weight.id, self.weight.base());
+        let base = self.plain(x.clone(), &weight);
+        // Adapters of half types may be in f32. The factor goes where elements are fewest.
+        let (dtype, own) = (x.dtype(), adapter.a.val().dtype());
+        let x = adapter.dropped(x).cast(FloatDType::from(own));
+        let inner = without_bias(x, &adapter.a).mul_scalar(adapter.scale);
+        base + without_bias(inner, &adapter.b).cast(FloatDType::from(dtype))
     }
 }
 

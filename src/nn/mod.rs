@@ -10,15 +10,18 @@ mod cross_entropy;
 mod kv_cache;
 mod layer_norm;
 mod linear;
+mod low_rank;
 mod multi_head_attention;
 mod rms_norm;
 mod rotary;
 mod swiglu;
 
 pub use cross_entropy::CrossEntropyLoss;
+pub use kernels_runtime::low_rank::LowRankExperts;
 pub use kv_cache::{CacheError, KvCache};
 pub use layer_norm::LayerNorm;
 pub use linear::Linear;
+pub use low_rank::LowRank;
 pub use multi_head_attention::{MhaInput, MultiHeadAttention};
 pub use rms_norm::RmsNorm;
 pub use rotary::RotaryEncoding;

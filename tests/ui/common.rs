@@ -1,4 +1,4 @@
-//! What the accepted cases check: results, and what the registry and the report say.
+//! The checks of the accepted cases: results, and what the registry and the report say.
 
 use burn::nn::{Linear, LinearConfig};
 use burn::tensor::{Device, Tensor};

@@ -105,10 +105,16 @@ impl<'a, T: Element> Rows<'a, T> {
         }
         let stride = self.lead.strides.last().copied().unwrap_or(0);
         let is_far = stride != 0 && stride != self.width as isize;
+        let together = match (self.lead.sizes.last(), index.last()) {
+            (Some(size), Some(index)) => size.max(&1) - index,
+            _ => 1,
+        };
         RowIter {
             rows: self,
             index,
             offset,
+            stride,
+            together,
             left: range.len(),
             ahead: is_far.then_some(AHEAD * stride),
         }
@@ -145,8 +151,13 @@ pub(crate) fn prefetch<T>(row: &[T]) {
 /// An iterator over rows. It counts indices like an odometer, without dividing.
 pub(crate) struct RowIter<'a, T> {
     rows: &'a Rows<'a, T>,
+    /// The index of the row whose turn it is, along all leading axes but the last.
     index: Vec<usize>,
     offset: isize,
+    /// The distance of rows along the last of the leading axes.
+    stride: isize,
+    /// The number of rows left along that axis.
+    together: usize,
     left: usize,
     /// The distance of the row to prefetch, if rows are far apart.
     ahead: Option<isize>,
@@ -181,17 +192,34 @@ impl<'a, T> Iterator for RowIter<'a, T> {
         {
             prefetch(row);
         }
-        let lead = &self.rows.lead;
-        for axis in (0..self.index.len()).rev() {
-            self.index[axis] += 1;
-            self.offset += lead.strides[axis];
-            if self.index[axis] < lead.sizes[axis] {
-                break;
-            }
-            self.offset -= lead.strides[axis] * lead.sizes[axis] as isize;
-            self.index[axis] = 0;
+        self.offset += self.stride;
+        self.together -= 1;
+        if self.together == 0 {
+            self.carry();
         }
         Some(row)
+    }
+}
+
+impl<T> RowIter<'_, T> {
+    /// Goes on with the next index of the other leading axes.
+    #[inline(never)]
+    fn carry(&mut self) {
+        let Lead { sizes, strides } = &self.rows.lead;
+        let Some((last, others)) = sizes.split_last() else {
+            return;
+        };
+        self.together = *last;
+        self.offset -= self.stride * *last as isize;
+        for axis in (0..others.len()).rev() {
+            self.index[axis] += 1;
+            self.offset += strides[axis];
+            if self.index[axis] < sizes[axis] {
+                return;
+            }
+            self.offset -= strides[axis] * sizes[axis] as isize;
+            self.index[axis] = 0;
+        }
     }
 }
 

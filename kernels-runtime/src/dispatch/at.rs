@@ -9,6 +9,7 @@ pub struct At {
     site: &'static Site,
     when: bool,
     opaque: bool,
+    adapted: bool,
     body_first: bool,
     once: bool,
 }
@@ -27,6 +28,7 @@ impl At {
             site,
             when,
             opaque: false,
+            adapted: false,
             body_first: false,
             once: false,
         }
@@ -53,6 +55,14 @@ impl At {
     pub(crate) const fn opaque(self) -> Self {
         Self {
             opaque: true,
+            ..self
+        }
+    }
+
+    /// Marks the call as one of experts with adapters, which grouped kernels compute.
+    pub(crate) const fn adapted(self) -> Self {
+        Self {
+            adapted: true,
             ..self
         }
     }
@@ -110,6 +120,7 @@ impl At {
         let mut query = Query::of_tensors(&self.site.spec().key, tensors);
         query.condition = self.when;
         query.opaque = self.opaque;
+        query.adapted = self.adapted;
         query
     }
 }

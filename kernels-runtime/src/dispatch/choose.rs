@@ -137,6 +137,7 @@ pub(crate) fn choose(
         _ if target == Some(&Target::Reference) => Err(Reason::Mapping),
         _ if !query.condition => Err(Reason::Condition),
         _ if query.opaque => Err(Reason::Layers),
+        _ if query.adapted => Err(Reason::Adapters),
         None => Err(Reason::UnknownKernel),
         Some(spec) => best_of(&candidates).map(|implementation| (spec, implementation)),
     };

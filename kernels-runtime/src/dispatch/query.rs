@@ -25,6 +25,8 @@ pub struct Query {
     /// True if a layer of the site is not a plain one, for example because it has an adapter. The layer then has to be
     /// called through its own `forward`.
     pub opaque: bool,
+    /// True if experts of the site have low-rank adapters, which grouped kernels compute.
+    pub adapted: bool,
 }
 
 /// The type of the tensors of a call.
@@ -50,6 +52,7 @@ impl Query {
             mode,
             condition: true,
             opaque: false,
+            adapted: false,
         }
     }
 
@@ -93,10 +96,12 @@ impl Query {
             },
             condition: true,
             opaque: false,
+            adapted: false,
         }
     }
 
-    /// Packs the query into 40 bits. The highest of the lowest eight bits is free.
+    /// Packs the query into 40 bits. The highest of the lowest eight bits is free. The highest bit of the device's eight is
+    /// no part of its code.
     #[inline]
     pub(super) const fn pack(self) -> u64 {
         let mode = match self.mode {
@@ -104,6 +109,7 @@ impl Query {
             Mode::Inference => 0,
         };
         (self.capability as u64) << 24
+            | (self.adapted as u64) << 23
             | (self.device as u64) << 16
             | (self.tensors.code() as u64) << 8
             | (self.served.code() as u64) << 3
@@ -116,7 +122,7 @@ impl Query {
     pub(super) fn unpack(bits: u64) -> Option<Self> {
         let [flags, tensors, device, low, high, ..] = bits.to_le_bytes();
         Some(Self {
-            device: DeviceKind::from_code(device)?,
+            device: DeviceKind::from_code(device & 0x7f)?,
             capability: u16::from_le_bytes([low, high]),
             served: Served::from_code(flags >> 3 & 0b1111),
             tensors: TensorType::from_code(tensors),
@@ -127,6 +133,7 @@ impl Query {
             },
             condition: flags & 2 == 2,
             opaque: flags & 4 == 4,
+            adapted: device & 0x80 == 0x80,
         })
     }
 }
@@ -192,6 +199,7 @@ mod tests {
                         mode,
                         condition: mode == Mode::Training,
                         opaque: device == DeviceKind::Npu,
+                        adapted: device == DeviceKind::Cpu,
                     };
                     assert_eq!(Query::unpack(query.pack()), Some(query));
                     assert!(query.pack() < 1 << 40 && query.pack() & 0x80 == 0);

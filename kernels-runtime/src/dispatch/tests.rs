@@ -31,5 +31,6 @@ pub(crate) fn query(tensors: TensorType) -> Query {
         mode: Mode::Training,
         condition: true,
         opaque: false,
+        adapted: false,
     }
 }

@@ -33,7 +33,7 @@ impl Reaction {
     /// Returns the reaction if a policy states none: silent for the user's own choices, a warning for the rest.
     pub const fn default_to(reason: Reason) -> Self {
         match reason {
-            Reason::Policy | Reason::Mapping => Self::Silent,
+            Reason::Policy | Reason::Mapping | Reason::Adapters => Self::Silent,
             _ => Self::Warn,
         }
     }
@@ -83,7 +83,8 @@ mod tests {
             .iter()
             .filter(|reason| Reaction::default_to(**reason) == Reaction::Silent)
             .collect();
-        assert_eq!(silent, [&Reason::Policy, &Reason::Mapping]);
+        let choices = [&Reason::Policy, &Reason::Mapping, &Reason::Adapters];
+        assert_eq!(silent, choices);
         assert!(
             Reason::ALL
                 .iter()

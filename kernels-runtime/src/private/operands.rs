@@ -1,5 +1,6 @@
 //! The types of fields and parameters that operands may come from.
 
+use crate::low_rank::LowRankExperts;
 use burn::module::Param;
 use burn::tensor::Tensor;
 
@@ -270,8 +271,13 @@ impl SectionTable for &Param<Tensor<4>> {
     note = "experts that are layers of their own, in a list, are `experts = list`"
 )]
 pub trait ExpertWeights {
-    /// Returns the weights, with experts along the first axis.
+    /// Returns the weights, with experts along the first axis, without what [`low_rank`](Self::low_rank) adds to them.
     fn expert_weights(&self) -> Tensor<3>;
+
+    /// Returns the low-rank adapter of the weights, if there is one.
+    fn low_rank(&self) -> Option<&LowRankExperts> {
+        None
+    }
 
     /// Initialises the weights if necessary.
     fn initialise(&self) {}
@@ -285,7 +291,14 @@ impl ExpertWeights for Tensor<3> {
 
 impl ExpertWeights for Param<Tensor<3>> {
     fn expert_weights(&self) -> Tensor<3> {
-        self.val()
+        match self.low_rank() {
+            Some(_) => self.base(),
+            None => self.val(),
+        }
+    }
+
+    fn low_rank(&self) -> Option<&LowRankExperts> {
+        self.reparameterization()
     }
 
     fn initialise(&self) {
@@ -296,6 +309,10 @@ impl ExpertWeights for Param<Tensor<3>> {
 impl<T: ExpertWeights + ?Sized> ExpertWeights for &T {
     fn expert_weights(&self) -> Tensor<3> {
         T::expert_weights(self)
+    }
+
+    fn low_rank(&self) -> Option<&LowRankExperts> {
+        T::low_rank(self)
     }
 
     fn initialise(&self) {

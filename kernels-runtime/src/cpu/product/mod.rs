@@ -12,6 +12,7 @@ mod dot;
 mod few;
 mod gemm;
 mod matrix;
+mod memory;
 mod outer;
 #[cfg(target_arch = "x86_64")]
 mod pairs;
@@ -28,9 +29,10 @@ mod transpose;
 pub(crate) use block::{Block, multiply_blocks};
 pub(crate) use gemm::{Gemm, Rows};
 pub(crate) use matrix::{Matrix, readable};
-pub(crate) use outer::{Destination, Factors, add_outer, outer, outer_rounded};
+pub(crate) use outer::{Destination, Factors, Right, outer, outer_here, outer_rounded};
 pub(crate) use panel::{load, read};
 pub(crate) use rounded::{columns_times, product_rounded};
+pub(crate) use transpose::Transpose;
 
 use crate::cpu::Element;
 use rayon::prelude::*;

@@ -1,4 +1,6 @@
 use super::gemm::{Gemm, Kind, Strides, Terms, multiply, places};
+#[cfg(target_arch = "x86_64")]
+use super::memory::with_memory;
 use super::panel::load;
 #[cfg(target_arch = "x86_64")]
 use super::{pairs, together};
@@ -48,15 +50,56 @@ pub(crate) unsafe fn outer<T: Element>(
     with_factors::<T, _>(factors, strides, add, run);
 }
 
-/// Adds `Σ_r left[r, l] · right[r, j]` to `out[l, j]`, whose lines are contiguous, on this thread.
+/// A matrix of contiguous rows, in the form in which products of its rows read it.
+pub(crate) struct Right<'a, A> {
+    rows: &'a [A],
+    count: usize,
+    width: usize,
+    /// Each two rows rounded to bf16 and joined to one, where the machine multiplies pairs.
+    #[cfg(target_arch = "x86_64")]
+    pairs: Option<Vec<f32>>,
+}
+
+impl<'a, A: Gemm> Right<'a, A> {
+    /// Prepares `count` rows for products in `T`.
+    pub(crate) fn new<T: Element<Acc = A>>(rows: &'a [A], count: usize, width: usize) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(rows_f32) = A::as_f32(rows).filter(|_| pairs::available::<T>()) {
+            let pairs = Some(together::rows_together(rows_f32, count, width));
+            return Self {
+                pairs,
+                ..Self::single(rows, count, width)
+            };
+        }
+        Self::single(rows, count, width)
+    }
+
+    /// Takes rows as they are.
+    fn single(rows: &'a [A], count: usize, width: usize) -> Self {
+        Self {
+            rows,
+            count,
+            width,
+            #[cfg(target_arch = "x86_64")]
+            pairs: None,
+        }
+    }
+}
+
+/// Computes `out[l, j] = Σ_r left[r, l] · right[r, j]`, or `out += …` if `add`, on this thread. `left` has the width of
+/// its rows, and the lines of `out` are contiguous.
 ///
 /// # Panics
 /// Panics if `out` does not have one element for each pair of columns.
-pub(crate) fn add_outer<T: Element>(factors: &Factors<'_, T::Acc>, out: &mut [T::Acc])
-where
+pub(crate) fn outer_here<T: Element>(
+    (left, lines): (&[T::Acc], usize),
+    right: &Right<'_, T::Acc>,
+    out: &mut [T::Acc],
+    add: bool,
+) where
     T::Acc: Gemm,
 {
-    let ((_, lines), (_, length)) = (factors.left, factors.right);
+    let length = right.width;
     assert!(
         out.len() == lines * length,
         "a product of {lines} and {length} columns has no place in {} elements",
@@ -65,13 +108,14 @@ where
     if out.is_empty() {
         return;
     }
-    let destination = Destination {
-        data: places(out),
-        line_stride: length,
-        stride: 1,
+    let strides = Strides {
+        row: length,
+        column: 1,
     };
-    // SAFETY: `out` is initialised.
-    unsafe { outer::<T>(factors, destination, true, false) }
+    with_right((left, lines), right, strides, add, |product| {
+        // SAFETY: `out` is initialised.
+        unsafe { product.run(places(out), false) }
+    });
 }
 
 /// Computes as [`outer`] does and rounds the result. Each part is rounded while it is in the cache.
@@ -129,24 +173,7 @@ fn by_pairs_or_loaded<T: Element>(
 {
     #[cfg(target_arch = "x86_64")]
     if pairs::available::<T>() {
-        let left = together::tensor_together(left, count, lines);
-        let right = together::tensor_together(right, count, length);
-        if let (Some(left), Some(right)) = (T::Acc::of_f32(&left), T::Acc::of_f32(&right)) {
-            let product = Product {
-                count: count.div_ceil(2),
-                left,
-                lines,
-                right,
-                length,
-                strides: Strides {
-                    row: length,
-                    column: 1,
-                },
-                add: false,
-                terms: Terms::Pairs,
-            };
-            return product.run_rounded(out, spread);
-        }
+        return by_pairs(count, (left, lines), (right, length), out, spread);
     }
     let (left, right) = (load(left), load(right));
     let factors = Factors {
@@ -155,6 +182,40 @@ fn by_pairs_or_loaded<T: Element>(
         right: (&right, length),
     };
     outer_rounded::<T>(&factors, out, spread);
+}
+
+/// Computes the product of bf16 in pairs.
+#[cfg(target_arch = "x86_64")]
+fn by_pairs<T: Element>(
+    count: usize,
+    (left, lines): (&[T], usize),
+    (right, length): (&[T], usize),
+    out: Destination<'_, T>,
+    spread: bool,
+) where
+    T::Acc: Gemm,
+{
+    let sizes = [lines, length].map(|width| together::pairs_of(count, width));
+    with_memory(sizes[0] + sizes[1], |pairs: &mut [f32]| {
+        let (left_pairs, right_pairs) = pairs.split_at_mut(sizes[0]);
+        together::tensor_together(left, lines, left_pairs);
+        together::tensor_together(right, length, right_pairs);
+        let of_sums = |pairs| T::Acc::of_f32(pairs).expect("bf16 is summed in f32");
+        let product = Product {
+            count: count.div_ceil(2),
+            left: of_sums(left_pairs),
+            lines,
+            right: of_sums(right_pairs),
+            length,
+            strides: Strides {
+                row: length,
+                column: 1,
+            },
+            add: false,
+            terms: Terms::Pairs,
+        };
+        product.run_rounded(out, spread);
+    });
 }
 
 /// Passes the product of the factors to `run`, as pairs if there are instructions for them.
@@ -167,29 +228,40 @@ fn with_factors<T: Element, R>(
 where
     T::Acc: Gemm,
 {
-    let ((left, lines), (right, length)) = (factors.left, factors.right);
+    let (count, (rows, width)) = (factors.count, factors.right);
+    let right = match strides.column {
+        1 => Right::new::<T>(rows, count, width),
+        _ => Right::single(rows, count, width),
+    };
+    with_right(factors.left, &right, strides, add, run)
+}
+
+/// Passes the product of two matrices to `run`, as pairs if the right one is prepared for them.
+fn with_right<A: Gemm, R>(
+    (left, lines): (&[A], usize),
+    right: &Right<'_, A>,
+    strides: Strides,
+    add: bool,
+    run: impl FnOnce(Product<'_, A>) -> R,
+) -> R {
     let product = Product {
-        count: factors.count,
+        count: right.count,
         left,
         lines,
-        right,
-        length,
+        right: right.rows,
+        length: right.width,
         strides,
         add,
         terms: Terms::Single,
     };
     #[cfg(target_arch = "x86_64")]
-    if pairs::available::<T>()
-        && strides.column == 1
-        && let (Some(left), Some(right)) = (T::Acc::as_f32(left), T::Acc::as_f32(right))
-    {
-        let left = together::rows_together(left, factors.count, lines);
-        let right = together::rows_together(right, factors.count, length);
-        if let (Some(left), Some(right)) = (T::Acc::of_f32(&left), T::Acc::of_f32(&right)) {
+    if let (Some(pairs), Some(left)) = (&right.pairs, A::as_f32(left)) {
+        let left = together::rows_together(left, right.count, lines);
+        if let (Some(left), Some(pairs)) = (A::of_f32(&left), A::of_f32(pairs)) {
             return run(Product {
-                count: factors.count.div_ceil(2),
+                count: right.count.div_ceil(2),
                 left,
-                right,
+                right: pairs,
                 terms: Terms::Pairs,
                 ..product
             });

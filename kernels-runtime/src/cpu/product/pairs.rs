@@ -7,6 +7,7 @@
 //! subnormal numbers as zero.
 
 use super::gemm::{Kind, Rows, Strides, Terms, whole};
+use super::memory::with_memory;
 use super::quads::Quads;
 use super::together::Together;
 use super::transpose::Transpose;
@@ -236,10 +237,24 @@ fn by_rows<T>(
     stride: usize,
     add: bool,
 ) {
-    let mut panel = Vec::new();
+    let width = PANEL.min(weights.features);
+    with_memory(pairs.length * width, |panel| {
+        by_panels(pairs, weights, data, panel, (out, stride), add);
+    });
+}
+
+/// Computes as [`by_rows`] does, in memory for a panel.
+fn by_panels<T>(
+    pairs: &Pairs<'_>,
+    weights: Matrix<'_, T>,
+    data: &[bf16],
+    panel: &mut [f32],
+    (out, stride): (&mut [f32], usize),
+    add: bool,
+) {
     for start in (0..weights.features).step_by(PANEL) {
         let width = PANEL.min(weights.features - start);
-        panel.resize(pairs.length * width, 0.0);
+        let panel = &mut panel[..pairs.length * width];
         pulp::Arch::new().dispatch(Together {
             // Without inputs, the weights have no elements to start at.
             from: &data[(start * weights.feature_stride).min(data.len())..],
@@ -247,7 +262,7 @@ fn by_rows<T>(
             length: width,
             line_stride: weights.input_stride,
             stride: weights.feature_stride,
-            to: &mut panel,
+            to: panel,
         });
         tiled(
             Kind::ByRows,
@@ -260,7 +275,7 @@ fn by_rows<T>(
                 },
             ),
             (
-                &panel,
+                panel,
                 Strides {
                     row: width,
                     column: 1,

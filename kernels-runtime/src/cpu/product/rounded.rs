@@ -2,6 +2,7 @@
 
 use super::dense::dense;
 use super::gemm::Strides;
+use super::memory::with_memory;
 use super::outer::outer_of_tensors;
 #[cfg(target_arch = "x86_64")]
 use super::pairs::{self, Pairs};
@@ -54,9 +55,10 @@ pub(crate) fn product_rounded<T: Element>(
     let parallel = count.saturating_mul(inputs * features) >= PARALLEL;
     in_columns(out, features, PART, parallel, |mut part| {
         let weights = weights.features(part.start(), 1, part.width());
-        let mut sums = vec![<T::Acc as Gemm>::ZERO; count * part.width()];
-        rows.multiply(weights, &mut sums);
-        finish(&sums, bias, &mut part);
+        with_memory(count * part.width(), |sums| {
+            rows.multiply(weights, sums);
+            finish(sums, bias, &mut part);
+        });
     });
 }
 

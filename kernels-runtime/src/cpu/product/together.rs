@@ -66,18 +66,22 @@ impl Half for f32 {
 
 /// Rounds `count` rows of f32 to bf16 and joins each two of them to one row of pairs.
 pub(super) fn rows_together(rows: &[f32], count: usize, length: usize) -> Vec<f32> {
-    let mut together = vec![0.0; count.div_ceil(2) * length];
+    let mut together = vec![0.0; pairs_of(count, length)];
     join(rows, count, length, &mut together);
     together
+}
+
+/// Returns the number of elements of the pairs of `count` rows.
+pub(super) fn pairs_of(count: usize, length: usize) -> usize {
+    count.div_ceil(2) * length
 }
 
 /// Joins each two of `count` rows of bf16 to one row of pairs, on rayon's threads.
 ///
 /// # Panics
 /// Panics if the rows are not bf16.
-pub(super) fn tensor_together<T: Element>(rows: &[T], count: usize, length: usize) -> Vec<f32> {
+pub(super) fn tensor_together<T: Element>(rows: &[T], length: usize, together: &mut [f32]) {
     let rows: &[bf16] = panel::same(rows).expect("pairs are of bf16");
-    let mut together = vec![0.0; count.div_ceil(2) * length];
     // An even number of rows, so that each part has whole pairs.
     let some = (CHUNK / length.max(1)).max(1) * 2;
     let parts = together.par_chunks_mut((some / 2 * length).max(1));
@@ -85,7 +89,6 @@ pub(super) fn tensor_together<T: Element>(rows: &[T], count: usize, length: usiz
     parts.zip(rows).for_each(|(to, rows)| {
         join(rows, rows.len() / length, length, to);
     });
-    together
 }
 
 fn join<T: Half>(rows: &[T], count: usize, length: usize, together: &mut [f32]) {
@@ -112,9 +115,11 @@ mod tests {
         for (count, length) in [(1, 1), (1, 5), (2, 3), (3, 4), (6, 1), (7, 33), (0, 4)] {
             let rows: Vec<f32> = (0..count * length).map(value).collect();
             let together = rows_together(&rows, count, length);
-            assert_eq!(together.len(), count.div_ceil(2) * length);
+            assert_eq!(together.len(), pairs_of(count, length));
             let halves: Vec<bf16> = rows.iter().map(|row| bf16::from_f32(*row)).collect();
-            assert_eq!(tensor_together(&halves, count, length), together);
+            let mut of_tensor = vec![f32::NAN; pairs_of(count, length)];
+            tensor_together(&halves, length, &mut of_tensor);
+            assert_eq!(of_tensor, together);
             for (at, pair) in together.into_iter().enumerate() {
                 let (line, along) = (at / length, at % length);
                 let there = |row: usize| {

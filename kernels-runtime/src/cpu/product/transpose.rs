@@ -20,14 +20,14 @@ pub(super) use with_turn;
 
 /// A transposition of `rows × columns` elements, whose rows are `stride` apart. The result is written or added to rows
 /// that are `to_stride` apart.
-pub(super) struct Transpose<'a, A> {
-    pub(super) from: &'a [A],
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-    pub(super) stride: usize,
-    pub(super) to: &'a mut [A],
-    pub(super) to_stride: usize,
-    pub(super) add: bool,
+pub(crate) struct Transpose<'a, A> {
+    pub(crate) from: &'a [A],
+    pub(crate) rows: usize,
+    pub(crate) columns: usize,
+    pub(crate) stride: usize,
+    pub(crate) to: &'a mut [A],
+    pub(crate) to_stride: usize,
+    pub(crate) add: bool,
 }
 
 /// The number of f32 elements of a cache line. Squares of this size are read and written line by line. Cache lines
@@ -37,7 +37,7 @@ pub(super) const SQUARE: usize = 16;
 
 impl<A: Gemm> Transpose<'_, A> {
     /// Runs the transposition.
-    pub(super) fn run(self) {
+    pub(crate) fn run(self) {
         with_turn!(self);
     }
 

@@ -82,7 +82,8 @@ fn scores(q: Tensor<4>, k: Tensor<4>, settings: Settings, sizes: Sizes) -> Tenso
         .reshape([batch, heads, queries, keys])
         .mul_scalar(settings.scale_of(width));
     match settings.cap {
-        Some(cap) => scores.div_scalar(cap).tanh().mul_scalar(cap),
+        // Burn rounds the gradient of a division by a number to f32.
+        Some(cap) => scores.mul_scalar(1.0 / cap).tanh().mul_scalar(cap),
         None => scores,
     }
 }

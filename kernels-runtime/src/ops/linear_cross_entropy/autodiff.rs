@@ -83,7 +83,7 @@ pub trait LinearCrossEntropyKernel: Backend {
 #[derive(Debug)]
 struct LinearCrossEntropy;
 
-/// What the backward pass needs.
+/// The state that the backward pass needs.
 #[derive(Clone, Debug)]
 enum State<B: Backend> {
     /// The gradients themselves, and their dtype.

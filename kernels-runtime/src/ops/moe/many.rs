@@ -52,6 +52,14 @@ impl<const STACKED: usize, const SINGLE: usize> Stack<STACKED, SINGLE> {
         }
     }
 
+    /// Returns the shape of an expert's tensor.
+    pub(super) fn of_one(&self) -> [usize; SINGLE] {
+        match self {
+            Self::Stacked(tensor) => std::array::from_fn(|axis| tensor.dims()[axis + 1]),
+            Self::List(tensors) => tensors[0].dims(),
+        }
+    }
+
     /// Returns the shapes and dtypes of the tensors.
     pub(super) fn facts(&self) -> Vec<Facts> {
         match self {

@@ -43,11 +43,14 @@ fn all() -> impl Iterator<Item = (Rope, bool)> {
     let bsnd = [orders[0], orders[4]].map(|key| vary(key, |key| key.layout = HeadLayout::Bsnd));
     let sections = [Sections::Chunked, Sections::Interleaved]
         .map(|sections| vary(RopeKey::LLAMA, |key| key.sections = sections));
+    // GLM-4.5V's.
+    let part = vary(sections[0], |key| key.width = RotaryWidth::Partial);
     let narrow = orders.map(|key| (key, false, true));
     let others = partial
         .into_iter()
         .chain(bsnd)
         .chain(sections)
+        .chain([part])
         .map(|key| (key, false, false));
     // Llama 4's, with a complex table in f32, and OLMo 2's.
     let wide = [bsnd[1], orders[0], orders[3], orders[5]].map(|key| (key, true, false));

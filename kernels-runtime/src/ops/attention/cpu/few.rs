@@ -4,7 +4,8 @@
 //! the lanes.
 
 use super::KEYS;
-use super::lanes::{Lanes, transposed};
+use super::lanes::Lanes;
+use super::rows::gather;
 use super::scores::{Place, Running, adjust};
 use super::view::{Heads, View, parts};
 use crate::cpu::lanes::{Padded, Task, dispatch};
@@ -25,7 +26,7 @@ pub(super) fn are_few<T: Element>(view: &View<'_, T>, lanes: &Lanes) -> bool {
     lanes.count <= FEW && view.sizes.width > 0 && view.sizes.value_width > 0
 }
 
-/// Returns the weighted sums of values, one line for each element and one lane for each query.
+/// Returns the weighted sums of values, a row for each query.
 pub(super) fn sums<T: Element>(
     view: &View<'_, T>,
     lanes: &Lanes,
@@ -38,9 +39,9 @@ where
     let zero = <T::Acc as Gemm>::ZERO;
     let (stride, width, value_width) = (lanes.len(), view.sizes.width, view.sizes.value_width);
     let mut queries = Vec::new();
-    lanes.gather(&view.q, width, view.scale, &mut queries);
+    gather(lanes, &view.q, view.scale, &mut queries);
     let mut scores = vec![zero; KEYS * stride];
-    let mut sums = vec![zero; stride * value_width];
+    let mut sums = vec![zero; lanes.count * value_width];
     for keys in parts(lanes.all_keys()) {
         if lanes.that_see(&keys).is_empty() {
             continue;
@@ -69,12 +70,10 @@ where
             weights: &scores,
             stride,
             factors: changed.then_some(&running.factors),
-            sums: &mut sums[..lanes.count * value_width],
+            sums: &mut sums,
         });
     }
-    let mut lines = Vec::new();
-    transposed(&sums, [stride, value_width], &mut lines);
-    lines
+    sums
 }
 
 /// Some rows of a head of keys or values.

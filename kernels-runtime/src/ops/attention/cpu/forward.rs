@@ -1,6 +1,7 @@
 //! The forward pass.
 
-use super::lanes::{Lanes, transposed};
+use super::lanes::Lanes;
+use super::rows::{gather, transposed, write};
 use super::scores::{Place, Running, adjust, scale};
 use super::view::{Readable, View, parts};
 use super::{KEYS, few};
@@ -65,10 +66,13 @@ where
         for keys in parts(lanes.all_keys()) {
             buffers.add(view, &lanes, self.of, keys, &mut running);
         }
-        self.write(view, &lanes, &buffers.sums, running);
+        let mut rows = Vec::new();
+        let sizes = [view.sizes.value_width, lanes.len()];
+        transposed(&buffers.sums, sizes, &mut rows);
+        self.write(view, &lanes, &rows, running);
     }
 
-    /// Writes the weighted sums, divided by the sums of the weights.
+    /// Writes the weighted sums, a row for each query, divided by the sums of the weights.
     fn write(
         mut self,
         view: &View<'_, T>,
@@ -76,24 +80,21 @@ where
         sums: &[T::Acc],
         mut running: Running<T::Acc>,
     ) {
-        for lane in 0..lanes.count {
-            let (head, _) = lanes.queries[lane];
-            let factor = match view.sinks.get(head) {
+        let mut factors = Vec::with_capacity(lanes.count);
+        for (lane, (head, _)) in lanes.queries().iter().enumerate() {
+            let factor = match view.sinks.get(*head) {
                 Some(sink) => running.add_one(lane, *sink),
                 None => T::Acc::ONE,
             };
             let sum = running.sums[lane];
             self.lse.push(running.lse(lane));
             // A query that sees no key has the result zero.
-            let factor = if sum == <T::Acc as Gemm>::ZERO {
-                sum
-            } else {
-                factor / sum
-            };
-            let column = sums[lane.min(sums.len())..].iter().step_by(lanes.len());
-            let row = self.y.row(view.sizes.value_width);
-            row.write(column.map(|value| T::round(*value * factor)));
+            factors.push(match sum == <T::Acc as Gemm>::ZERO {
+                true => sum,
+                false => factor / sum,
+            });
         }
+        write(sums, view.sizes.value_width, &factors, &mut self.y);
     }
 }
 
@@ -112,7 +113,7 @@ impl<A: Gemm> Buffers<A> {
     fn new<T: Element<Acc = A>>(view: &View<'_, T>, lanes: &Lanes) -> Self {
         let (count, width) = (lanes.len(), view.sizes.width);
         let (mut rows, mut queries) = (Vec::new(), Vec::new());
-        lanes.gather(&view.q, width, view.scale, &mut rows);
+        gather(lanes, &view.q, view.scale, &mut rows);
         transposed(&rows, [count, width], &mut queries);
         Self {
             queries,

@@ -1,8 +1,7 @@
 //! A block of queries: one lane each, padded to whole vectors.
 
 use super::QUERIES;
-use super::view::{Heads, View};
-use crate::cpu::product::Gemm;
+use super::view::View;
 use crate::cpu::{Element, LANES};
 use std::ops::Range;
 
@@ -39,6 +38,11 @@ impl Lanes {
         }
     }
 
+    /// Returns the head and the query of each lane that is not padding.
+    pub(super) fn queries(&self) -> &[(usize, usize)] {
+        &self.queries[..self.count]
+    }
+
     /// Returns the number of lanes, with the padding.
     pub(super) fn len(&self) -> usize {
         self.queries.len()
@@ -73,36 +77,5 @@ impl Lanes {
         let seen = &self.keys[lane];
         let within = |key: usize| key.clamp(keys.start, keys.end) - keys.start;
         within(seen.start)..within(seen.end)
-    }
-
-    /// Collects the rows of the queries, times a factor, one after the other. Rows of the padding are zero.
-    pub(super) fn gather<T: Element>(
-        &self,
-        heads: &Heads<'_, T>,
-        width: usize,
-        factor: T::Acc,
-        to: &mut Vec<T::Acc>,
-    ) where
-        T::Acc: Gemm,
-    {
-        to.clear();
-        for (head, query) in &self.queries[..self.count] {
-            let row = heads.row(self.batch, *head, *query);
-            to.extend(row.iter().map(|x| x.load() * factor));
-        }
-        to.resize(self.len() * width, Gemm::ZERO);
-    }
-}
-
-/// Transposes rows: the result has a line of `count` elements for each of the `width` columns.
-pub(super) fn transposed<A: Gemm>(rows: &[A], [count, width]: [usize; 2], to: &mut Vec<A>) {
-    to.resize(count * width, Gemm::ZERO);
-    if width == 0 {
-        return;
-    }
-    for (lane, row) in rows.chunks_exact(width).enumerate() {
-        for (line, value) in to.chunks_exact_mut(count).zip(row) {
-            line[lane] = *value;
-        }
     }
 }

@@ -12,6 +12,8 @@ mod backward;
 mod few;
 mod forward;
 mod lanes;
+mod query_block;
+mod rows;
 mod scores;
 mod units;
 mod view;

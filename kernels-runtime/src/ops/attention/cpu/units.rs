@@ -25,7 +25,7 @@ pub(super) struct Totals<A> {
     pub(super) bias: Vec<A>,
 }
 
-/// What one thread returns: the gradients of the sinks, each with the index of its head of keys, and the thread's part of
+/// The results of one thread: the gradients of the sinks, each with the index of its head of keys, and the thread's part of
 /// the bias's gradient.
 type Done<A> = (Vec<(usize, Vec<A>)>, Vec<A>);
 

@@ -160,9 +160,9 @@ pub(in crate::ops) struct Gradient<A> {
     cap: Option<A>,
     lse: A,
     of_probability: A,
-    /// What is subtracted for every class.
+    /// The number that is subtracted for every class.
     of_class: A,
-    /// What is subtracted for the target, too.
+    /// The number that is subtracted for the target, too.
     of_target: A,
 }
 

@@ -2,7 +2,7 @@
 
 use super::block::Token;
 use super::group::{Group, Head, groups};
-use crate::cpu::product::{Gemm, Rows, readable};
+use crate::cpu::product::{Gemm, Right, Rows, readable};
 use crate::cpu::{Element, Real, contiguous};
 use crate::ops::cross_entropy::Targets;
 use crate::ops::cross_entropy::cpu::{Factors, Loss};
@@ -71,7 +71,7 @@ where
     found
 }
 
-/// What the chunks share.
+/// The operands that all chunks share.
 struct Chunk<'a, T: Element> {
     hidden: &'a [T],
     head: &'a Head<'a, T>,
@@ -130,6 +130,7 @@ where
             })
             .collect();
         let wants_hidden = d_hidden.is_some();
+        let hidden = Right::new::<T>(&hidden, tokens.len(), self.width);
         parts
             .par_iter_mut()
             .zip(groups.par_iter_mut())
@@ -156,9 +157,12 @@ fn add_shares<A: Real>(
     let mut sums = vec![A::ZERO; tokens.len() * width];
     let rows = sums.par_chunks_mut(width).enumerate();
     rows.for_each(|(row, sums)| {
-        for group in groups {
-            let share = &group.share()[row * width..][..width];
-            for (sum, share) in sums.iter_mut().zip(share) {
+        let Some((first, others)) = groups.split_first() else {
+            return;
+        };
+        sums.copy_from_slice(first.share(row));
+        for group in others {
+            for (sum, share) in sums.iter_mut().zip(group.share(row)) {
                 *sum += *share;
             }
         }

@@ -2,7 +2,7 @@
 
 use super::block::{Adjust, Slopes, Token};
 use crate::cpu::lanes::dispatch;
-use crate::cpu::product::{Factors, Gemm, Matrix, Rows, add_outer, product};
+use crate::cpu::product::{Gemm, Matrix, Right, Rows, outer_here, product};
 use crate::cpu::{Element, Real};
 use crate::ops::cross_entropy::cpu::{Gradient, Loss};
 use crate::ops::linear_cross_entropy::{Operands, Sizes};
@@ -59,6 +59,8 @@ pub(super) struct Group<'a, A> {
     d_bias: Option<&'a mut [A]>,
     /// The group's share of the gradient of a chunk's hidden states.
     share: Vec<A>,
+    /// True once the gradient of the weight has the part of a chunk.
+    has_chunk: bool,
 }
 
 /// Divides the classes into groups, with their parts of the gradients of weight and bias. `tokens` is the number of
@@ -87,6 +89,7 @@ pub(super) fn groups<A>(
                 d_weight: first(&mut weights, classes.len() * width),
                 d_bias: first(&mut biases, classes.len()),
                 share: Vec::new(),
+                has_chunk: false,
                 classes,
                 width,
             }
@@ -106,9 +109,9 @@ impl<A> Group<'_, A> {
         &self.classes
     }
 
-    /// Returns the share of the gradient of the last chunk's hidden states.
-    pub(super) fn share(&self) -> &[A] {
-        &self.share
+    /// Returns the share of the gradient of a hidden state of the last chunk.
+    pub(super) fn share(&self, token: usize) -> &[A] {
+        &self.share[token * self.width..][..self.width]
     }
 
     /// Returns the blocks of classes, each with the number of classes before it in the group.
@@ -161,14 +164,13 @@ impl<A: Gemm> Group<'_, A> {
         &mut self,
         head: &Head<'_, T>,
         tokens: &[(Gradient<A>, usize)],
-        hidden: &[A],
+        hidden: &Right<'_, A>,
         logits: &mut [A],
         wants_hidden: bool,
     ) where
         A: Element<Acc = A>,
     {
         let (count, width) = (tokens.len(), self.width);
-        self.share.clear();
         if wants_hidden {
             self.share.resize(count * width, <A as Real>::ZERO);
         }
@@ -184,19 +186,17 @@ impl<A: Gemm> Group<'_, A> {
                 bias: bias.map(|bias| &mut bias[here.clone()]),
             });
             if let Some(d_weight) = &mut self.d_weight {
-                let factors = Factors {
-                    count,
-                    left: (slopes, classes.len()),
-                    right: (hidden, width),
-                };
-                let lines = here.start * width..here.end * width;
-                add_outer::<T>(&factors, &mut d_weight[lines]);
+                let d_weight = &mut d_weight[here.start * width..here.end * width];
+                // Fresh memory that is read before it is written costs two page faults in place of one.
+                let left = (&*slopes, classes.len());
+                outer_here::<T>(left, hidden, d_weight, self.has_chunk);
             }
             if wants_hidden && width > 0 {
                 let rows = Rows::new(slopes, count, classes.len());
                 let weight = head.classes(&classes).transposed();
-                product(&rows, weight, &mut self.share, true, false);
+                product(&rows, weight, &mut self.share, before > 0, false);
             }
         }
+        self.has_chunk = true;
     }
 }

@@ -1,6 +1,6 @@
 //! The operands of the experts of a mixture as live verification checks them.
 
-use super::{GateUp, Projection, Settings, Weights, reference};
+use super::{GateUp, Projection, Settings, Weights, grouped, reference};
 use crate::kernel::{Operands, Rows, Tensors, Visitor, picked};
 use crate::live::probe::{append_larger, larger, root_mean_square};
 use crate::ops::moe::Stack;
@@ -34,6 +34,8 @@ impl Experts {
         "gate_bias",
         "up_bias",
         "down_bias",
+        "adapter_a",
+        "adapter_b",
     ];
 }
 
@@ -61,6 +63,10 @@ fn projection(
     if let Some(biases) = &mut projection.bias {
         stack(bias, biases, visitor);
     }
+    if let Some(adapter) = &mut projection.adapter {
+        visitor.tensor("adapter_a", &mut adapter.a);
+        visitor.tensor("adapter_b", &mut adapter.b);
+    }
 }
 
 fn stack<const STACKED: usize, const SINGLE: usize>(
@@ -86,6 +92,16 @@ impl Operands for Experts {
 
     fn launch(self, implementation: &'static Implementation) -> Tensor<2> {
         let (key, limit) = (self.key, self.limit);
+        if self.weights.are_adapted() {
+            return grouped::experts(
+                self.x,
+                self.indices,
+                self.routing,
+                &self.weights,
+                limit,
+                key,
+            );
+        }
         let settings = Settings { key, limit };
         let Self { x, indices, .. } = self;
         let operands = super::Operands::of(x, indices, self.routing, self.weights, settings);

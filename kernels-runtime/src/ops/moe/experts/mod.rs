@@ -23,13 +23,16 @@
 //! | down | `[E, H, I]` | `[E, I, H]` |
 //! | biases | `[E, 2I]` or `[E, I]`, `[E, H]` | the same |
 //!
-//! Each is one tensor, or a list of `E` tensors without the first axis.
+//! Each is one tensor, or a list of `E` tensors without the first axis. A projection may have low-rank [adapters](Adapter),
+//! whose products with the rows of an expert are added to its result.
 
+mod adapter;
 mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
 mod each;
+mod grouped;
 pub(crate) mod key;
 pub(crate) mod live;
 #[cfg(feature = "npu")]
@@ -42,6 +45,7 @@ mod settings;
 pub(crate) mod site;
 mod weights;
 
+pub use adapter::Adapter;
 pub use autodiff::{ExpertsBackend, ExpertsKernel, Gradients, Tensors};
 pub use each::each;
 pub(crate) use operands::check;
@@ -82,7 +86,8 @@ declare_kernel! {
 ///
 /// `x` is `[T, H]`, `indices` and `routing` are `[T, k]`. The result has the shape and dtype of `x`. `weights` have
 /// the dtype of `x`; `routing` has the same dtype or f32, as in Mixtral. `limit` is the limit of the clamp and must
-/// be present exactly if the key has a clamp.
+/// be present exactly if the key has a clamp. Experts with [adapters](Adapter) are computed by kernels for rows that are
+/// grouped by expert.
 ///
 /// # Errors
 /// Returns the reason if no kernel can run: no implementation for the device or the activation, a dtype
@@ -99,6 +104,10 @@ pub fn fused(
     limit: Option<f64>,
     key: MoeExpertsKey,
 ) -> Result<Tensor<2>, Reason> {
+    check(&x, &indices, &routing, &weights, limit, key);
+    if weights.are_adapted() {
+        return Ok(grouped::experts(x, indices, routing, &weights, limit, key));
+    }
     let settings = Settings { key, limit };
     let operands = Operands::of(x, indices, routing, weights, settings);
     let found = implementation(KERNEL, key, operands.all())?;

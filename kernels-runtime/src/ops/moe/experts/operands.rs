@@ -197,6 +197,12 @@ pub(crate) fn check(
         weights.facts(),
         settings,
     ));
+    for projection in weights.each() {
+        if let Some(adapter) = &projection.adapter {
+            let sizes = projection.weight.of_one();
+            adapter.check(weights.experts(), sizes, key.layout);
+        }
+    }
 }
 
 /// Checks that the weights are those of the key's experts, for tokens of `hidden` elements.

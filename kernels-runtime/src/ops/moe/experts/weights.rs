@@ -1,4 +1,5 @@
 use super::super::Stack;
+use super::Adapter;
 use crate::ops::operands::Facts;
 use crate::semantics::ExpertLayout;
 use burn::backend::DispatchTensor;
@@ -11,6 +12,8 @@ pub struct Projection {
     pub weight: Stack<3, 2>,
     /// The biases, one axis for each expert.
     pub bias: Option<Stack<2, 1>>,
+    /// The low-rank adapters.
+    pub adapter: Option<Adapter>,
 }
 
 impl Projection {
@@ -19,6 +22,7 @@ impl Projection {
         Self {
             weight: weight.into(),
             bias: None,
+            adapter: None,
         }
     }
 
@@ -27,6 +31,15 @@ impl Projection {
     pub fn with_bias(self, bias: impl Into<Stack<2, 1>>) -> Self {
         Self {
             bias: Some(bias.into()),
+            ..self
+        }
+    }
+
+    /// Adds low-rank adapters.
+    #[must_use]
+    pub fn with_adapter(self, adapter: Adapter) -> Self {
+        Self {
+            adapter: Some(adapter),
             ..self
         }
     }
@@ -43,9 +56,15 @@ impl Projection {
             ExpertLayout::Linear => weight.transpose(),
             ExpertLayout::Matmul => weight,
         };
+        let adapted = self.adapter.as_ref();
+        let adapted = adapted.map(|adapter| adapter.forward(expert, rows.clone()));
         let out = rows.matmul(weight);
-        match &self.bias {
+        let out = match &self.bias {
             Some(bias) => out + bias.expert(expert).unsqueeze::<2>(),
+            None => out,
+        };
+        match adapted {
+            Some(adapted) => out + adapted,
             None => out,
         }
     }
@@ -97,6 +116,20 @@ impl Weights {
         self.down.weight.experts()
     }
 
+    /// Returns whether a projection has adapters.
+    pub(crate) fn are_adapted(&self) -> bool {
+        self.each().any(|one| one.adapter.is_some())
+    }
+
+    /// Returns the projections: gate (with up, if packed), up (if separate) and down.
+    pub(super) fn each(&self) -> impl Iterator<Item = &Projection> {
+        let (gate, up) = match &self.gate_up {
+            GateUp::Packed(gate_up) => (gate_up, None),
+            GateUp::Separate { gate, up } => (gate, Some(up)),
+        };
+        [Some(gate), up, Some(&self.down)].into_iter().flatten()
+    }
+
     /// Returns the weights of some experts, in this order.
     pub(crate) fn of_experts(&self, experts: &[usize]) -> Self {
         let of = |projection: &Projection| Projection {
@@ -105,6 +138,10 @@ impl Weights {
                 .bias
                 .as_ref()
                 .map(|bias| bias.of_experts(experts)),
+            adapter: projection
+                .adapter
+                .as_ref()
+                .map(|adapter| adapter.of_experts(experts)),
         };
         Self {
             gate_up: match &self.gate_up {
@@ -139,7 +176,7 @@ impl Weights {
         }
     }
 
-    /// Returns three groups of weights, then three groups of biases. Missing groups are empty.
+    /// Returns three groups of weights, then three groups of biases. Missing groups are empty. Adapters are left out.
     pub(super) fn into_dispatch(self) -> Vec<Vec<DispatchTensor>> {
         let parts = |one: Projection| {
             (

@@ -1,19 +1,20 @@
 use crate::npu::backend::{BASE, give};
 use crate::npu::limits::ask;
-use crate::npu::{Result, Seen};
+use crate::npu::{Refused, Result, Seen};
 use crate::ops::operands::checked;
 use crate::ops::rope::{self, Operands, Pair, RopeKernel, Tensors, npu};
 use crate::registry::{Implementation, Launch};
-use crate::semantics::{RopeKey, SemanticsKey};
+use crate::semantics::{RopeKey, Sections, SemanticsKey};
 use burn_cann::backend::{CannBackend, CannTensor};
-use burn_cann::{Stream, Tensor};
+use burn_cann::{Spec, Stream, Tensor};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     accepts: |key| matches!(key, SemanticsKey::Rope(_)),
     limits: Some(|key, tensors| {
         let key: RopeKey = key.known();
         ask(tensors, |platform, mut specs| {
-            let [q, k, cos, sin] = std::array::from_fn(|_| specs.one());
+            let [q, k] = std::array::from_fn(|_| specs.one());
+            let [cos, sin] = [rows(specs.one(), key)?, rows(specs.one(), key)?];
             let [q, k] = Pair::new(q, k, cos, sin, key)?.split();
             npu::decide(platform, &q)?;
             npu::decide(platform, &k)
@@ -22,6 +23,16 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     launch: Launch::Rope(rope::launch),
     ..BASE
 };
+
+/// Returns the table that a kernel reads. Sites merge the three positions of a table into one.
+fn rows(table: Seen<Spec>, key: RopeKey) -> Result<Seen<Spec>, Refused> {
+    match (key.sections, table.shape()) {
+        (Sections::Chunked | Sections::Interleaved, [3, merged @ ..]) => {
+            Ok(Seen(Spec::contiguous(table.dtype, merged)?))
+        }
+        _ => Ok(table),
+    }
+}
 
 impl RopeKernel for CannBackend {
     fn rope_forward(operands: Tensors<Self>) -> CannTensor {

@@ -2,19 +2,20 @@ use crate::npu::backend::{BASE, give, take};
 use crate::npu::limits::ask;
 use crate::npu::{Refused, Seen};
 use crate::ops::moe::Routing;
-use crate::ops::moe::router::{
-    self, Backward, Operands, RouterBackend, RouterKernel, Tensors, npu,
-};
+use crate::ops::moe::router::{self, Backward, RouterBackend, RouterKernel, Tensors, npu};
 use crate::ops::operands::checked;
 use crate::reason::Reason;
 use crate::registry::{Implementation, Launch};
-use crate::semantics::{MoeBlockKey, SemanticsKey};
-use burn::tensor::IntDType;
+use crate::semantics::{Grouping, MoeBlockKey, SemanticsKey};
 use burn_cann::backend::{CannBackend, CannTensor};
 
 /// The number of choices that `limits` assumes, unless there are fewer experts. `limits` functions don't receive the
 /// actual number.
 const CHOICES: usize = 64;
+
+/// The largest number of experts in groups. Then as many as 32 groups are within CANN's limit, which counts each as a
+/// multiple of 32 experts. `limits` functions don't receive the number of groups.
+const GROUPED: usize = 1024;
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     name: "aclnn-router",
@@ -27,10 +28,11 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
             let routing = Routing::new(key.router(), experts, experts.min(CHOICES));
             let routing =
                 routing.map_err(|error| Refused::new(Reason::Shape, error.to_string()))?;
-            // A key with a correction is refused, whatever the correction is.
-            npu::of_routing(&routing)?;
-            let operands = Operands::new(logits, None, routing, IntDType::I64)?;
-            npu::decide(platform, &operands)
+            if key.grouping != Grouping::None && experts > GROUPED {
+                let why = format!("{experts} experts in groups are more than {GROUPED}");
+                return Err(Refused::new(Reason::Shape, why));
+            }
+            npu::decide_routing(platform, &logits, &routing)
         })
     }),
     launch: Launch::MoeBlock(router::launch),

@@ -1,0 +1,81 @@
+//! Memory that a thread computes products in, kept from one product to the next.
+//!
+//! Fresh memory is zeroed first. Where the allocator returns freed memory to the system, each page of it also costs a
+//! fault.
+
+use bytemuck::Pod;
+use std::cell::RefCell;
+
+/// The number of buffers that a thread keeps, and the largest number of bytes of each.
+const BUFFERS: usize = 4;
+const LARGEST: usize = 2 << 20;
+
+thread_local! {
+    static KEPT: RefCell<Vec<Vec<u64>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Passes `len` elements to `work`. They hold any values, in debug builds NaN.
+pub(super) fn with_memory<A: Pod, R>(len: usize, work: impl FnOnce(&mut [A]) -> R) -> R {
+    let words = (len * size_of::<A>()).div_ceil(size_of::<u64>());
+    let mut buffer = taken();
+    if buffer.len() < words {
+        // The old values are not copied.
+        buffer = vec![0; words];
+    }
+    if cfg!(debug_assertions) {
+        buffer.fill(u64::MAX);
+    }
+    let result = work(&mut bytemuck::cast_slice_mut(&mut buffer[..words])[..len]);
+    keep(buffer);
+    result
+}
+
+/// Takes a buffer of this thread, which is empty if there is none.
+fn taken() -> Vec<u64> {
+    let buffer = KEPT.try_with(|kept| kept.borrow_mut().pop());
+    buffer.ok().flatten().unwrap_or_default()
+}
+
+fn keep(buffer: Vec<u64>) {
+    if size_of_val(&buffer[..]) > LARGEST {
+        return;
+    }
+    // A thread that ends keeps nothing.
+    let _ = KEPT.try_with(|kept| {
+        let mut kept = kept.borrow_mut();
+        if kept.len() < BUFFERS {
+            kept.push(buffer);
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept() -> Vec<usize> {
+        KEPT.with_borrow(|kept| kept.iter().map(Vec::len).collect())
+    }
+
+    #[test]
+    fn memory_is_kept_and_nested_calls_have_their_own() {
+        assert!(kept().is_empty());
+        with_memory(6, |outer: &mut [f32]| {
+            outer.fill(1.0);
+            with_memory(5, |inner: &mut [f64]| {
+                assert_eq!(inner.len(), 5);
+                inner.fill(2.0);
+            });
+            assert_eq!(outer, [1.0; 6]);
+        });
+        assert_eq!(kept(), [5, 3]);
+        with_memory(0, |empty: &mut [f32]| assert!(empty.is_empty()));
+        assert_eq!(kept(), [5, 3]);
+    }
+
+    #[test]
+    fn large_memory_is_returned() {
+        with_memory(LARGEST / 4 + 1, |large: &mut [f32]| large.fill(0.0));
+        assert!(kept().is_empty());
+    }
+}
