@@ -12,6 +12,7 @@ use crate::config::{Architecture, ModelConfig};
 use crate::place::{AxisTables, Place, Rotation};
 use crate::rope::RotaryTables;
 use crate::scores::{Scoring, composed};
+use std::sync::Arc;
 
 /// The norm of queries or keys.
 #[derive(Module, Debug)]
@@ -82,6 +83,8 @@ pub(crate) struct Scores {
     pub(crate) window: Option<usize>,
     /// The sink of each query head, in architectures that have them.
     pub(crate) sinks: Option<Param<Tensor<1>>>,
+    /// The lengths of the documents of all sequences, if a query sees keys of its own document alone.
+    pub(crate) documents: Option<Arc<[usize]>>,
 }
 
 impl QkvProjections {
@@ -176,24 +179,21 @@ impl Attention {
         let (q, k) = self.prepare(q, k, place);
         let seen = match cache {
             Some(mut cache) => cache.append(k, v)?,
-            None => Seen {
-                keys: k,
-                values: v,
-                lengths: None,
-            },
+            None => place.seen(k, v),
         };
-        let mixed = self.attend(q, seen, place.window);
+        let mixed = self.attend(q, seen, place);
         let mixed = mixed.reshape([batch, seq, self.heads.query * self.heads.width]);
         Ok(self.o_proj.forward(mixed))
     }
 
-    fn attend(&self, q: Tensor<4>, seen: Seen, window: Option<usize>) -> Tensor<4> {
+    fn attend(&self, q: Tensor<4>, seen: Seen, place: Place<'_>) -> Tensor<4> {
         let scores = Scores {
             scale: self.heads.scale,
             softcap: self.heads.softcap,
             // A window as long as the sequence hides nothing.
-            window: window.filter(|&window| window < seen.keys.dims()[1]),
+            window: place.window.filter(|&window| window < seen.keys.dims()[1]),
             sinks: self.sinks.clone(),
+            documents: place.documents.cloned(),
         };
         (self.heads.architecture.family().layers.attend)(q, seen, &scores)
     }
@@ -272,6 +272,12 @@ fn split(projected: Tensor<3>, heads: usize) -> Tensor<4> {
 /// Returns the attention of the queries `q` to the keys that they see, without a cap.
 pub(crate) fn attend(q: Tensor<4>, seen: Seen, scores: &Scores) -> Tensor<4> {
     let (k, v, scale) = (seen.keys, seen.values, scores.scale);
+    if let Some(documents) = &scores.documents {
+        return match scores.window {
+            None => packed_causal_attention(q, k, v, scale, documents),
+            Some(window) => packed_sliding_attention(q, k, v, scale, window, documents),
+        };
+    }
     match (scores.window, seen.lengths) {
         (None, None) => causal_attention(q, k, v, scale),
         (Some(window), None) => sliding_attention(q, k, v, scale, window),
@@ -341,6 +347,48 @@ pub fn padded_sliding_attention(
     let scoring = Scoring {
         window: Some(window_size),
         lengths: Some(lengths),
+        ..Scoring::scaled(scale)
+    };
+    composed(q, k, v, scoring)
+}
+
+/// Returns the [`causal_attention`] of sequences that are several documents, one after the other. `lengths` are those of
+/// all documents, and a query sees keys of its own document alone.
+#[fused_kernel("npu_fused_attention", mask = causal, lengths = packed, layout = bsnd)]
+pub fn packed_causal_attention(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    scale: f64,
+    lengths: &[usize],
+) -> Tensor<4> {
+    let scoring = Scoring {
+        documents: Some(lengths),
+        ..Scoring::scaled(scale)
+    };
+    composed(q, k, v, scoring)
+}
+
+/// Returns the [`sliding_attention`] of sequences that are several documents, one after the other. `lengths` are those of
+/// all documents, and a query sees keys of its own document alone.
+#[fused_kernel(
+    "npu_fused_attention",
+    mask = causal,
+    window = sliding,
+    lengths = packed,
+    layout = bsnd
+)]
+pub fn packed_sliding_attention(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    scale: f64,
+    window_size: usize,
+    lengths: &[usize],
+) -> Tensor<4> {
+    let scoring = Scoring {
+        window: Some(window_size),
+        documents: Some(lengths),
         ..Scoring::scaled(scale)
     };
     composed(q, k, v, scoring)

@@ -9,16 +9,16 @@ use burn_kernels::fused_kernel;
 use burn_kernels::nn::Linear;
 use burn_kernels::ops::moe::load_balancing_loss;
 
+use crate::batch::Batch;
 use crate::blocks::new_linear;
 use crate::config::{ModelConfig, MoeConfig};
 use crate::decoder::Decoder;
 use crate::error::ModelError;
 use crate::loss::{
-    capped, capped_projected_loss, capped_tied_loss, next_token_loss, next_tokens, projected_loss,
+    capped, capped_projected_loss, capped_tied_loss, next_tokens, projected_loss,
     require_next_token, tied_loss,
 };
 use crate::parameters;
-use crate::place::PositionIds;
 
 /// A decoder-only language model.
 ///
@@ -67,7 +67,7 @@ pub struct Losses {
     /// The loss to minimise: the cross-entropy, plus the load-balancing loss times `router_aux_loss_coef` if the
     /// configuration sets `output_router_logits`.
     pub total: Tensor<1>,
-    /// The [`next_token_loss`].
+    /// The [`next_token_loss`](crate::next_token_loss).
     pub next_token: Tensor<1>,
     /// The [load-balancing loss](burn_kernels::ops::moe::load_balancing_loss) of all sparse layers, without its
     /// coefficient. `None` for a model without sparse layers.
@@ -102,11 +102,11 @@ impl CausalLm {
         input_ids: Tensor<2, Int>,
         position_ids: Option<Tensor<2, Int>>,
     ) -> Output {
-        self.output_of(input_ids, position_ids.map(PositionIds::One))
+        self.output_of(unpadded(input_ids, position_ids))
     }
 
     /// Returns the results of [`output`](Self::output) for explicit positions of three axes, `[3, b or 1, s]`: time, height and
-    /// width, in families that have them (Qwen2.5-VL, Qwen3-VL). For text alone, all three are the place of a token, which
+    /// width, in families that have them (Qwen2.5-VL, Qwen3-VL, GLM-4.5V). For text alone, all three are the place of a token, which
     /// is the default of the other methods.
     ///
     /// # Panics
@@ -114,22 +114,7 @@ impl CausalLm {
     /// Panics as [`forward`](Self::forward) does, and if tokens of this family have one position. Call
     /// [`check_axes`](Self::check_axes) first on positions from outside.
     pub fn output_at(&self, input_ids: Tensor<2, Int>, position_ids: Tensor<3, Int>) -> Output {
-        self.output_of(input_ids, Some(PositionIds::Axes(position_ids)))
-    }
-
-    fn output_of(&self, input_ids: Tensor<2, Int>, position_ids: Option<PositionIds>) -> Output {
-        let axes = matches!(position_ids, Some(PositionIds::Axes(_)));
-        assert!(
-            !axes || self.config().rope.sections.is_some(),
-            "tokens of {} have one position",
-            self.config().architecture
-        );
-        let hidden = self.model.forward(input_ids, position_ids, None);
-        let (hidden, router_logits) = hidden.expect("a pass without a cache has no error of one");
-        Output {
-            logits: self.logits(hidden),
-            router_logits,
-        }
+        self.output_of(Batch::new(input_ids).at_axes(position_ids))
     }
 
     pub(crate) fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
@@ -150,7 +135,7 @@ impl CausalLm {
     }
 
     /// Returns the logits of [`forward`](Self::forward), and the [total loss](Losses::total) `[1]`. For a dense model
-    /// this is the [`next_token_loss`].
+    /// this is the [`next_token_loss`](crate::next_token_loss).
     ///
     /// # Panics
     ///
@@ -161,16 +146,10 @@ impl CausalLm {
         input_ids: Tensor<2, Int>,
         position_ids: Option<Tensor<2, Int>>,
     ) -> (Tensor<3>, Tensor<1>) {
-        if self.adds_load_balancing() {
-            let (output, losses) = self.losses(input_ids, position_ids);
-            return (output.logits, losses.total);
-        }
-        let logits = self.forward(input_ids.clone(), position_ids);
-        let loss = next_token_loss(logits.clone(), input_ids);
-        (logits, loss)
+        self.loss_of(unpadded(input_ids, position_ids))
     }
 
-    fn adds_load_balancing(&self) -> bool {
+    pub(crate) fn adds_load_balancing(&self) -> bool {
         let moe = self.config().moe.as_ref();
         moe.is_some_and(|moe| moe.output_router_logits)
     }
@@ -185,10 +164,7 @@ impl CausalLm {
         input_ids: Tensor<2, Int>,
         position_ids: Option<Tensor<2, Int>>,
     ) -> (Output, Losses) {
-        let output = self.output(input_ids.clone(), position_ids);
-        let next_token = next_token_loss(output.logits.clone(), input_ids);
-        let losses = self.with_load_balancing(next_token, &output.router_logits);
-        (output, losses)
+        self.losses_of(unpadded(input_ids, position_ids))
     }
 
     /// Returns the losses of [`losses`](Self::losses), without the logits, which are never in memory for all tokens.
@@ -201,13 +177,22 @@ impl CausalLm {
         input_ids: Tensor<2, Int>,
         position_ids: Option<Tensor<2, Int>>,
     ) -> Losses {
-        let [batch, seq] = input_ids.dims();
+        let [_, seq] = input_ids.dims();
         require_next_token(seq);
-        let position_ids = position_ids.map(PositionIds::One);
-        let hidden = self.model.forward(input_ids.clone(), position_ids, None);
-        let (hidden, router_logits) = hidden.expect("a pass without a cache has no error of one");
-        let hidden = hidden.reshape([batch * seq, self.config().hidden_size]);
-        let targets = next_tokens(input_ids);
+        let batch = unpadded(input_ids.clone(), position_ids);
+        let passed = self.model.forward(batch, None);
+        let passed = passed.expect("a pass without a cache has no error of one");
+        self.losses_of_hidden(passed, next_tokens(input_ids))
+    }
+
+    /// Returns the losses of hidden states `[b, s, hidden]` and router logits, for the targets `[b · s]`.
+    pub(crate) fn losses_of_hidden(
+        &self,
+        (hidden, router_logits): (Tensor<3>, Vec<Tensor<2>>),
+        targets: Tensor<1, Int>,
+    ) -> Losses {
+        let [batch, seq, width] = hidden.dims();
+        let hidden = hidden.reshape([batch * seq, width]);
         let next_token = match (&self.lm_head, self.softcap()) {
             (Some(lm_head), None) => projected_loss(hidden, lm_head.weight.val(), targets),
             (Some(lm_head), Some(cap)) => {
@@ -218,15 +203,20 @@ impl CausalLm {
                 capped_tied_loss(hidden, self.model.embed_tokens.weight.val(), targets, cap)
             }
         };
-        self.with_load_balancing(next_token, &router_logits)
+        self.with_load_balancing(next_token, &router_logits, None)
     }
 
-    /// Adds the load-balancing loss, if there is one.
-    fn with_load_balancing(&self, next_token: Tensor<1>, router_logits: &[Tensor<2>]) -> Losses {
+    /// Adds the load-balancing loss, if there is one. `mask` `[b · s]` is 1 for the tokens that count, by default all.
+    pub(crate) fn with_load_balancing(
+        &self,
+        next_token: Tensor<1>,
+        router_logits: &[Tensor<2>],
+        mask: Option<Tensor<1>>,
+    ) -> Losses {
         let moe = self.config().moe.as_ref();
         let load_balancing = moe
             .filter(|_| !router_logits.is_empty())
-            .map(|moe| balance(moe, router_logits));
+            .map(|moe| balance(moe, router_logits, mask));
         let total = match (moe, &load_balancing) {
             (Some(moe), Some(auxiliary)) if moe.output_router_logits => {
                 next_token.clone() + auxiliary.clone() * moe.router_aux_loss_coef
@@ -355,13 +345,21 @@ impl CausalLm {
     }
 }
 
-fn balance(moe: &MoeConfig, router_logits: &[Tensor<2>]) -> Tensor<1> {
+fn balance(moe: &MoeConfig, router_logits: &[Tensor<2>], mask: Option<Tensor<1>>) -> Tensor<1> {
     load_balancing_loss(
         router_logits,
         moe.num_experts,
         moe.num_experts_per_tok,
-        None,
+        mask,
     )
+}
+
+/// Returns a batch without padding.
+fn unpadded(input_ids: Tensor<2, Int>, position_ids: Option<Tensor<2, Int>>) -> Batch {
+    match position_ids {
+        Some(position_ids) => Batch::new(input_ids).at(position_ids),
+        None => Batch::new(input_ids),
+    }
 }
 
 fn check_values(

@@ -6,12 +6,14 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_kernels::nn::CacheError;
 use burn_kernels::policy;
 
+use crate::batch::Batch;
 use crate::blocks::{RmsNorm, new_weight};
 use crate::cache::Cache;
 use crate::config::ModelConfig;
 use crate::gemma3n::{Gemma3nLayer, SharedKeys, Streams};
 use crate::layer::{DecoderLayer, Residual};
-use crate::place::{Places, PositionIds, Rotary};
+use crate::place::{Places, Rotary};
+use crate::sequences::Documents;
 
 /// The layers of a model. [`crate::parameters`] knows that checkpoints have no names for these types.
 #[derive(Module, Debug)]
@@ -85,23 +87,69 @@ impl Decoder {
         &self.config
     }
 
-    /// Returns the hidden states `[b, s, hidden]` of the token ids `[b, s]`, and the router logits `[b · s,
-    /// num_experts]` of each sparse layer. With a cache, the tokens follow those that it has taken, and the first tokens of a
+    /// Returns the hidden states `[b, s, hidden]` of a batch `[b, s]`, and the router logits `[b · s, num_experts]` of each
+    /// sparse layer. With a cache, the tokens follow those that it has taken, and the first tokens of a
     /// row may be its padding.
     pub(crate) fn forward(
         &self,
-        input_ids: Tensor<2, Int>,
-        position_ids: Option<PositionIds>,
-        mut cache: Option<&mut Cache>,
+        batch: Batch,
+        cache: Option<&mut Cache>,
     ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
-        let hidden = self.embed(input_ids.clone());
+        let hidden = self.embed(batch.input_ids.clone());
         let places = self
             .rotary
-            .places(&self.config, &hidden, position_ids, cache.as_deref());
+            .places(&self.config, &hidden, &batch, cache.as_deref());
+        self.layers(batch.input_ids, hidden, &places, cache)
+    }
+
+    /// Returns the results of [`forward`](Self::forward) of sequences that are several documents, one after the other.
+    pub(crate) fn forward_packed(
+        &self,
+        batch: Batch,
+        documents: Documents,
+    ) -> (Tensor<3>, Vec<Tensor<2>>) {
+        let hidden = self.embed(batch.input_ids.clone());
+        let places = self.places_of(&hidden, &batch, documents);
+        let passed = self.layers(batch.input_ids, hidden, &places, None);
+        passed.expect("a pass without a cache has no error of one")
+    }
+
+    /// Returns the places of the tokens of sequences that are several documents, for hidden states like `hidden`.
+    pub(crate) fn places_of(
+        &self,
+        hidden: &Tensor<3>,
+        batch: &Batch,
+        documents: Documents,
+    ) -> Places {
+        let places = self.rotary.places(&self.config, hidden, batch, None);
+        places.with_documents(documents)
+    }
+
+    /// Returns the layers, if each takes no more than the residual stream of the one before.
+    pub(crate) fn layers_one_by_one(&self) -> Option<&[DecoderLayer]> {
+        match &self.stack {
+            LayerStack::Usual(own) => Some(&own.layers),
+            LayerStack::Streams(_) => None,
+        }
+    }
+
+    /// Returns the hidden states of the residual stream behind the last layer.
+    pub(crate) fn normalise(&self, residual: Residual) -> Tensor<3> {
+        residual.normalise(&self.norm).0
+    }
+
+    /// Passes embedded tokens through all layers.
+    fn layers(
+        &self,
+        input_ids: Tensor<2, Int>,
+        hidden: Tensor<3>,
+        places: &Places,
+        mut cache: Option<&mut Cache>,
+    ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
         let layers = match &self.stack {
             LayerStack::Usual(own) => &own.layers,
             LayerStack::Streams(own) => {
-                let hidden = self.streams(own, input_ids, hidden, &places, cache)?;
+                let hidden = self.streams(own, input_ids, hidden, places, cache)?;
                 return Ok((self.norm.forward(hidden), Vec::new()));
             }
         };
@@ -115,7 +163,7 @@ impl Decoder {
             (residual, router_logits) = layer.forward(residual, place, cache)?;
             routers.extend(router_logits);
         }
-        Ok((residual.normalise(&self.norm).0, routers))
+        Ok((self.normalise(residual), routers))
     }
 
     /// Returns the hidden states behind the layers of a model with parallel residual streams.
@@ -140,7 +188,7 @@ impl Decoder {
         Ok(own.around.close(streams))
     }
 
-    fn embed(&self, input_ids: Tensor<2, Int>) -> Tensor<3> {
+    pub(crate) fn embed(&self, input_ids: Tensor<2, Int>) -> Tensor<3> {
         let hidden = self.embed_tokens.forward(input_ids);
         if !self.config.family().scaled_embeddings {
             return hidden;

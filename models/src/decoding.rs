@@ -2,6 +2,7 @@
 
 use burn::tensor::{Int, Tensor};
 
+use crate::batch::Batch;
 use crate::cache::Cache;
 use crate::causal_lm::CausalLm;
 use crate::error::ModelError;
@@ -117,7 +118,7 @@ impl CausalLm {
             return fail("cache", problem);
         }
         let [_, seq] = input_ids.dims();
-        match self.model.forward(input_ids, None, Some(cache)) {
+        match self.model.forward(Batch::new(input_ids), Some(cache)) {
             Ok((hidden, _)) => Ok(self.logits(hidden.narrow(1, seq - 1, 1))),
             Err(error) => fail("cache", error.to_string()),
         }

@@ -6,7 +6,7 @@ use burn_kernels::fused_kernel;
 use burn_kernels::semantics::RouterKey;
 
 use crate::config::{GroupConfig, Neutral};
-use crate::family::{Defaults, Experts, Family, Groups, Layers, Positions, Shared};
+use crate::family::{Axes, Defaults, Experts, Family, Groups, Layers, Positions, Shared};
 use crate::glm4_moe::TopkRouter;
 use crate::layout::ExpertNames;
 use crate::llama::{self, LlamaMlp};
@@ -40,6 +40,7 @@ pub(crate) static FAMILY: Family = Family {
         clamp: None,
         listed: false,
         files: ExpertNames::USUAL,
+        axes: Axes::OutIn,
     }),
     positions: Positions {
         mscale: true,

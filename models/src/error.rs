@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kernels_io::{FileError, escape, escape_path as path};
 
@@ -49,6 +49,14 @@ pub enum ModelError {
         /// The mismatch.
         problem: String,
     },
+    /// A file is not the expected GGUF file: it is truncated, corrupt, or of another format.
+    #[error("{}: not a GGUF file that can be read: {}", path(.file), escape(.problem))]
+    Gguf {
+        /// The file.
+        file: PathBuf,
+        /// The mismatch.
+        problem: String,
+    },
     /// A directory holds no checkpoint in a supported layout, or is not empty when a model is saved to it.
     #[error("{}: {problem}", path(.dir))]
     Layout {
@@ -58,9 +66,9 @@ pub enum ModelError {
         problem: String,
     },
     /// The tensors are not those of the configured model. The error lists all problems.
-    #[error("{}: {} of the checkpoint's tensors do not fit its config.json:{}", path(.dir), .problems.len(), list(.problems))]
+    #[error("{}: {} of the checkpoint's tensors do not fit its {}:{}", path(.dir), .problems.len(), configuration(.dir), list(.problems))]
     Tensors {
-        /// The checkpoint's directory.
+        /// The checkpoint's directory, or its GGUF file.
         dir: PathBuf,
         /// All problems, in the order of the model's parameters. Unexpected tensors come last.
         problems: Vec<TensorProblem>,
@@ -81,12 +89,27 @@ pub enum ModelError {
         /// The server's reason.
         problem: String,
     },
+    /// Low-rank adapters have a setting or a tensor that this model can't have.
+    #[error("adapters: {}", escape(.problem))]
+    Adapter {
+        /// The mismatch.
+        problem: String,
+    },
     /// An input of the model has a wrong shape or value.
     #[error("{input}: {problem}")]
     Input {
-        /// `input_ids`, `position_ids`, `lengths` or `cache`.
+        /// `input_ids`, `position_ids`, `attention_mask`, `lengths`, `cache`, or, of generation, `prompts` or `logits`.
         input: &'static str,
         /// The expected and the found shape or value.
+        problem: String,
+    },
+    /// A setting of generation is outside its range.
+    #[error("{setting}: {problem}")]
+    Setting {
+        /// The name of the setting, as a field of [`Generation`](crate::Generation) or
+        /// [`Sampling`](crate::Sampling).
+        setting: &'static str,
+        /// The expected and the found value.
         problem: String,
     },
 }
@@ -111,6 +134,14 @@ impl fmt::Display for TensorProblem {
             escape(&self.tensor),
             escape(&self.problem)
         )
+    }
+}
+
+/// Returns the part of a checkpoint that describes the model.
+fn configuration(checkpoint: &Path) -> &'static str {
+    match checkpoint.extension() {
+        Some(end) if end == "gguf" => "metadata",
+        _ => "config.json",
     }
 }
 
@@ -152,6 +183,13 @@ impl ModelError {
             file: file.into(),
             action,
             source,
+        }
+    }
+
+    pub(crate) fn gguf(file: impl Into<PathBuf>, problem: impl Into<String>) -> Self {
+        Self::Gguf {
+            file: file.into(),
+            problem: problem.into(),
         }
     }
 

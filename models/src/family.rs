@@ -232,6 +232,19 @@ pub(crate) struct Experts {
     pub(crate) listed: bool,
     /// The names of the projections in checkpoints.
     pub(crate) files: ExpertNames,
+    /// The axes of an expert's matrices, in the model and in the memory of `transformers`.
+    pub(crate) axes: Axes,
+}
+
+/// The axes of an expert's matrices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Axes {
+    /// `[out, in]`.
+    OutIn,
+    /// `[in, out]`.
+    InOut,
+    /// `[in, out]`, which the class in `transformers` does not tell. PEFT takes them for `[out, in]`.
+    InOutUntold,
 }
 
 /// The groups that the choice of experts is limited to, in families whose first layers are dense and whose weights of

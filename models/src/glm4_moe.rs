@@ -8,7 +8,7 @@ use burn_kernels::semantics::RouterKey;
 
 use crate::config::{GroupConfig, Neutral};
 use crate::family::{
-    Defaults, Experts, Family, Groups, HeadNorms, Layers, Positions, Projections, Shared,
+    Axes, Defaults, Experts, Family, Groups, HeadNorms, Layers, Positions, Projections, Shared,
 };
 use crate::layout::ExpertNames;
 use crate::llama::{self, LlamaMlp, LlamaRmsNorm};
@@ -51,6 +51,7 @@ pub(crate) static FAMILY: Family = Family {
         clamp: None,
         listed: false,
         files: ExpertNames::USUAL,
+        axes: Axes::OutIn,
     }),
     positions: Positions {
         rotated_part: Some(0.5),

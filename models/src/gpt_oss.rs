@@ -8,7 +8,7 @@ use burn_kernels::fused_kernel;
 use crate::attention::{self, Scores};
 use crate::cache::Seen;
 use crate::config::Neutral;
-use crate::family::{Defaults, Experts, Family, Layers, Positions, Shared, Window};
+use crate::family::{Axes, Defaults, Experts, Family, Layers, Positions, Shared, Window};
 use crate::layout::ExpertNames;
 use crate::llama;
 use crate::olmo2;
@@ -40,6 +40,7 @@ pub(crate) static FAMILY: Family = Family {
             mxfp4: true,
             ..ExpertNames::STACKED
         },
+        axes: Axes::InOut,
     }),
     // Files without settings would mean a YaRN of the default sizes.
     positions: Positions {

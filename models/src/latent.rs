@@ -151,17 +151,15 @@ impl LatentAttention {
         let shared = shared.swap_dims(1, 2);
         let seen = match cache {
             Some(mut cache) => cache.append(narrow, shared)?,
-            None => Seen {
-                keys: narrow,
-                values: shared,
-                lengths: None,
-            },
+            None => place.seen(narrow, shared),
         };
         let scores = Scores {
             scale,
             softcap: None,
             window: None,
             sinks: None,
+            // Models of this kind take no packed documents.
+            documents: None,
         };
         let mixed = (layers.attend)(q, self.widen(seen), &scores);
         let mixed = mixed.reshape([batch, seq, heads * latent.v_head_dim]);

@@ -219,6 +219,7 @@ impl Parts<'_> {
 
 /// The residual stream between attentions and MLPs, `sum + last`. The next norm adds `last`, so that sum and norm are one
 /// operation.
+#[derive(Clone)]
 pub(crate) struct Residual {
     sum: Tensor<3>,
     last: Option<Tensor<3>>,
@@ -268,5 +269,29 @@ impl Residual {
             Some(last) => last + self.sum,
             None => self.sum,
         }
+    }
+
+    pub(crate) fn device(&self) -> Device {
+        self.sum.device()
+    }
+
+    /// Returns the stream with both tensors replaced.
+    pub(crate) fn map(self, mut f: impl FnMut(Tensor<3>) -> Tensor<3>) -> Self {
+        Self {
+            sum: f(self.sum),
+            last: self.last.map(f),
+        }
+    }
+
+    /// Returns a result for each pair of tensors of two streams, which must both have a last output or none.
+    pub(crate) fn zip<T>(self, other: Self, f: impl Fn(Tensor<3>, Tensor<3>) -> T) -> Vec<T> {
+        let last = match (self.last, other.last) {
+            (Some(own), Some(other)) => Some(f(own, other)),
+            (None, None) => None,
+            _ => unreachable!("streams at the same place of a model have the same tensors"),
+        };
+        std::iter::once(f(self.sum, other.sum))
+            .chain(last)
+            .collect()
     }
 }

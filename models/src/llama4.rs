@@ -10,7 +10,7 @@ use crate::attention::{self, Scores};
 use crate::blocks::RmsNorm;
 use crate::cache::Seen;
 use crate::config::Neutral;
-use crate::family::{Defaults, Experts, Family, Layers, Positions, Shared, Window};
+use crate::family::{Axes, Defaults, Experts, Family, Layers, Positions, Shared, Window};
 use crate::layer::{DecoderLayer, FeedForward, NewLayer, Parts, SelfAttention};
 use crate::layout::ExpertNames;
 use crate::llama::{self, LlamaMlp};
@@ -40,6 +40,7 @@ pub(crate) static FAMILY: Family = Family {
         clamp: None,
         listed: true,
         files: ExpertNames::STACKED,
+        axes: Axes::InOutUntold,
     }),
     positions: Positions {
         wide_tables: true,

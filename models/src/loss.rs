@@ -5,7 +5,7 @@ use burn::tensor::{DType, FloatDType, Int, Tensor};
 use burn_kernels::fused_kernel;
 
 /// The target of a position without a next token. Such a position is not part of the loss.
-const IGNORED: i64 = -100;
+pub(crate) const IGNORED: i64 = -100;
 
 /// Panics if sequences of this length have no next token.
 pub(crate) fn require_next_token(seq: usize) {
@@ -87,7 +87,8 @@ pub fn capped_tied_loss(
 
 /// Replaces `x` by `c · tanh(x / c)`, where `c` is `softcap`.
 pub(crate) fn capped<const D: usize>(x: Tensor<D>, softcap: f64) -> Tensor<D> {
-    (x / softcap).tanh() * softcap
+    // Burn rounds the gradient of a division by a number to f32.
+    (x * (1.0 / softcap)).tanh() * softcap
 }
 
 /// Computes the loss with all logits in memory.

@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
 use crate::config::Neutral;
-use crate::family::{Defaults, Experts, Family, Shared};
+use crate::family::{Axes, Defaults, Experts, Family, Shared};
 use crate::layout::ExpertNames;
 use crate::llama;
 use crate::sparse::{NewBlock, SparseMoeBlock};
@@ -31,6 +31,7 @@ pub(crate) static FAMILY: Family = Family {
             mxfp4: false,
             transposed: false,
         },
+        axes: Axes::OutIn,
     }),
     defaults: Defaults {
         num_key_value_heads: Some(8),

@@ -13,6 +13,7 @@ use burn::tensor::{Gradients, Tensor, TensorData};
 
 use crate::CausalLm;
 use crate::config::Architecture;
+use crate::family::Axes;
 use crate::layout::{ExpertStorage, Parameter, Part};
 
 /// Receives every parameter of a model; see [`CausalLm::visit_parameters`].
@@ -67,6 +68,23 @@ impl ParameterInfo {
     /// this bias.
     pub(crate) fn is_wide(&self) -> bool {
         self.name.ends_with(".e_score_correction_bias")
+    }
+
+    /// Returns the name of the linear layer whose weight this is.
+    pub(crate) fn linear_layer(&self) -> Option<&str> {
+        self.name
+            .strip_suffix(".weight")
+            .filter(|_| self.transposed)
+    }
+
+    /// Returns the name of the parameter if it holds a projection of all experts of a layer, and the axes of an expert's
+    /// matrix.
+    pub(crate) fn experts(&self) -> Option<(&str, Axes)> {
+        let ends = [".experts.gate_up_proj", ".experts.down_proj"];
+        let is_stack = ends.iter().any(|end| self.name.ends_with(end));
+        let experts = self.architecture.family().experts;
+        let axes = experts.filter(|_| is_stack)?.axes;
+        Some((&self.name, axes))
     }
 
     /// Returns the shape of a parameter in the checkpoint's orientation.
@@ -192,8 +210,11 @@ const UNNAMED: [&str; 5] = [
     "Struct:Streams",
 ];
 
+/// The type under which a walk enters the parameters of an adapter.
+const ADAPTER: &str = "Reparameterization";
+
 /// The position of a walk: the names of the enclosing fields, and the type that holds each.
-struct Path {
+pub(crate) struct Path {
     architecture: Architecture,
     steps: Vec<Step>,
 }
@@ -204,21 +225,21 @@ struct Step {
 }
 
 impl Path {
-    fn of(model: &CausalLm) -> Self {
+    pub(crate) fn of(model: &CausalLm) -> Self {
         Self {
             architecture: model.config().architecture,
             steps: Vec::new(),
         }
     }
 
-    fn enter(&mut self, name: &str, container: &str) {
+    pub(crate) fn enter(&mut self, name: &str, container: &str) {
         self.steps.push(Step {
             name: name.to_owned(),
             container: container.to_owned(),
         });
     }
 
-    fn exit(&mut self) {
+    pub(crate) fn exit(&mut self) {
         self.steps.pop();
     }
 
@@ -231,18 +252,30 @@ impl Path {
 
     /// Describes the current parameter. Returns `None` if it belongs to an adapter.
     fn info(&self) -> Option<ParameterInfo> {
-        if self
-            .steps
-            .iter()
-            .any(|step| step.container == "Reparameterization")
-        {
-            return None;
+        match self.adapter() {
+            Some(_) => None,
+            None => self.info_up_to(self.steps.len()),
         }
-        let names: Vec<&str> = (0..self.steps.len())
+    }
+
+    /// Returns the place at which an adapter begins.
+    fn adapter(&self) -> Option<usize> {
+        self.steps.iter().position(|step| step.container == ADAPTER)
+    }
+
+    /// Describes the parameter whose adapter the current one belongs to, and returns the name of the current one.
+    pub(crate) fn adapted(&self) -> Option<(ParameterInfo, &str)> {
+        let info = self.info_up_to(self.adapter()?)?;
+        Some((info, self.steps.last()?.name.as_str()))
+    }
+
+    /// Describes the parameter that the first `count` steps lead to.
+    fn info_up_to(&self, count: usize) -> Option<ParameterInfo> {
+        let names: Vec<&str> = (0..count)
             .filter(|&at| self.is_named(at))
             .map(|at| self.steps[at].name.as_str())
             .collect();
-        let last = self.steps.last()?;
+        let last = self.steps.get(count.checked_sub(1)?)?;
         let transposed = last.container == "Struct:Linear" && last.name == "weight";
         Some(ParameterInfo {
             architecture: self.architecture,

@@ -1,10 +1,12 @@
 //! The positions of the tokens of one pass, as each layer takes them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-use crate::cache::Cache;
+use crate::batch::{Batch, Padding};
+use crate::cache::{Cache, Seen};
 use crate::config::{ModelConfig, Temperature};
 use crate::rope::{RotaryEmbedding, RotaryTables};
 
@@ -17,6 +19,22 @@ pub(crate) struct Place<'a> {
     pub(crate) query_factor: Option<&'a Tensor<4>>,
     /// The number of keys that a query sees, if some are hidden.
     pub(crate) window: Option<usize>,
+    /// The number of last keys of each sequence that are not padding, if some are padding and there is no cache, which
+    /// knows its own.
+    pub(crate) lengths: Option<&'a [usize]>,
+    /// The lengths of the documents of all sequences, if a query sees keys of its own document alone.
+    pub(crate) documents: Option<&'a Arc<[usize]>>,
+}
+
+impl Place<'_> {
+    /// Returns the keys and values of a pass without a cache.
+    pub(crate) fn seen(&self, keys: Tensor<4>, values: Tensor<4>) -> Seen {
+        Seen {
+            keys,
+            values,
+            lengths: self.lengths.map(<[usize]>::to_vec),
+        }
+    }
 }
 
 /// The tables that rotate queries and keys.
@@ -39,6 +57,7 @@ pub(crate) struct AxisTables {
 }
 
 /// Explicit positions of tokens.
+#[derive(Clone, Debug)]
 pub(crate) enum PositionIds {
     /// One for each token, `[b or 1, s]`.
     One(Tensor<2, Int>),
@@ -60,6 +79,8 @@ pub(crate) struct Places {
     local: Option<RotaryTables>,
     axes: Option<AxisTables>,
     query_factor: Option<Tensor<4>>,
+    lengths: Option<Vec<usize>>,
+    documents: Option<Arc<[usize]>>,
 }
 
 /// Consecutive positions of several sequences.
@@ -78,14 +99,15 @@ impl Rotary {
         }
     }
 
-    /// Returns the places of these tokens, for hidden states like `hidden`, `[b, s, hidden]`.
+    /// Returns the places of the tokens of a batch, for hidden states like `hidden`, `[b, s, hidden]`.
     pub(crate) fn places(
         &self,
         config: &ModelConfig,
         hidden: &Tensor<3>,
-        position_ids: Option<PositionIds>,
+        batch: &Batch,
         cache: Option<&Cache>,
     ) -> Places {
+        let position_ids = &batch.position_ids;
         let [_, seq, _] = hidden.dims();
         let device = hidden.device();
         let dtype = match hidden.dtype() {
@@ -98,7 +120,7 @@ impl Rotary {
             range: first..first + seq,
             padding: if padding.is_empty() { &[0] } else { padding },
         };
-        let tables = |rotary: &RotaryEmbedding| match &position_ids {
+        let tables = |rotary: &RotaryEmbedding| match position_ids {
             Some(PositionIds::One(ids)) => rotary.tables_at(ids.clone(), dtype),
             Some(PositionIds::Axes(ids)) => {
                 // Three rows for each sequence.
@@ -115,13 +137,15 @@ impl Rotary {
         let axes = config
             .rope
             .sections
-            .map(|sections| axis_tables(&global, sections, &position_ids));
+            .map(|sections| axis_tables(&global, sections, position_ids));
         Places {
             global,
             axes,
             local: self.local.as_ref().map(tables),
             // As in `transformers`, explicit positions have no effect on it.
             query_factor: temperature.map(|own| positions.query_factor(own, &device, dtype)),
+            lengths: batch.padding.as_ref().and_then(Padding::lengths),
+            documents: None,
         }
     }
 }
@@ -177,6 +201,12 @@ impl Positions<'_> {
 }
 
 impl Places {
+    /// Adds the lengths of documents.
+    pub(crate) fn with_documents(mut self, documents: Option<Arc<[usize]>>) -> Self {
+        self.documents = documents;
+        self
+    }
+
     /// Returns the place of a layer, counted from 0.
     pub(crate) fn of(&self, config: &ModelConfig, layer: usize) -> Place<'_> {
         let window = config.window(layer);
@@ -192,6 +222,8 @@ impl Places {
             }),
             query_factor: self.query_factor.as_ref().filter(|_| !rotates),
             window,
+            lengths: self.lengths.as_deref(),
+            documents: self.documents.as_ref(),
         }
     }
 }

@@ -5,7 +5,7 @@ use burn::nn::Linear;
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
-use crate::family::{Defaults, Experts, Family, Shared, Window};
+use crate::family::{Axes, Defaults, Experts, Family, Shared, Window};
 use crate::layout::ExpertNames;
 use crate::llama::{self, LlamaMlp};
 use crate::sparse::{NewBlock, SparseMoeBlock};
@@ -22,6 +22,7 @@ pub(crate) static FAMILY: Family = Family {
         clamp: None,
         listed: false,
         files: ExpertNames::USUAL,
+        axes: Axes::OutIn,
     }),
     defaults: Defaults {
         num_key_value_heads: Some(16),

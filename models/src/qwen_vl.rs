@@ -137,7 +137,7 @@ fn rotate(q: Tensor<4>, k: Tensor<4>, cos: Tensor<4>, sin: Tensor<4>) -> (Tensor
 
 /// Returns a table `[b, 1, s, d]` whose pairs have the angles of the positions that they take, of one with all three
 /// positions.
-fn merged(table: Tensor<4>, axes: &[usize]) -> Tensor<4> {
+pub(crate) fn merged(table: Tensor<4>, axes: &[usize]) -> Tensor<4> {
     let (device, dtype) = (table.device(), table.dtype());
     let of = |axis: usize| {
         let half = axes.iter().map(|&own| f32::from(u8::from(own == axis)));

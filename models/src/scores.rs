@@ -23,6 +23,8 @@ pub(crate) struct Scoring<'a> {
     pub(crate) chunk: Option<usize>,
     /// The number of last keys of each sequence that are not padding.
     pub(crate) lengths: Option<&'a [usize]>,
+    /// The lengths of the documents of all sequences, if a query sees keys of its own document alone.
+    pub(crate) documents: Option<&'a [usize]>,
     /// One more score for each query head in the sum of its softmax, `[hq]`.
     pub(crate) sinks: Option<Tensor<1>>,
 }
@@ -36,6 +38,7 @@ impl Scoring<'_> {
             window: None,
             chunk: None,
             lengths: None,
+            documents: None,
             sinks: None,
         }
     }
@@ -69,6 +72,13 @@ pub(crate) fn composed(
                 lengths: scoring.lengths,
             };
             mask.bool_or(chunks.mask([seq, keys], group, &scores.device()))
+        }
+        None => mask,
+    };
+    let mask = match scoring.documents {
+        Some(documents) => {
+            let device = scores.device();
+            mask.bool_or(documents_mask(documents, [batch, seq], group, &device))
         }
         None => mask,
     };
@@ -166,6 +176,25 @@ impl Chunks<'_> {
     }
 }
 
+/// Returns a mask `[b, 1, group · s, s]`, true where query and key are in different documents.
+fn documents_mask(
+    lengths: &[usize],
+    [batch, seq]: [usize; 2],
+    group: usize,
+    device: &Device,
+) -> Tensor<4, Bool> {
+    let numbers = lengths.iter().enumerate();
+    let of_all: Vec<usize> = numbers
+        .flat_map(|(number, length)| std::iter::repeat_n(number, *length))
+        .collect();
+    let hidden = of_all.chunks(seq).flat_map(|of_one| {
+        let rows = of_one.iter();
+        rows.flat_map(move |own| of_one.iter().map(move |other| own != other))
+    });
+    let data = TensorData::new(hidden.collect::<Vec<bool>>(), [batch, 1, seq, seq]);
+    Tensor::<4, Bool>::from_data(data, device).repeat(&[1, 1, group, 1])
+}
+
 /// The positions before the first tokens of sequences.
 struct Padding {
     /// True for the keys there, `[b, 1, 1, keys]`.
@@ -243,6 +272,20 @@ mod tests {
         assert_eq!(seen(3, 3, None), "xx. xx. ..x");
         assert_eq!(seen(1, 4, None), "..xx");
         assert_eq!(seen(2, 4, Some(&[4, 3])), "..xx ..xx xxx. ...x");
+    }
+
+    #[test]
+    fn documents_do_not_see_each_other() {
+        let mask = documents_mask(&[2, 1, 3], [2, 3], 1, &Device::default());
+        let mask: Vec<bool> = mask.into_data().try_to_vec().unwrap();
+        let rows = mask.chunks(3).map(|row| {
+            let marks = row.iter().map(|&hidden| if hidden { '.' } else { 'x' });
+            marks.collect::<String>()
+        });
+        assert_eq!(
+            rows.collect::<Vec<_>>().join(" "),
+            "xx. xx. ..x xxx xxx xxx"
+        );
     }
 
     #[test]

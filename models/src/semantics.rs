@@ -220,6 +220,14 @@ static TABLE: &[ModelSemantics] = &[
         ..mixture("glm4_moe", MoeBlockKey::DEEPSEEK_V3)
     },
     ModelSemantics {
+        rope: RopeKey {
+            sections: Sections::Chunked,
+            ..PARTIAL
+        },
+        note: Some("the shared expert has the same MLP"),
+        ..mixture("glm4v_moe_text", MoeBlockKey::DEEPSEEK_V3)
+    },
+    ModelSemantics {
         attention: WITH_SINKS,
         local_attention: Some(AttentionKey {
             window: AttentionWindow::Sliding,

@@ -38,7 +38,7 @@ const fn expected(
     }
 }
 
-const EXPECTED: [Expected; 17] = [
+const EXPECTED: [Expected; 18] = [
     expected("llama", &["llama", "attention"], 5, [5, 5]),
     expected("llama_rope3_tied", &["llama", "attention"], 5, [5, 5]),
     expected("qwen3", &["qwen3", "attention"], 5, [5, 5]),
@@ -64,6 +64,12 @@ const EXPECTED: [Expected; 17] = [
     expected(
         "glm4_moe_norms",
         &["llama", "phi3", "glm4_moe", "attention"],
+        7,
+        [5, 7],
+    ),
+    expected(
+        "glm4v_moe",
+        &["llama", "glm4_moe", "glm4v_moe", "attention"],
         7,
         [5, 7],
     ),

@@ -80,13 +80,17 @@ fn both_layouts_are_written_and_read() {
         let file = read(&stacked.join("model.safetensors"));
         let moe = config.moe.as_ref().unwrap();
         let layers = config.num_hidden_layers;
+        let model = match name {
+            "glm4v_moe" => "model.language_model",
+            _ => "model",
+        };
         for layer in (0..layers).filter(|&layer| config.is_sparse(layer)) {
-            let experts = format!("model.layers.{layer}.mlp.experts");
+            let experts = format!("{model}.layers.{layer}.mlp.experts");
             let (hidden, width) = (config.hidden_size, moe.moe_intermediate_size);
             let shape = |projection: &str| file[&format!("{experts}.{projection}")].shape.clone();
             assert_eq!(shape("gate_up_proj"), [moe.num_experts, 2 * width, hidden]);
             assert_eq!(shape("down_proj"), [moe.num_experts, hidden, width]);
-            assert!(file.contains_key(&format!("model.layers.{layer}.mlp.gate.weight")));
+            assert!(file.contains_key(&format!("{model}.layers.{layer}.mlp.gate.weight")));
         }
         assert!(file.keys().all(|tensor| !tensor.contains("experts.0.")));
         assert!(file.keys().all(|tensor| !tensor.contains("block_sparse")));

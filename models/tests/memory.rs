@@ -1,10 +1,14 @@
 //! Tests the memory that loading takes. It is one test, because the allocator counts the whole process.
 
+mod common;
+
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::fs;
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use burn::tensor::{Device, FloatDType};
-use kernels_models::{ExpertStorage, ModelConfig, Qwen3MoeSize, Qwen3Size, load, save_with};
+use kernels_models::{ExpertStorage, ModelConfig, Qwen3MoeSize, Qwen3Size, load, save, save_with};
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
@@ -34,46 +38,92 @@ static COUNTING: Counting = Counting;
 /// The number of bytes that a piece of a tensor and the rest of a load may take beside the model.
 const BESIDE: usize = 6 << 20;
 
-/// The experts of one layer are nearly all of this model, 36 MiB in f32. No layout of the checkpoint may need a second
-/// copy of them, in the same dtype or in another.
+/// Nearly all of each model is in few large tensors, more than a piece each. No layout of the checkpoint may need a second
+/// copy of one, in the same dtype or in another.
 #[test]
-fn experts_are_never_held_twice() {
+fn no_tensor_is_held_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    experts(folder.path());
+    matrices(folder.path());
+    blocks(folder.path());
+}
+
+fn size() -> Qwen3Size {
+    Qwen3Size {
+        vocab_size: 64,
+        hidden_size: 256,
+        intermediate_size: 64,
+        num_hidden_layers: 1,
+        num_attention_heads: 2,
+        num_key_value_heads: 2,
+        head_dim: 32,
+        max_position_embeddings: 64,
+        tie_word_embeddings: true,
+    }
+}
+
+/// The experts of one layer, 36 MiB in f32.
+fn experts(folder: &Path) {
     let config = ModelConfig::qwen3_moe(Qwen3MoeSize {
-        dense: Qwen3Size {
-            vocab_size: 64,
-            hidden_size: 256,
-            intermediate_size: 64,
-            num_hidden_layers: 1,
-            num_attention_heads: 2,
-            num_key_value_heads: 2,
-            head_dim: 32,
-            max_position_embeddings: 64,
-            tie_word_embeddings: true,
-        },
+        dense: size(),
         num_experts: 48,
         num_experts_per_tok: 2,
         moe_intermediate_size: 256,
         router_aux_loss_coef: 0.0,
     })
     .unwrap();
-    let device = Device::default();
-    let parent = tempfile::tempdir().unwrap();
     for experts in [ExpertStorage::PerExpert, ExpertStorage::Stacked] {
-        let target = parent.path().join(format!("{experts:?}"));
-        let model = config.init(&device);
+        let target = folder.join(format!("{experts:?}"));
+        let model = config.init(&Device::default());
         save_with(&model, &config, &target, None, experts).unwrap();
         drop(model);
-        for (dtype, bytes) in [(FloatDType::F32, 36 << 20), (FloatDType::BF16, 18 << 20)] {
-            let before = LIVE.load(Relaxed);
-            PEAK.store(before, Relaxed);
-            let model = load(&target, &device, dtype).unwrap();
-            let (after, peak) = (LIVE.load(Relaxed) - before, PEAK.load(Relaxed) - before);
-            assert!(after > bytes, "{experts:?}, {dtype:?}: {after}");
-            assert!(
-                peak < after + BESIDE,
-                "{experts:?}, {dtype:?}: {peak} bytes for a model of {after}"
-            );
-            drop(model);
-        }
+        measure(&target, 36 << 20);
+    }
+}
+
+/// The matrices of an MLP, 16 MiB each in f32, stored in two dtypes.
+fn matrices(folder: &Path) {
+    let config = ModelConfig::qwen3(Qwen3Size {
+        hidden_size: 1024,
+        intermediate_size: 4096,
+        ..size()
+    });
+    let config = config.unwrap();
+    let device = Device::default();
+    let [single, half] = ["f32", "bf16"].map(|name| folder.join(name));
+    save(&config.init(&device), &config, &single, None).unwrap();
+    let (_, model) = load(&single, &device, FloatDType::BF16).unwrap();
+    save(&model, &config, &half, None).unwrap();
+    drop(model);
+    for path in [single, half] {
+        measure(&path, 48 << 20);
+    }
+}
+
+/// The same in quantised blocks.
+fn blocks(folder: &Path) {
+    let path = folder.join("blocks.gguf");
+    let parts = common::gguf::llama(1024, 4096);
+    let header = parts.header();
+    fs::write(&path, &header).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len((header.len() + parts.data) as u64).unwrap();
+    measure(&path, 64 << 20);
+}
+
+/// Loads a model of more than so many bytes in f32, in two dtypes.
+fn measure(path: &Path, bytes: usize) {
+    for (dtype, bytes) in [(FloatDType::F32, bytes), (FloatDType::BF16, bytes / 2)] {
+        let before = LIVE.load(Relaxed);
+        PEAK.store(before, Relaxed);
+        let model = load(path, &Device::default(), dtype).unwrap();
+        let (after, peak) = (LIVE.load(Relaxed) - before, PEAK.load(Relaxed) - before);
+        let what = format!("{}, {dtype:?}", path.display());
+        assert!(after > bytes, "{what}: {after}");
+        assert!(
+            peak < after + BESIDE,
+            "{what}: {peak} bytes for a model of {after}"
+        );
+        drop(model);
     }
 }

@@ -13,7 +13,7 @@ use common::{
 use kernels_models::{CausalLm, ModelConfig, load, next_token_loss, save};
 use serde_json::json;
 
-const MODELS: [&str; 2] = ["qwen2_5_vl_axes", "qwen3_vl_axes"];
+const MODELS: [&str; 3] = ["qwen2_5_vl_axes", "qwen3_vl_axes", "glm4v_moe_axes"];
 
 fn open(dir: &Path, device: &Device, dtype: FloatDType) -> (ModelConfig, CausalLm) {
     load(dir, device, dtype).unwrap()
@@ -144,6 +144,33 @@ fn published_spellings_are_the_same_model() {
     assert_eq!(config, again);
 }
 
+/// The published GLM-4.5V has the settings of rotations apart, as in `transformers` 4, and says that queries and keys are
+/// not normalised.
+#[test]
+fn the_published_spelling_of_glm_is_the_same_model() {
+    let published = copy_of("glm4v_moe");
+    edit_config(published.path(), |config| {
+        let text = config["text_config"].as_object_mut().unwrap();
+        let rope = text.remove("rope_parameters").unwrap();
+        for name in ["rope_theta", "partial_rotary_factor"] {
+            text.insert(name.into(), rope[name].clone());
+        }
+        let sections = json!({ "rope_type": "default", "mrope_section": rope["mrope_section"] });
+        text.insert("rope_scaling".into(), sections);
+        text.insert("use_qk_norm".into(), json!(false));
+    });
+    let read = |dir: &Path| ModelConfig::from_file(&dir.join("config.json")).unwrap();
+    let (found, expected) = (read(published.path()), read(&model_dir("glm4v_moe")));
+    assert_eq!(found.rope, expected.rope);
+    let device = Device::default();
+    let logits = |dir: &Path| {
+        let (_, model) = open(dir, &device, FloatDType::F32);
+        let ids = Tensor::<2, Int>::from_data([[5, 6, 7, 8]], &device);
+        to_f64(&model.forward(ids, None).into_data())
+    };
+    assert_eq!(logits(published.path()), logits(&model_dir("glm4v_moe")));
+}
+
 #[test]
 fn bad_sections_are_refused() {
     for (name, change, value, field, says) in [
@@ -181,6 +208,13 @@ fn bad_sections_are_refused() {
             json!(false),
             "mrope_interleaved",
             "false",
+        ),
+        (
+            "glm4v_moe",
+            "mrope_section",
+            json!([2, 3, 3]),
+            "mrope_section",
+            "8 pairs",
         ),
         (
             "qwen2_5_vl",

@@ -1,20 +1,19 @@
 //! Comparison of a checkpoint's tensors with the configured model.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use burn::module::Param;
 use burn::tensor::Tensor;
-use kernels_io::escape_path;
 use safetensors::Dtype;
 
 use super::CONFIG;
-use super::decode::is_supported;
 use super::fp8;
 use super::shards::Shards;
+use super::storage::Storage;
 use crate::layout::{Encoding, Part, expert_of, in_whole_model};
 use crate::parameters::{ParameterInfo, Visit, walk};
-use crate::{CausalLm, ModelConfig, ModelError, TensorProblem};
+use crate::{CausalLm, ModelConfig, ModelError, TensorProblem, nearest};
 
 const EMBEDDING: &str = "model.embed_tokens.weight";
 
@@ -23,13 +22,19 @@ const VISION: [&str; 2] = ["visual.", "model.visual."];
 
 const LM_HEAD: &str = "lm_head.weight";
 
-/// Compares the checkpoint's list of tensors with the model's parameters.
+/// The types of GGUF files that are read.
+const OF_GGUF: &str = "F32, F16, BF16, F64, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K";
+
+const F32: Storage = Storage::Plain(Dtype::F32);
+const FP8: Storage = Storage::Plain(Dtype::F8_E4M3);
+
+/// Compares the checkpoint's list of tensors with the model's parameters. Returns remarks on tensors that are not loaded.
 pub(super) fn check_tensors(
     dir: &Path,
     config: &ModelConfig,
     shards: &Shards,
     model: &CausalLm,
-) -> Result<(), ModelError> {
+) -> Result<Vec<String>, ModelError> {
     let mut check = Check {
         dir,
         shards,
@@ -43,52 +48,42 @@ pub(super) fn check_tensors(
         mut problems,
         ..
     } = check;
-    let (mut further, mut vision, mut shared) = (0, 0, 0);
+    let mut unread = BTreeMap::new();
     for name in shards.names() {
         if expected.contains(name) || is_rotary_buffer(name) {
             continue;
         }
-        if config.family().nested.is_some() && VISION.iter().any(|start| name.starts_with(start)) {
-            vision += 1;
-            continue;
-        }
-        if is_shared(config, name) {
-            shared += 1;
-            continue;
-        }
-        if predicts_further(config, name) {
-            further += 1;
+        if let Some(why) = unread_because(config, name) {
+            *unread.entry(why).or_insert(0) += 1;
             continue;
         }
         if let Some(problem) = foreign(config, shards, name)? {
             problems.push(problem);
         }
     }
-    if shared > 0 {
-        tracing::warn!(
-            "{}: {shared} tensors are not loaded: their layers have the keys and values of others",
-            escape_path(dir)
-        );
-    }
-    if further > 0 {
-        tracing::warn!(
-            "{}: {further} tensors are not loaded: they predict tokens after the next one",
-            escape_path(dir)
-        );
-    }
-    if vision > 0 {
-        tracing::warn!(
-            "{}: {vision} tensors are not loaded: only the text model is",
-            escape_path(dir)
-        );
-    }
     if problems.is_empty() {
-        return Ok(());
+        let remark = |(why, count)| format!("{count} tensors are not loaded: {why}");
+        return Ok(unread.into_iter().map(remark).collect());
     }
+    name_nearest(&mut problems);
     Err(ModelError::Tensors {
         dir: dir.into(),
         problems,
     })
+}
+
+/// Returns the reason why a tensor is rightly not loaded, if there is one.
+fn unread_because(config: &ModelConfig, name: &str) -> Option<&'static str> {
+    let is_vision = |start: &&str| name.starts_with(*start);
+    if config.family().nested.is_some() && VISION.iter().any(is_vision) {
+        Some("only the text model is")
+    } else if is_shared(config, name) {
+        Some("their layers have the keys and values of others")
+    } else if predicts_further(config, name) {
+        Some("they predict tokens after the next one")
+    } else {
+        None
+    }
 }
 
 /// Returns `true` for `model.layers.3.self_attn.rotary_emb.inv_freq` and the like, which old versions wrote.
@@ -150,6 +145,26 @@ fn foreign(
     }))
 }
 
+/// Adds to each unexpected tensor the missing one with the nearest name. A checkpoint with many of both is of another
+/// family, and gets no such hints.
+fn name_nearest(problems: &mut [TensorProblem]) {
+    const MOST: usize = 100;
+    let of = |start: &str, problems: &[TensorProblem]| {
+        let own = problems.iter().filter(|own| own.problem.starts_with(start));
+        own.map(|own| own.tensor.clone()).collect::<Vec<_>>()
+    };
+    let (missing, unexpected) = (of("missing", problems), of("unexpected", problems));
+    if missing.len().max(unexpected.len()) > MOST {
+        return;
+    }
+    for problem in problems {
+        if problem.problem.starts_with("unexpected") {
+            let missing = missing.iter().map(String::as_str);
+            problem.problem += &nearest::missing(&problem.tensor, missing);
+        }
+    }
+}
+
 fn surplus(config: &ModelConfig, name: &str) -> String {
     match (expert_of(name), &config.moe) {
         (Some(expert), Some(moe)) if expert >= moe.num_experts => format!(
@@ -171,14 +186,13 @@ fn same_values(shards: &Shards, left: &str, right: &str) -> Result<bool, ModelEr
     else {
         return Ok(false);
     };
-    if left.dtype != right.dtype || left.shape != right.shape {
+    if left.storage != right.storage || left.shape != right.shape {
         return Ok(false);
     }
-    let length = left.data_offsets.1 - left.data_offsets.0;
-    for at in (0..length).step_by(PIECE) {
-        let piece = PIECE.min(length - at);
-        let left = left_file.read_range(left.data_offsets.0 + at, piece)?;
-        let right = right_file.read_range(right.data_offsets.0 + at, piece)?;
+    for at in (0..left.bytes).step_by(PIECE) {
+        let piece = PIECE.min(left.bytes - at);
+        let left = left_file.read_range(left.begin + at as u64, piece)?;
+        let right = right_file.read_range(right.begin + at as u64, piece)?;
         if left != right {
             return Ok(false);
         }
@@ -224,16 +238,17 @@ impl Check<'_> {
                 let problem = format!("expected shape {:?}, found {:?}", part.shape, info.shape);
                 (file.path().into(), Some(problem))
             }
-            Some((file, info)) if info.dtype == Dtype::F8_E4M3 && self.reads_fp8 => {
+            Some((file, info)) if info.storage == FP8 && self.reads_fp8 => {
                 let problem = self.scales(part);
                 (file.path().into(), problem)
             }
-            Some((file, info)) if !is_readable(info.dtype, part.encoding) => {
-                let expected = match part.encoding {
-                    Encoding::Floats | Encoding::Transposed => "F16, BF16, F32 or F64",
-                    Encoding::Mxfp4 => "U8",
+            Some((file, info)) if !is_readable(info.storage, part.encoding) => {
+                let expected = match (part.encoding, info.storage) {
+                    (_, Storage::Unread(_)) => OF_GGUF,
+                    (Encoding::Floats | Encoding::Transposed, _) => "F16, BF16, F32 or F64",
+                    (Encoding::Mxfp4, _) => "U8",
                 };
-                let problem = format!("expected dtype {expected}, found {}", info.dtype);
+                let problem = format!("expected dtype {expected}, found {}", info.storage);
                 (file.path().into(), Some(problem))
             }
             Some((file, _)) => (file.path().into(), None),
@@ -252,11 +267,11 @@ impl Check<'_> {
         let name = format!("{}{}", part.name, fp8::SCALES);
         let expected = fp8::scales_of([rows, columns]);
         let found = self.shards.find(&name).map(|(_, info)| info);
-        let fits = found.is_some_and(|info| info.dtype == Dtype::F32 && info.shape == expected);
+        let fits = found.is_some_and(|info| info.storage == F32 && info.shape == expected);
         self.expected.insert(name.clone());
         (!fits).then(|| {
             let found = found.map_or("none".to_owned(), |info| {
-                format!("{} of shape {:?}", info.dtype, info.shape)
+                format!("{} of shape {:?}", info.storage, info.shape)
             });
             format!("expected factors `{name}`, F32 of shape {expected:?}, found {found}")
         })
@@ -308,10 +323,10 @@ impl Check<'_> {
     }
 }
 
-fn is_readable(stored: Dtype, encoding: Encoding) -> bool {
+fn is_readable(stored: Storage, encoding: Encoding) -> bool {
     match encoding {
-        Encoding::Floats | Encoding::Transposed => is_supported(stored),
-        Encoding::Mxfp4 => stored == Dtype::U8,
+        Encoding::Floats | Encoding::Transposed => stored.is_supported(),
+        Encoding::Mxfp4 => stored == Storage::Plain(Dtype::U8),
     }
 }
 

@@ -1,50 +1,41 @@
-//! Conversion of a tensor's bytes to the dtype and orientation of a parameter, in one pass.
+//! Conversion of a tensor's bytes to the dtype of a parameter, in one pass.
 
 use burn::tensor::{Element, bf16, f16};
 use safetensors::Dtype;
 
-/// Returns `true` if weights may be stored in this type.
-pub(super) fn is_supported(stored: Dtype) -> bool {
-    matches!(stored, Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64)
-}
+use super::gguf::Block;
+use super::storage::Storage;
 
-/// Converts `bytes`, values of type `stored`, and rounds to nearest.
+/// Converts `bytes`, values that are stored so, and rounds to nearest.
 ///
 /// # Panics
 ///
-/// Panics if `stored` is not [supported](is_supported) or the number of bytes does not match. The caller has checked
-/// both.
-pub(super) fn decode_into<T: Wanted>(bytes: &[u8], stored: Dtype, values: &mut [T]) {
-    match stored {
-        Dtype::F16 => convert::<f16, T, 2>(bytes, values),
-        Dtype::BF16 => convert::<bf16, T, 2>(bytes, values),
-        Dtype::F32 => convert::<f32, T, 4>(bytes, values),
-        Dtype::F64 => convert::<f64, T, 8>(bytes, values),
+/// Panics if the type is not [supported](Storage::is_supported) or the number of bytes does not match. The caller has
+/// checked both.
+pub(super) fn decode_into<T: Wanted>(bytes: &[u8], storage: Storage, values: &mut [T]) {
+    match storage {
+        Storage::Plain(Dtype::F16) => convert::<f16, T, 2>(bytes, values),
+        Storage::Plain(Dtype::BF16) => convert::<bf16, T, 2>(bytes, values),
+        Storage::Plain(Dtype::F32) => convert::<f32, T, 4>(bytes, values),
+        Storage::Plain(Dtype::F64) => convert::<f64, T, 8>(bytes, values),
+        Storage::Blocks(block) => dequantise(bytes, block, values),
         other => unreachable!("{other} was refused before"),
     }
 }
 
-/// Converts `bytes`, a matrix of type `stored`, to its transpose.
-///
-/// # Panics
-///
-/// Panics as [`decode_into`] does.
-pub(super) fn decode_transposed<T: Wanted>(
-    bytes: &[u8],
-    stored: Dtype,
-    shape: [usize; 2],
-) -> Vec<T> {
-    match stored {
-        Dtype::F16 => transpose::<f16, T, 2>(bytes, shape),
-        Dtype::BF16 => transpose::<bf16, T, 2>(bytes, shape),
-        Dtype::F32 => transpose::<f32, T, 4>(bytes, shape),
-        Dtype::F64 => transpose::<f64, T, 8>(bytes, shape),
-        other => unreachable!("{other} was refused before"),
-    }
+fn dequantise<T: Wanted>(bytes: &[u8], block: Block, values: &mut [T]) {
+    let mut places = values.chunks_exact_mut(block.elements());
+    block.decode(bytes, |numbers| {
+        let places = places.next().expect("as many blocks as places");
+        for (place, &number) in places.iter_mut().zip(numbers) {
+            *place = T::nearest(number.into());
+        }
+    });
+    assert!(places.next().is_none(), "fewer blocks than places");
 }
 
 /// A dtype that parameters may have.
-pub(super) trait Wanted: Element {
+pub(crate) trait Wanted: Element {
     /// Returns the nearest value.
     fn nearest(wide: f64) -> Self;
 }
@@ -116,35 +107,12 @@ impl Stored<8> for f64 {
     }
 }
 
-/// The side of the square tiles in which a matrix is transposed. Reads and writes of one tile stay in the cache.
-const TILE: usize = 32;
-
 fn convert<S: Stored<N>, T: Wanted, const N: usize>(bytes: &[u8], values: &mut [T]) {
     let (elements, rest) = bytes.as_chunks::<N>();
     assert!(rest.is_empty() && elements.len() == values.len());
     for (value, &element) in values.iter_mut().zip(elements) {
         *value = T::nearest(S::read(element).wide());
     }
-}
-
-fn transpose<S: Stored<N>, T: Wanted, const N: usize>(
-    bytes: &[u8],
-    [rows, columns]: [usize; 2],
-) -> Vec<T> {
-    let (elements, rest) = bytes.as_chunks::<N>();
-    assert!(rest.is_empty() && elements.len() == rows * columns);
-    let mut values = vec![T::from_elem(0.0); elements.len()];
-    for row_tile in (0..rows).step_by(TILE) {
-        for column_tile in (0..columns).step_by(TILE) {
-            for column in column_tile..columns.min(column_tile + TILE) {
-                for row in row_tile..rows.min(row_tile + TILE) {
-                    let wide = S::read(elements[row * columns + column]).wide();
-                    values[column * rows + row] = T::nearest(wide);
-                }
-            }
-        }
-    }
-    values
 }
 
 #[cfg(test)]
@@ -155,28 +123,13 @@ mod tests {
         values.iter().flat_map(|x| x.to_le_bytes()).collect()
     }
 
-    #[test]
-    fn transposes_matrices_larger_than_a_tile() {
-        let (rows, columns) = (TILE + 3, 2 * TILE + 1);
-        let values: Vec<f32> = (0..rows * columns).map(|x| x as f32).collect();
-        let result = decode_transposed::<f64>(&bytes(&values), Dtype::F32, [rows, columns]);
-        for row in 0..rows {
-            for column in 0..columns {
-                assert_eq!(
-                    result[column * rows + row],
-                    f64::from(values[row * columns + column])
-                );
-            }
-        }
-    }
-
     /// The value is slightly above the middle between two bf16 numbers. A conversion that first drops low bits would
     /// see a tie and round down to even.
     #[test]
     fn rounds_once_from_f32_to_bf16() {
         let x = f32::from_bits(0x3f80_8001);
         let mut value = [bf16::ZERO];
-        decode_into(&bytes(&[x]), Dtype::F32, &mut value);
+        decode_into(&bytes(&[x]), Storage::Plain(Dtype::F32), &mut value);
         assert_eq!(value[0].to_bits(), 0x3f81);
     }
 }

@@ -1,25 +1,59 @@
-//! One safetensors file, opened for reading.
+//! One file with tensors, opened for reading.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use kernels_io::header::{Header, HeaderError};
-use safetensors::tensor::{Metadata, TensorInfo};
 
+use super::decode::decode_into;
+use super::gguf;
+use super::storage::Storage;
 use crate::ModelError;
 
-/// A safetensors file with a header that matches the file's length.
-pub(super) struct TensorFile {
+/// A safetensors or GGUF file with a description of its tensors that matches the file's length.
+pub(crate) struct TensorFile {
     path: PathBuf,
     file: File,
-    metadata: Metadata,
-    /// The offset at which the tensors' bytes begin.
-    start: u64,
+    /// The tensors under the names of the Hugging Face layout.
+    tensors: BTreeMap<String, StoredTensor>,
+    #[cfg(feature = "remote")]
+    is_gguf: bool,
+}
+
+/// A tensor of a file.
+#[derive(Debug, Clone)]
+pub(crate) struct StoredTensor {
+    pub(super) storage: Storage,
+    pub(crate) shape: Vec<usize>,
+    /// The offset of its bytes in the file.
+    pub(super) begin: u64,
+    /// The number of its bytes.
+    pub(super) bytes: usize,
+    pub(super) change: Change,
+}
+
+impl StoredTensor {
+    /// Returns the name of the type of its elements.
+    pub(crate) fn type_name(&self) -> String {
+        self.storage.to_string()
+    }
+}
+
+/// The difference between a stored tensor and the Hugging Face layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Change {
+    None,
+    /// In each of so many heads, row `2i` of the file is row `i`, and row `2i + 1` is row `i` of the second half.
+    PairedRows(usize),
+    /// The file holds the weights plus 1.
+    PlusOne,
 }
 
 impl TensorFile {
-    pub(super) fn open(path: &Path) -> Result<Self, ModelError> {
+    /// Opens a safetensors file.
+    pub(crate) fn open(path: &Path) -> Result<Self, ModelError> {
         let failed = |source| ModelError::io(path, "read", source);
         let mut file = kernels_io::open(path)?;
         let length = file.metadata().map_err(failed)?.len();
@@ -30,37 +64,79 @@ impl TensorFile {
                 problem,
             },
         })?;
+        let tensors = header.metadata.tensors().into_iter().map(|(name, info)| {
+            let (begin, end) = info.data_offsets;
+            let stored = StoredTensor {
+                storage: Storage::Plain(info.dtype),
+                shape: info.shape.clone(),
+                begin: header.start + begin as u64,
+                bytes: end - begin,
+                change: Change::None,
+            };
+            (name, stored)
+        });
         Ok(Self {
             path: path.into(),
+            tensors: tensors.collect(),
             file,
-            metadata: header.metadata,
-            start: header.start,
+            #[cfg(feature = "remote")]
+            is_gguf: false,
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    /// Takes an opened GGUF file, whose tensors have names of the Hugging Face layout.
+    pub(super) fn of_gguf(file: gguf::File, tensors: BTreeMap<String, StoredTensor>) -> Self {
+        Self {
+            path: file.path().into(),
+            file: file.into_file(),
+            tensors,
+            #[cfg(feature = "remote")]
+            is_gguf: true,
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn names(&self) -> Vec<String> {
-        self.metadata.offset_keys()
+    /// Returns `true` if the file is no safetensors file.
+    #[cfg(feature = "remote")]
+    pub(super) fn is_gguf(&self) -> bool {
+        self.is_gguf
     }
 
-    pub(super) fn info(&self, name: &str) -> Option<&TensorInfo> {
-        self.metadata.info(name)
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
     }
 
-    /// Reads the bytes of a tensor, in row-major order and little-endian.
-    pub(super) fn read(&self, info: &TensorInfo) -> Result<Vec<u8>, ModelError> {
-        let (begin, end) = info.data_offsets;
-        self.read_range(begin, end - begin)
+    pub(super) fn tensors(&self) -> impl Iterator<Item = &StoredTensor> {
+        self.tensors.values()
     }
 
-    /// Reads `length` bytes from `begin`, an offset from the first tensor.
-    pub(super) fn read_range(&self, begin: usize, length: usize) -> Result<Vec<u8>, ModelError> {
+    pub(crate) fn info(&self, name: &str) -> Option<&StoredTensor> {
+        self.tensors.get(name)
+    }
+
+    /// Reads all bytes of a tensor.
+    pub(super) fn read(&self, info: &StoredTensor) -> Result<Vec<u8>, ModelError> {
+        self.read_range(info.begin, info.bytes)
+    }
+
+    /// Reads a tensor in row-major order, in f32. Returns `None` if its type is not read.
+    pub(crate) fn read_f32(&self, info: &StoredTensor) -> Result<Option<Vec<f32>>, ModelError> {
+        if !info.storage.is_supported() {
+            return Ok(None);
+        }
+        let mut values = vec![0.0; info.shape.iter().product()];
+        decode_into(&self.read(info)?, info.storage, &mut values);
+        Ok(Some(values))
+    }
+
+    /// Reads `length` bytes from an offset in the file.
+    pub(super) fn read_range(&self, begin: u64, length: usize) -> Result<Vec<u8>, ModelError> {
         let mut bytes = vec![0; length];
         let mut file = &self.file;
-        file.seek(SeekFrom::Start(self.start + begin as u64))
+        file.seek(SeekFrom::Start(begin))
             .and_then(|_| file.read_exact(&mut bytes))
             .map_err(|source| ModelError::io(&self.path, "read", source))?;
         Ok(bytes)

@@ -15,7 +15,7 @@ pub(super) fn scales_of([rows, columns]: [usize; 2]) -> [usize; 2] {
     [rows.div_ceil(BLOCK), columns.div_ceil(BLOCK)]
 }
 
-/// Converts a matrix with so many columns to `values`, in the same order.
+/// Converts rows of a matrix, from the row `first` on, to `values`, in the same order.
 ///
 /// # Panics
 ///
@@ -23,13 +23,14 @@ pub(super) fn scales_of([rows, columns]: [usize; 2]) -> [usize; 2] {
 pub(super) fn decode_into<T: Wanted>(
     bytes: &[u8],
     scales: &[f32],
+    first: usize,
     columns: usize,
     values: &mut [T],
 ) {
     assert_eq!(bytes.len(), values.len());
     let scales_of_row = columns.div_ceil(BLOCK);
     for (at, (value, &byte)) in values.iter_mut().zip(bytes).enumerate() {
-        let (row, column) = (at / columns, at % columns);
+        let (row, column) = (first + at / columns, at % columns);
         let scale = scales[row / BLOCK * scales_of_row + column / BLOCK];
         *value = T::nearest(number(byte) * f64::from(scale));
     }

@@ -1,33 +1,38 @@
-//! Loading a model from a directory.
+//! Loading a model from a directory or file.
 
 use std::path::Path;
 
 use burn::module::Param;
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData, bf16, f16};
-use safetensors::Dtype;
-use safetensors::tensor::TensorInfo;
 
-use super::CONFIG;
 use super::check::{check_tensors, stored_ways};
-use super::decode::{Wanted, decode_into, decode_transposed};
-use super::file::TensorFile;
-use super::fp8;
+use super::decode::Wanted;
+#[cfg(feature = "remote")]
+use super::file::Change;
 use super::mxfp4;
+use super::open::Checkpoint;
+use super::progress::{Counter, Progress};
 #[cfg(feature = "remote")]
 use super::server::ServerFiles;
 use super::shards::Shards;
+use super::source::Source;
+#[cfg(feature = "remote")]
+use super::storage::Storage;
 use crate::layout::{Encoding, Part};
 use crate::parameters::{ParameterInfo, Replace, rebuild};
 use crate::{CausalLm, ModelConfig, ModelError};
 
-/// Reads a model from a directory in Hugging Face layout: `config.json`, and `model.safetensors` or the files of
-/// `model.safetensors.index.json`.
+/// Reads a model: from a directory in Hugging Face layout, with `config.json`, and `model.safetensors` or the files of
+/// `model.safetensors.index.json`; or from a GGUF file, or a directory that holds one and no such files.
 ///
 /// Weights may be stored as `f16`, `bf16`, `f32` or `f64`. They are converted to `dtype`, rounded to nearest, and
 /// require gradients on a device with autodiff. Only the bias by which some routers choose experts stays in `f32` if
 /// `dtype` is a half type, and gets no gradient. The experts of a layer may be stored one by one or stacked (see
 /// [`ExpertStorage`](crate::ExpertStorage)); in the model they are stacked. Those of gpt-oss may be stored in MXFP4,
-/// and matrices of DeepSeek-V3 in FP8.
+/// and matrices of DeepSeek-V3 in FP8. GGUF files may also hold the types `Q8_0`, `Q4_0`, `Q4_1`, `Q5_0`, `Q5_1`, `Q4_K`,
+/// `Q5_K` and `Q6_K`, which become floats.
+///
+/// Beside the model, memory holds at most a piece of a tensor, whatever the dtypes.
 ///
 /// Vision towers, and layers that predict further tokens, are not loaded, with a warning; [`save`](crate::save) writes the
 /// text model alone.
@@ -41,17 +46,37 @@ use crate::{CausalLm, ModelConfig, ModelError};
 /// Returns a [`ModelError`] if anything in the directory is wrong. One error lists all problems with tensors. Returns
 /// [`ModelError::Dtype`] if the device does not support `dtype`.
 pub fn load(
-    dir: &Path,
+    path: &Path,
     device: &Device,
     dtype: FloatDType,
 ) -> Result<(ModelConfig, CausalLm), ModelError> {
+    load_with(path, device, dtype, &mut |_| {})
+}
+
+/// Reads a model as [`load`] does, and calls `progress` before the first tensor and after each parameter.
+///
+/// # Errors
+///
+/// Returns an error as [`load`] does.
+pub fn load_with(
+    path: &Path,
+    device: &Device,
+    dtype: FloatDType,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(ModelConfig, CausalLm), ModelError> {
     check_dtype(device, dtype)?;
-    let config = ModelConfig::from_file(&dir.join(CONFIG))?;
-    let shards = Shards::open(dir)?;
+    let Checkpoint {
+        config,
+        shards,
+        path,
+    } = Checkpoint::open(path)?;
     let model = config.init(device);
-    check_tensors(dir, &config, &shards, &model)?;
+    for remark in check_tensors(&path, &config, &shards, &model)? {
+        tracing::warn!("{}: {remark}", kernels_io::escape_path(&path));
+    }
 
     let mut read = Read {
+        counter: Counter::new(&shards, &model, progress),
         shards: &shards,
         device,
         dtype,
@@ -85,6 +110,7 @@ fn check_dtype(device: &Device, dtype: FloatDType) -> Result<(), ModelError> {
 
 /// Replaces every parameter by the checkpoint's. After a failure the remaining parameters stay unchanged.
 struct Read<'a> {
+    counter: Counter<'a>,
     shards: &'a Shards,
     device: &'a Device,
     dtype: FloatDType,
@@ -111,6 +137,7 @@ impl Replace for Read<'_> {
         };
         match self.tensor(&parts, shape.as_slice(), info.transposed, dtype) {
             Ok(tensor) => {
+                self.counter.add(self.shards, &parts);
                 let id = param.id;
                 param.transform_for_load(tensor, id)
             }
@@ -158,46 +185,27 @@ impl Read<'_> {
 
     /// Reads the values of a parameter. Only a matrix can be transposed, and it is one part.
     fn values<T: Wanted>(&self, parts: &[Part], transposed: bool) -> Result<Vec<T>, ModelError> {
-        if transposed
-            && let [part] = parts
-            && let &[rows, columns] = part.shape.as_slice()
-        {
-            return self.matrix(part, [rows, columns]);
-        }
-        if let [part] = parts
-            && part.encoding == Encoding::Transposed
-            && let &[matrices, rows, columns] = part.shape.as_slice()
-        {
-            return self.matrices(part, matrices, [rows, columns]);
-        }
+        let length = |part: &Part| part.shape.iter().product::<usize>();
         if let [blocks, scales] = parts
             && blocks.encoding == Encoding::Mxfp4
         {
             return self.mxfp4(blocks, scales);
         }
-        let length = |part: &Part| part.shape.iter().product::<usize>();
         let mut values = vec![T::from_elem(0.0); parts.iter().map(length).sum()];
         for part in parts {
-            let start = part.row * part.shape.last().copied().unwrap_or(1);
-            self.fill(part, &mut values[start..start + length(part)])?;
-        }
-        Ok(values)
-    }
-
-    /// Reads a stack of transposed matrices. Only one of them is in memory as it is stored.
-    fn matrices<T: Wanted>(
-        &self,
-        part: &Part,
-        matrices: usize,
-        shape: [usize; 2],
-    ) -> Result<Vec<T>, ModelError> {
-        let (file, info) = self.stored(part);
-        let bytes_of_one = shape[0] * shape[1] * info.dtype.bitsize() / 8;
-        let mut values = Vec::with_capacity(matrices * shape[0] * shape[1]);
-        for at in 0..matrices {
-            let begin = info.data_offsets.0 + at * bytes_of_one;
-            let bytes = file.read_range(begin, bytes_of_one)?;
-            values.extend(decode_transposed::<T>(&bytes, info.dtype, shape));
+            let source = Source::open(self.shards, part)?;
+            match (part.encoding, part.shape.as_slice()) {
+                (_, &[rows, _]) if transposed => source.read_transposed(0, rows, &mut values)?,
+                (Encoding::Transposed, &[_, rows, columns]) => {
+                    for (at, matrix) in values.chunks_mut(rows * columns).enumerate() {
+                        source.read_transposed(at * rows, rows, matrix)?;
+                    }
+                }
+                (_, shape) => {
+                    let start = part.row * shape.last().copied().unwrap_or(1);
+                    source.read(&mut values[start..start + length(part)])?;
+                }
+            }
         }
         Ok(values)
     }
@@ -210,8 +218,9 @@ impl Read<'_> {
         let elements = scales_of_one * mxfp4::BLOCK;
         let mut values = vec![T::from_elem(0.0); matrices * elements];
         let part = |part: &Part, at: usize, length: usize| {
-            let (file, info) = self.stored(part);
-            file.read_range(info.data_offsets.0 + at * length, length)
+            let stored = self.shards.find(&part.name);
+            let (file, info) = stored.expect("every part was looked up before anything is read");
+            file.read_range(info.begin + (at * length) as u64, length)
         };
         for (at, values) in values.chunks_mut(elements).enumerate() {
             let blocks = part(blocks, at, blocks_of_one)?;
@@ -221,57 +230,13 @@ impl Read<'_> {
         Ok(values)
     }
 
-    /// Returns `true` if a tensor has one float of a usual type for each element.
+    /// Returns `true` if a tensor has one float of a usual type for each element, in the usual order.
     #[cfg(feature = "remote")]
     fn is_plain(&self, part: &Part) -> bool {
-        part.encoding == Encoding::Floats && self.stored(part).1.dtype != Dtype::F8_E4M3
-    }
-
-    /// Reads a matrix of 8 bits and its factors.
-    fn fp8<T: Wanted>(&self, part: &Part, values: &mut [T]) -> Result<(), ModelError> {
-        let (file, info) = self.stored(part);
-        let name = format!("{}{}", part.name, fp8::SCALES);
-        let scales = self.shards.find(&name);
-        let (scales_file, scales) = scales.expect("the factors were looked up before");
-        let bytes = scales_file.read(scales)?;
-        let mut factors = vec![0.0_f32; bytes.len() / 4];
-        decode_into(&bytes, scales.dtype, &mut factors);
-        let columns = part.shape[1];
-        fp8::decode_into(&file.read(info)?, &factors, columns, values);
-        Ok(())
-    }
-
-    fn stored(&self, part: &Part) -> (&TensorFile, &TensorInfo) {
-        let stored = self.shards.find(&part.name);
-        stored.expect("every part was looked up before anything is read")
-    }
-
-    fn matrix<T: Wanted>(&self, part: &Part, shape: [usize; 2]) -> Result<Vec<T>, ModelError> {
-        let (file, info) = self.stored(part);
-        if info.dtype == Dtype::F8_E4M3 {
-            let [rows, columns] = shape;
-            let mut values = vec![T::from_elem(0.0); rows * columns];
-            self.fp8(part, &mut values)?;
-            let place = |at: usize| values[at % rows * columns + at / rows];
-            return Ok((0..rows * columns).map(place).collect());
-        }
-        Ok(decode_transposed(&file.read(info)?, info.dtype, shape))
-    }
-
-    /// Reads a tensor into its place. Only one piece of its stored bytes is in memory at a time.
-    fn fill<T: Wanted>(&self, part: &Part, values: &mut [T]) -> Result<(), ModelError> {
-        const PIECE: usize = 1 << 20;
-        let (file, info) = self.stored(part);
-        if info.dtype == Dtype::F8_E4M3 {
-            return self.fp8(part, values);
-        }
-        let width = info.dtype.bitsize() / 8;
-        let mut begin = info.data_offsets.0;
-        for piece in values.chunks_mut(PIECE) {
-            let bytes = file.read_range(begin, piece.len() * width)?;
-            decode_into(&bytes, info.dtype, piece);
-            begin += bytes.len();
-        }
-        Ok(())
+        let Some((_, info)) = self.shards.find(&part.name) else {
+            return false;
+        };
+        let floats = matches!(info.storage, Storage::Plain(_)) && info.storage.is_supported();
+        part.encoding == Encoding::Floats && info.change == Change::None && floats
     }
 }

@@ -1,22 +1,32 @@
-//! Reading and writing of model directories in Hugging Face layout.
+//! Reading and writing of model directories in Hugging Face layout, and reading of GGUF files.
 //!
-//! Reading loads one tensor at a time with range reads. Beside the model, memory holds at most one tensor, or only a
-//! piece of it if its layout in the file is that in memory. A memory map would save one copy of that tensor, but a file
-//! that is truncated meanwhile would raise a signal instead of an error.
+//! Reading loads one tensor at a time with range reads. Beside the model, memory holds at most a piece of a tensor. A
+//! memory map would save one copy of that piece, but a file that is truncated meanwhile would raise a signal instead of
+//! an error.
 
 mod check;
 mod decode;
 mod file;
 mod fp8;
+pub mod gguf;
+mod inspect;
 mod load;
 pub(crate) mod mxfp4;
+mod open;
+mod progress;
 mod save;
 #[cfg(feature = "remote")]
 mod server;
 mod shards;
+mod source;
+mod storage;
 
+pub(crate) use self::file::TensorFile;
 pub(crate) use self::fp8::BLOCK as FP8_BLOCK;
-pub use self::load::load;
+pub use self::inspect::{Inspection, StoredType, inspect};
+pub use self::load::{load, load_with};
+pub use self::progress::Progress;
+pub(crate) use self::save::refuse_occupied;
 pub use self::save::{save, save_with};
 
 #[cfg(target_endian = "big")]

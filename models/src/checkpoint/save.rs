@@ -66,7 +66,7 @@ pub fn save_with(
     Ok(staging.publish()?)
 }
 
-fn refuse_occupied(dir: &Path) -> Result<(), ModelError> {
+pub(crate) fn refuse_occupied(dir: &Path) -> Result<(), ModelError> {
     match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(ModelError::io(dir, "list", error)),

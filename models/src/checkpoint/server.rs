@@ -22,6 +22,14 @@ impl ServerFiles {
         if !remote::describe(device)?.same_host {
             return None;
         }
+        if let Some(file) = shards.files().iter().find(|file| file.is_gguf()) {
+            tracing::warn!(
+                "weights cross the connection: {}: servers read no GGUF files; `kernels_models::save` writes \
+                 the model as safetensors files, which they read",
+                kernels_io::escape_path(file.path())
+            );
+            return None;
+        }
         for (path, name) in shards.samples() {
             if let Err(error) = remote::look(device, &real(path), name) {
                 tracing::warn!(

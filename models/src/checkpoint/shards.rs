@@ -1,13 +1,12 @@
 //! The files of a checkpoint, with an index of their tensors.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 
 use kernels_io::{Limit, escape_path};
-use safetensors::tensor::TensorInfo;
 use serde_json::Value;
 
-use super::file::TensorFile;
+use super::file::{StoredTensor, TensorFile};
 use super::{INDEX, SINGLE};
 use crate::{ModelError, TensorProblem};
 
@@ -19,12 +18,18 @@ pub(super) struct Shards {
 }
 
 impl Shards {
-    /// Opens `model.safetensors`, or all files that `model.safetensors.index.json` lists.
+    /// Opens `model.safetensors`, or all files that `model.safetensors.index.json` lists. Returns the first error.
     pub(super) fn open(dir: &Path) -> Result<Self, ModelError> {
+        Self::open_all(dir).map_err(|mut errors| errors.swap_remove(0))
+    }
+
+    /// Opens the same files, and returns every error.
+    pub(super) fn open_all(dir: &Path) -> Result<Self, Vec<ModelError>> {
         // Opening the path checks that it is a file.
         let exists = |name| dir.join(name).exists();
         if exists(SINGLE) {
-            return Self::open_single(&dir.join(SINGLE));
+            let file = TensorFile::open(&dir.join(SINGLE));
+            return file.map(Self::of).map_err(|error| vec![error]);
         }
         if exists(INDEX) {
             return Self::open_index(dir, &dir.join(INDEX));
@@ -35,41 +40,44 @@ impl Shards {
             ""
         };
         let problem = format!("holds neither {SINGLE} nor {INDEX}{hint}");
-        Err(ModelError::Layout {
+        Err(vec![ModelError::Layout {
             dir: dir.into(),
             problem,
-        })
+        }])
     }
 
-    fn open_single(path: &Path) -> Result<Self, ModelError> {
-        let file = TensorFile::open(path)?;
-        let places = file.names().into_iter().map(|name| (name, 0)).collect();
-        Ok(Self {
+    /// Returns the only file of a checkpoint.
+    pub(super) fn of(file: TensorFile) -> Self {
+        Self {
+            places: file.names().map(|name| (name.to_owned(), 0)).collect(),
             files: vec![file],
-            places,
-        })
+        }
     }
 
-    fn open_index(dir: &Path, index: &Path) -> Result<Self, ModelError> {
-        let weight_map = read_weight_map(index)?;
-        let mut by_name: BTreeMap<&str, usize> = BTreeMap::new();
-        let mut files = Vec::new();
-        for file in weight_map.values() {
-            if !by_name.contains_key(file.as_str()) {
-                by_name.insert(file, files.len());
-                files.push(TensorFile::open(&dir.join(file))?);
+    fn open_index(dir: &Path, index: &Path) -> Result<Self, Vec<ModelError>> {
+        let weight_map = read_weight_map(index).map_err(|error| vec![error])?;
+        let names: BTreeSet<&str> = weight_map.values().map(String::as_str).collect();
+        let (mut files, mut errors) = (Vec::new(), Vec::new());
+        for name in &names {
+            match TensorFile::open(&dir.join(name)) {
+                Ok(file) => files.push(file),
+                Err(error) => errors.push(error),
             }
         }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let by_name: BTreeMap<&str, usize> = names.into_iter().zip(0..).collect();
         let places: BTreeMap<String, usize> = weight_map
             .iter()
             .map(|(name, file)| (name.clone(), by_name[file.as_str()]))
             .collect();
         let problems = contradictions(index, &files, &places);
         if !problems.is_empty() {
-            return Err(ModelError::Tensors {
+            return Err(vec![ModelError::Tensors {
                 dir: dir.into(),
                 problems,
-            });
+            }]);
         }
         Ok(Self { files, places })
     }
@@ -78,8 +86,12 @@ impl Shards {
         self.places.keys().map(String::as_str)
     }
 
+    pub(super) fn files(&self) -> &[TensorFile] {
+        &self.files
+    }
+
     /// Returns a tensor's file and description.
-    pub(super) fn find(&self, name: &str) -> Option<(&TensorFile, &TensorInfo)> {
+    pub(super) fn find(&self, name: &str) -> Option<(&TensorFile, &StoredTensor)> {
         let file = &self.files[*self.places.get(name)?];
         Some((file, file.info(name)?))
     }
@@ -164,12 +176,11 @@ fn contradictions(
     let unlisted = files.iter().enumerate().flat_map(|(at, file)| {
         let names = file
             .names()
-            .into_iter()
-            .filter(move |name| places.get(name) != Some(&at));
+            .filter(move |&name| places.get(name) != Some(&at));
         names.map(|name| TensorProblem {
             file: file.path().into(),
             problem: format!("{} does not say that it is here", escape_path(index)),
-            tensor: name,
+            tensor: name.to_owned(),
         })
     });
     absent.chain(unlisted).collect()

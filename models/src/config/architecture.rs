@@ -5,6 +5,7 @@ use std::fmt;
 use super::fields::Fields;
 use crate::ModelError;
 use crate::family::Family;
+use crate::nearest;
 
 /// Defines the enumeration of families, each with a name and its [`Family`].
 macro_rules! architectures {
@@ -69,6 +70,8 @@ architectures! {
     Qwen3Vl = crate::qwen_vl::QWEN3,
     /// `Qwen3VLMoeForConditionalGeneration`: the text model of the sparse Qwen3-VL models.
     Qwen3VlMoe = crate::qwen_vl::QWEN3_MOE,
+    /// `Glm4vMoeForConditionalGeneration`: the text model of GLM-4.5V.
+    Glm4vMoe = crate::glm4v_moe::FAMILY,
     /// `DeepseekV2ForCausalLM`: DeepSeek-V2, with latent attention.
     DeepseekV2 = crate::deepseek_v2::FAMILY,
     /// `DeepseekV3ForCausalLM`: DeepSeek-V3 and R1, with latent attention.
@@ -141,10 +144,11 @@ impl Architecture {
             .into_iter()
             .find(|&known| name(known) == wanted)
             .ok_or_else(|| {
+                let nearest = nearest::hint(wanted, Self::ALL.map(name));
                 let known = Self::ALL.map(name).join(", ");
                 fields.error(
                     field,
-                    format!("`{wanted}` is not supported; supported are {known}"),
+                    format!("`{wanted}` is not supported{nearest}; supported are {known}"),
                 )
             })
     }

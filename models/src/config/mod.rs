@@ -4,11 +4,14 @@ mod altup;
 mod architecture;
 mod dtype;
 mod fields;
+mod generation;
 mod latent;
+mod misspelt;
 mod mixed;
 mod moe;
 mod nested;
 mod parse;
+mod qwen3;
 mod rope;
 mod scaling;
 mod scores;
@@ -27,6 +30,7 @@ use self::fields::{Fields, MAX_SIZE, brief};
 pub use self::latent::LatentConfig;
 pub use self::mixed::{MixedConfig, Temperature};
 pub use self::moe::{GroupConfig, MoeConfig};
+pub use self::qwen3::{Qwen3MoeSize, Qwen3Size};
 pub use self::rope::RopeConfig;
 pub use self::scaling::{Mscale, RopeScaling};
 pub use self::scores::ScoreConfig;
@@ -104,133 +108,29 @@ pub struct ModelConfig {
     whole: Map<String, Value>,
 }
 
-/// The sizes of a new Qwen3 model; see [`ModelConfig::qwen3`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Qwen3Size {
-    /// Number of tokens in the vocabulary.
-    pub vocab_size: usize,
-    /// Width of the residual stream.
-    pub hidden_size: usize,
-    /// Width of the MLP.
-    pub intermediate_size: usize,
-    /// Number of decoder layers.
-    pub num_hidden_layers: usize,
-    /// Number of query heads.
-    pub num_attention_heads: usize,
-    /// Number of key and value heads. It divides the number of query heads.
-    pub num_key_value_heads: usize,
-    /// Width of one head, an even number.
-    pub head_dim: usize,
-    /// Length of the longest sequence, in tokens.
-    pub max_position_embeddings: usize,
-    /// True if the output projection is the embedding table.
-    pub tie_word_embeddings: bool,
-}
-
-/// The sizes of a new Qwen3-MoE model; see [`ModelConfig::qwen3_moe`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Qwen3MoeSize {
-    /// All sizes but those of the experts.
-    pub dense: Qwen3Size,
-    /// Number of experts in each layer.
-    pub num_experts: usize,
-    /// Number of experts that each token goes to.
-    pub num_experts_per_tok: usize,
-    /// Width of each expert.
-    pub moe_intermediate_size: usize,
-    /// Coefficient of the load-balancing loss in the total loss; 0 leaves it out.
-    pub router_aux_loss_coef: f64,
-}
-
 impl ModelConfig {
     /// Reads and checks a `config.json`.
     pub fn from_file(path: &Path) -> Result<Self, ModelError> {
+        Self::from_fields(&Self::read_fields(path)?, path)
+    }
+
+    /// Reads the fields of a `config.json`.
+    pub(crate) fn read_fields(path: &Path) -> Result<Map<String, Value>, ModelError> {
         const LIMIT: Limit = Limit::mib("a config.json", 16);
-        Self::from_json(&kernels_io::read_text(path, LIMIT)?, path)
+        parse_fields(&kernels_io::read_text(path, LIMIT)?, path)
     }
 
     /// Reads and checks the text of a `config.json`. Errors name the file `origin`.
     pub fn from_json(json: &str, origin: &Path) -> Result<Self, ModelError> {
-        let root: Value = serde_json::from_str(json).map_err(|source| ModelError::Json {
-            file: origin.into(),
-            source,
-        })?;
-        let Some(object) = root.as_object() else {
-            let problem = format!("expected an object, found {}", brief(&root));
-            return Err(ModelError::field(origin, "(the whole file)", problem));
-        };
+        Self::from_fields(&parse_fields(json, origin)?, origin)
+    }
+
+    /// Checks the fields of a `config.json`. Errors name the file `origin`.
+    pub(crate) fn from_fields(
+        object: &Map<String, Value>,
+        origin: &Path,
+    ) -> Result<Self, ModelError> {
         Self::parse(Fields::new(origin, "", object), object)
-    }
-
-    /// Returns a Qwen3 configuration of the given sizes, with the family's usual settings for the rest.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ModelError::Field`] for invalid sizes (see the fields of [`Qwen3Size`]). The error names `Qwen3Size`
-    /// in place of a file.
-    pub fn qwen3(size: Qwen3Size) -> Result<Self, ModelError> {
-        let config = Self {
-            architecture: Architecture::Qwen3,
-            vocab_size: size.vocab_size,
-            hidden_size: size.hidden_size,
-            intermediate_size: size.intermediate_size,
-            num_hidden_layers: size.num_hidden_layers,
-            num_attention_heads: size.num_attention_heads,
-            num_key_value_heads: size.num_key_value_heads,
-            head_dim: size.head_dim,
-            latent: None,
-            max_position_embeddings: size.max_position_embeddings,
-            rms_norm_eps: 1e-6,
-            tie_word_embeddings: size.tie_word_embeddings,
-            attention_bias: false,
-            attention_out_bias: false,
-            qkv_bias: false,
-            mlp_bias: false,
-            use_qk_norm: true,
-            altup: None,
-            mixed: None,
-            sliding_window: None,
-            moe: None,
-            scores: None,
-            rope: RopeConfig::default(),
-            local_rope: None,
-            initializer_range: 0.02,
-            dtype: None,
-            other: Map::new(),
-            whole: Map::new(),
-        };
-        config.check(Path::new("Qwen3Size"))?;
-        Ok(config)
-    }
-
-    /// Returns a Qwen3-MoE configuration of the given sizes, with the family's usual settings for the rest: every layer
-    /// is sparse, and the weights of a token's experts sum to one.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ModelError::Field`] for invalid sizes (see the fields of [`Qwen3MoeSize`]). The error names
-    /// `Qwen3MoeSize` in place of a file.
-    pub fn qwen3_moe(size: Qwen3MoeSize) -> Result<Self, ModelError> {
-        let config = Self {
-            architecture: Architecture::Qwen3Moe,
-            moe: Some(MoeConfig {
-                num_experts: size.num_experts,
-                num_experts_per_tok: size.num_experts_per_tok,
-                moe_intermediate_size: size.moe_intermediate_size,
-                shared_expert_intermediate_size: None,
-                norm_topk_prob: true,
-                decoder_sparse_step: 1,
-                mlp_only_layers: Vec::new(),
-                router_aux_loss_coef: size.router_aux_loss_coef,
-                output_router_logits: size.router_aux_loss_coef > 0.0,
-                groups: None,
-                swiglu_limit: None,
-                moe_layers: None,
-            }),
-            ..Self::qwen3(size.dense)?
-        };
-        config.check(Path::new("Qwen3MoeSize"))?;
-        Ok(config)
     }
 
     /// Returns `true` if a layer, counted from 0, is a mixture of experts.
@@ -487,5 +387,20 @@ impl ModelConfig {
         let mut text = format!("{:#}", Value::Object(object));
         text.push('\n');
         text
+    }
+}
+
+/// Parses the text of a `config.json`.
+fn parse_fields(json: &str, origin: &Path) -> Result<Map<String, Value>, ModelError> {
+    let root: Value = serde_json::from_str(json).map_err(|source| ModelError::Json {
+        file: origin.into(),
+        source,
+    })?;
+    match root {
+        Value::Object(fields) => Ok(fields),
+        other => {
+            let problem = format!("expected an object, found {}", brief(&other));
+            Err(ModelError::field(origin, "(the whole file)", problem))
+        }
     }
 }

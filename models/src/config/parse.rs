@@ -13,7 +13,7 @@ use crate::checkpoint::FP8_BLOCK;
 use crate::family::Family;
 
 /// The fields that [`ModelConfig`] reads. All others are kept in `other`.
-const KNOWN: &[&str] = &[
+pub(super) const KNOWN: &[&str] = &[
     "architectures",
     "model_type",
     "vocab_size",

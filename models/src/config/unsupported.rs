@@ -23,7 +23,7 @@ pub(crate) enum Neutral {
 }
 
 impl Neutral {
-    fn admits(self, value: &Value) -> bool {
+    pub(super) fn admits(self, value: &Value) -> bool {
         match self {
             Neutral::Nothing => false,
             Neutral::False => value == &Value::Bool(false),
@@ -113,6 +113,11 @@ const REFUSED: &[Refusal] = &[
     ("text_config", Neutral::Nothing, "describes a model of several modalities"),
     ("vision_config", Neutral::Nothing, "describes a model of several modalities"),
 ];
+
+/// Returns the names of the fields of [`REFUSED`].
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    REFUSED.iter().map(|(name, ..)| *name)
+}
 
 /// Returns `true` if the field has the value that the family always uses, as in some Qwen3-MoE files.
 fn goes_without_saying(family: &Family, name: &str, value: &Value) -> bool {

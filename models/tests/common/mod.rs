@@ -3,6 +3,7 @@
 // Each test program uses only a part of this module.
 #![allow(dead_code)]
 
+pub mod gguf;
 mod weights;
 
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 29] = [
+pub const MODELS: [&str; 30] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -48,10 +49,11 @@ pub const MODELS: [&str; 29] = [
     "qwen3_vl",
     "qwen3_vl_moe",
     "gemma3n_kvshare",
+    "glm4v_moe",
 ];
 
 /// The [`MODELS`] that are mixtures of experts.
-pub const SPARSE: [&str; 13] = [
+pub const SPARSE: [&str; 14] = [
     "qwen2_moe",
     "qwen2_moe_step2",
     "qwen3_moe",
@@ -65,6 +67,7 @@ pub const SPARSE: [&str; 13] = [
     "deepseek_v3_yarn",
     "llama4_chunk8",
     "qwen3_vl_moe",
+    "glm4v_moe",
 ];
 
 pub fn fixtures() -> PathBuf {
@@ -212,7 +215,9 @@ pub fn routing(config: &ModelConfig) -> Routing {
     let moe = config.moe.as_ref().unwrap();
     let key = match (config.architecture, moe.norm_topk_prob) {
         (Architecture::Mixtral, _) => RouterKey::MIXTRAL,
-        (Architecture::Glm4Moe | Architecture::DeepseekV3, _) => RouterKey::DEEPSEEK_V3,
+        (Architecture::Glm4Moe | Architecture::Glm4vMoe | Architecture::DeepseekV3, _) => {
+            RouterKey::DEEPSEEK_V3
+        }
         (Architecture::DeepseekV2, _) => match moe.groups.unwrap().n_group {
             1 => RouterKey::DEEPSEEK_V2,
             _ => RouterKey::DEEPSEEK_V2_GROUPS,
@@ -236,13 +241,9 @@ pub fn corrections(name: &str, config: &ModelConfig) -> Vec<Option<Tensor<1>>> {
     let file = read(&model_dir(name).join("model.safetensors"));
     let layers = (0..config.num_hidden_layers).filter(|&layer| config.is_sparse(layer));
     let correction = |layer| {
-        let name = format!("model.layers.{layer}.mlp.gate.e_score_correction_bias");
-        let values: Vec<f32> = file
-            .get(&name)?
-            .values()
-            .iter()
-            .map(|&x| x as f32)
-            .collect();
+        let name = format!(".layers.{layer}.mlp.gate.e_score_correction_bias");
+        let (_, bias) = file.iter().find(|(own, _)| own.ends_with(&name))?;
+        let values: Vec<f32> = bias.values().iter().map(|&x| x as f32).collect();
         Some(Tensor::from_floats(values.as_slice(), &Device::default()))
     };
     layers.map(correction).collect()

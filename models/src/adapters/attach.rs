@@ -1,0 +1,165 @@
+//! Attaching adapters to the linear layers and the experts of a model.
+
+use std::collections::BTreeMap;
+
+use burn::module::{Module, Param, ParamId, Reparameterizer};
+use burn::tensor::{DType, Device, Distribution, Tensor, TensorData};
+use burn_kernels::nn::{LowRank, LowRankExperts};
+use burn_kernels::semantics::ExpertLayout;
+
+use super::AdapterConfig;
+use super::targets::{self, Target, Targets};
+use crate::family::Axes;
+use crate::{CausalLm, ModelConfig, ModelError};
+
+/// The factors of one adapter, on the host and in f32: `a` is `[inputs, rank]` and `b` is `[rank, outputs]`. Those of
+/// experts have an axis of experts before these.
+pub(super) struct Factors {
+    pub(super) a: TensorData,
+    pub(super) b: TensorData,
+}
+
+impl CausalLm {
+    /// Attaches a new adapter to each layer that `config` targets, and freezes all other parameters. The model computes
+    /// what it did: the first factor is drawn from a uniform distribution, as in PEFT, and the second is zero. Factors
+    /// are in f32.
+    ///
+    /// # Errors
+    /// Returns [`ModelError::Adapter`] if a number is outside its range, if a target matches no linear layer and no experts,
+    /// or if experts shall have a dropout.
+    pub fn with_adapters(self, config: &AdapterConfig, seed: u64) -> Result<Self, ModelError> {
+        config.check()?;
+        let targets = targets::all(&self);
+        let host = Device::flex();
+        host.seed(seed);
+        let mut factors = BTreeMap::new();
+        // The order of names is that of the draws, whatever the ids are.
+        for (id, target) in targets::chosen(&targets, config)? {
+            factors.insert(id, draw(target, config.rank, &host));
+        }
+        Ok(self.attach(config, &targets, factors))
+    }
+
+    /// Attaches adapters with these factors, and freezes all other parameters.
+    pub(super) fn attach(
+        self,
+        config: &AdapterConfig,
+        targets: &Targets,
+        factors: BTreeMap<ParamId, Factors>,
+    ) -> Self {
+        let axes = |id: &ParamId| Some(targets.get(id)?.experts?.axes);
+        let (experts, layers) = factors.into_iter().partition(|(id, _)| axes(id).is_some());
+        let adapted = self.apply_reparameterization(Attach {
+            factors: layers,
+            scale: config.scale(),
+            dropout: config.dropout,
+        });
+        // This one comes last, because the other one freezes what it passes.
+        adapted.apply_reparameterization(AttachToExperts {
+            axes,
+            factors: experts,
+            scale: config.scale(),
+        })
+    }
+
+    /// Returns the names of the layers and the parameters of experts with an adapter, in order.
+    pub fn adapted_layers(&self) -> Vec<String> {
+        let mut names: Vec<String> = super::file::adapters(self).into_keys().collect();
+        names.sort();
+        names
+    }
+}
+
+impl AdapterConfig {
+    /// Checks the settings for models of a configuration, without one.
+    ///
+    /// # Errors
+    /// Returns an error as [`CausalLm::with_adapters`] does.
+    pub fn check_for(&self, config: &ModelConfig) -> Result<(), ModelError> {
+        self.check()?;
+        // Nothing of it is initialised.
+        let model = config.init(&Device::flex());
+        targets::chosen(&targets::all(&model), self).map(drop)
+    }
+}
+
+/// Draws the factors of a new adapter.
+fn draw(target: &Target, rank: usize, host: &Device) -> Factors {
+    let Target {
+        inputs, outputs, ..
+    } = *target;
+    let bound = 1.0 / (inputs as f64).sqrt();
+    let range = Distribution::Uniform(-bound, bound);
+    let options = (host, DType::F32);
+    let Some(experts) = target.experts else {
+        return Factors {
+            a: Tensor::<2>::random([inputs, rank], range, options).into_data(),
+            b: TensorData::zeros::<f32, _>([rank, outputs]),
+        };
+    };
+    Factors {
+        a: Tensor::<3>::random([experts.count, inputs, rank], range, options).into_data(),
+        b: TensorData::zeros::<f32, _>([experts.count, rank, outputs]),
+    }
+}
+
+/// Makes a factor a parameter on the device of the weight that it adapts.
+fn factor<const D: usize, const W: usize>(
+    data: TensorData,
+    weight: &Param<Tensor<W>>,
+) -> Param<Tensor<D>> {
+    let device = weight.base().device();
+    Param::from_tensor(Tensor::from_data(data, (&device, DType::F32)))
+}
+
+struct Attach {
+    factors: BTreeMap<ParamId, Factors>,
+    scale: f64,
+    dropout: f64,
+}
+
+impl Reparameterizer for Attach {
+    type Reparam = LowRank;
+
+    fn reparameterize<const D: usize>(
+        &mut self,
+        _path: &str,
+        param: Param<Tensor<D>>,
+    ) -> (Param<Tensor<D>>, Option<LowRank>) {
+        let adapter = self.factors.remove(&param.id).map(|factors| LowRank {
+            a: factor(factors.a, &param),
+            b: factor(factors.b, &param),
+            scale: self.scale,
+            dropout: self.dropout,
+        });
+        (param.set_require_grad(false), adapter)
+    }
+}
+
+struct AttachToExperts<F> {
+    axes: F,
+    factors: BTreeMap<ParamId, Factors>,
+    scale: f64,
+}
+
+impl<F: Fn(&ParamId) -> Option<Axes>> Reparameterizer for AttachToExperts<F> {
+    type Reparam = LowRankExperts;
+
+    fn reparameterize<const D: usize>(
+        &mut self,
+        _path: &str,
+        param: Param<Tensor<D>>,
+    ) -> (Param<Tensor<D>>, Option<LowRankExperts>) {
+        let found = self.factors.remove(&param.id).zip((self.axes)(&param.id));
+        let adapter = found.map(|(factors, axes)| LowRankExperts {
+            a: factor(factors.a, &param),
+            b: factor(factors.b, &param),
+            scale: self.scale,
+            layout: match axes {
+                Axes::OutIn => ExpertLayout::Linear,
+                Axes::InOut | Axes::InOutUntold => ExpertLayout::Matmul,
+            },
+        });
+        (param, adapter)
+    }
+}

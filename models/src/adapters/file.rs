@@ -1,0 +1,243 @@
+//! `adapter_model.safetensors`: the factors of all adapters, under PEFT's names.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use burn::module::{Module, ModuleVisitor, Param, ParamId};
+use burn::tensor::{FloatDType, Tensor};
+use kernels_io::{Staging, escape, write_new};
+use safetensors::Dtype;
+use safetensors::tensor::TensorView;
+
+use super::attach::Factors;
+use super::config::{AdapterConfig, CONFIG, Named};
+use super::peft;
+use super::targets::{self, Target, Targets};
+use crate::checkpoint::TensorFile;
+use crate::parameters;
+use crate::{CausalLm, ModelError};
+
+/// The file of the tensors.
+const TENSORS: &str = "adapter_model.safetensors";
+
+/// Writes the adapters of a model to the folder `dir` in PEFT's layout, in f32. `base` is the name or the folder of the
+/// model that they adapt, as PEFT looks it up.
+///
+/// The folder appears complete or not at all.
+///
+/// # Errors
+/// Returns [`ModelError::Adapter`] if the model has no adapter, [`ModelError::Layout`] if `dir` exists and is not empty,
+/// and [`ModelError::Io`] if the system fails.
+pub fn save_adapters(
+    model: &CausalLm,
+    config: &AdapterConfig,
+    base: &str,
+    dir: &Path,
+) -> Result<(), ModelError> {
+    crate::checkpoint::refuse_occupied(dir)?;
+    let mut adapters = adapters(model);
+    if adapters.is_empty() {
+        let problem = "the model has no adapter to save".into();
+        return Err(ModelError::Adapter { problem });
+    }
+    let targets = targets::all(model);
+    let adapted = |target: &&Target| adapters.contains_key(&target.name);
+    let adapted: Vec<&Target> = targets.values().filter(adapted).collect();
+    let text = config.to_json(&named(&targets, &adapted), base);
+    let names = adapted.iter().map(|target| target.name.as_str());
+    let mut tensors = BTreeMap::new();
+    for target in &adapted {
+        let Adapter { a, b } = adapters.remove(&target.name).unwrap_or_default();
+        let factor = |factor: Option<Tensor<2>>| {
+            let factor = factor.expect("an adapter has two factors");
+            factor.without_autodiff().cast(FloatDType::F32)
+        };
+        let stored = peft::tensors(target, factor(a), factor(b));
+        for (name, tensor) in peft::names(target, names.clone()).into_iter().zip(stored) {
+            let data = tensor.try_into_data().map_err(|error| {
+                let problem = format!("an adapter can't be read from the device: {error}");
+                ModelError::Adapter { problem }
+            })?;
+            tensors.insert(name, data);
+        }
+    }
+    let failed = |problem: String| ModelError::Safetensors {
+        file: dir.join(TENSORS),
+        problem,
+    };
+    let views: Result<Vec<_>, _> = tensors
+        .iter()
+        .map(|(name, data)| {
+            let shape = data.shape().as_slice().to_vec();
+            let view = TensorView::new(Dtype::F32, shape, data.as_bytes())?;
+            Ok::<_, safetensors::SafeTensorError>((name, view))
+        })
+        .collect();
+    // PEFT writes and transformers expects this entry.
+    let metadata = [("format".to_owned(), "pt".to_owned())].into();
+    let bytes = views.and_then(|views| safetensors::serialize(views, Some(metadata)));
+    let bytes = bytes.map_err(|error| failed(error.to_string()))?;
+
+    let staging = Staging::beside(dir)?;
+    write_new(&staging.path().join(CONFIG), text.as_bytes())?;
+    write_new(&staging.path().join(TENSORS), &bytes)?;
+    Ok(staging.publish()?)
+}
+
+/// Returns names of the adapted targets: their ends if no other target has these, and the whole names otherwise.
+fn named(targets: &Targets, adapted: &[&Target]) -> Named {
+    let of = |experts: bool| -> Vec<String> {
+        let is_of = |target: &&Target| target.experts.is_some() == experts;
+        let adapted: Vec<&Target> = adapted.iter().copied().filter(is_of).collect();
+        let mut kinds: Vec<&str> = adapted.iter().map(|target| target.kind()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        let all = targets.values().filter(is_of);
+        let named = all.filter(|target| kinds.contains(&target.kind()));
+        let mut names: Vec<String> = match named.count() == adapted.len() {
+            true => kinds.into_iter().map(str::to_owned).collect(),
+            false => adapted.iter().map(|target| target.name.clone()).collect(),
+        };
+        names.sort();
+        names
+    };
+    Named {
+        modules: of(false),
+        parameters: of(true),
+    }
+}
+
+/// The factors of an adapter, `[inputs, rank]` and `[rank, outputs]`. An axis of experts is part of the first one.
+#[derive(Default)]
+pub(super) struct Adapter {
+    a: Option<Tensor<2>>,
+    b: Option<Tensor<2>>,
+}
+
+/// Returns the adapters of a model by the names of their layers or parameters.
+pub(super) fn adapters(model: &CausalLm) -> BTreeMap<String, Adapter> {
+    let mut walk = Walk {
+        path: parameters::Path::of(model),
+        found: BTreeMap::new(),
+    };
+    model.visit(&mut walk);
+    walk.found
+}
+
+struct Walk {
+    path: parameters::Path,
+    found: BTreeMap<String, Adapter>,
+}
+
+impl ModuleVisitor for Walk {
+    fn enter_module(&mut self, name: &str, container: &str) {
+        self.path.enter(name, container);
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.exit();
+    }
+
+    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+        let Some((info, factor)) = self.path.adapted() else {
+            return;
+        };
+        let experts = || info.experts().map(|(name, _)| name);
+        let Some(name) = info.linear_layer().or_else(experts) else {
+            return;
+        };
+        let value = param.val();
+        let columns = value.dims()[D - 1];
+        let rows = value.shape().num_elements() / columns;
+        let adapter = self.found.entry(name.to_owned()).or_default();
+        let place = match factor {
+            "a" => &mut adapter.a,
+            _ => &mut adapter.b,
+        };
+        *place = Some(value.reshape([rows, columns]));
+    }
+}
+
+impl CausalLm {
+    /// Attaches the adapters of a folder in PEFT's layout, and freezes all other parameters.
+    ///
+    /// # Errors
+    /// Returns an error that names the file and the tensor or field if something there is not supported, or is not of
+    /// this model.
+    pub fn load_adapters(self, dir: &Path) -> Result<(AdapterConfig, Self), ModelError> {
+        let (mut config, parameters) = AdapterConfig::open(dir)?;
+        let file = TensorFile::open(&dir.join(TENSORS))?;
+        let all = targets::all(&self);
+        // By their names, so that of several errors it is always the same one.
+        let mut targets: Vec<(ParamId, &Target)> = all.iter().map(|(id, one)| (*id, one)).collect();
+        targets.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
+        let is_named = |target: &Target| {
+            let mut entries = parameters.iter();
+            target.experts.is_some() && entries.any(|entry| peft::targets(entry, &target.name))
+        };
+        let adapted = all.values().filter(|target| is_named(target));
+        let adapted = adapted.map(|target| target.name.as_str());
+        let mut factors: BTreeMap<ParamId, Factors> = BTreeMap::new();
+        let mut left: Vec<&str> = file.names().collect();
+        for (id, target) in targets {
+            let names = peft::names(target, adapted.clone());
+            let is_there = || names.iter().any(|name| file.info(name).is_some());
+            match target.experts {
+                Some(_) if !is_named(target) => continue,
+                Some(_) => targets::without_dropout(&config, &target.name)?,
+                None if !is_there() => continue,
+                None => {}
+            }
+            let shapes = peft::shapes(target, config.rank);
+            let [a, b] = [0, 1].map(|at| read(&file, &names[at], shapes[at]));
+            factors.insert(id, peft::factors(target, config.rank, [a?, b?]));
+            left.retain(|name| !names.iter().any(|read| read == name));
+            config.targets.push(target.name.clone());
+        }
+        if let Some(name) = left.first() {
+            let problem = "this base model has no linear layer of this name, and `target_parameters` names no experts of \
+                           it; the adapters are of another one, or of a kind that is not supported";
+            return Err(wrong(&file, name, problem.into()));
+        }
+        if factors.is_empty() {
+            let problem = format!(
+                "{}: no adapter is there",
+                kernels_io::escape_path(file.path())
+            );
+            return Err(ModelError::Adapter { problem });
+        }
+        let model = self.attach(&config, &all, factors);
+        Ok((config, model))
+    }
+}
+
+/// Reads a tensor of this shape.
+fn read(file: &TensorFile, name: &str, shape: [usize; 2]) -> Result<Vec<f32>, ModelError> {
+    let Some(info) = file.info(name) else {
+        return Err(wrong(file, name, "it is not there".into()));
+    };
+    if info.shape != shape {
+        let problem = format!(
+            "its shape is {:?}, but this base model needs {shape:?}; the adapters are of another one",
+            info.shape
+        );
+        return Err(wrong(file, name, problem));
+    }
+    match file.read_f32(info)? {
+        Some(values) => Ok(values),
+        None => {
+            let problem = format!("the type {} is not supported", info.type_name());
+            Err(wrong(file, name, problem))
+        }
+    }
+}
+
+fn wrong(file: &TensorFile, name: &str, problem: String) -> ModelError {
+    ModelError::Adapter {
+        problem: format!(
+            "{}: tensor `{}`: {problem}",
+            kernels_io::escape_path(file.path()),
+            escape(name)
+        ),
+    }
+}

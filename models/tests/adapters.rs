@@ -1,0 +1,288 @@
+//! Low-rank adapters: against PEFT's results, merged, saved and read again, and what is refused.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use burn::module::Module;
+use burn::optim::GradientsParams;
+use burn::tensor::{Device, FloatDType, Int, Tensor};
+use burn_kernels::policy::{Policy, scope};
+use common::fixtures;
+use kernels_models::{AdapterConfig, CausalLm, ModelConfig, load, save, save_adapters};
+use safetensors::SafeTensors;
+use tempfile::TempDir;
+
+fn base() -> PathBuf {
+    fixtures().join("text/tiny")
+}
+
+fn peft() -> PathBuf {
+    fixtures().join("peft")
+}
+
+fn model(device: &Device) -> (ModelConfig, CausalLm) {
+    load(&base(), device, FloatDType::F32).unwrap()
+}
+
+fn config(targets: &[&str]) -> AdapterConfig {
+    AdapterConfig {
+        rank: 3,
+        alpha: 6.0,
+        dropout: 0.0,
+        rank_stabilised: false,
+        targets: targets.iter().map(|target| (*target).to_owned()).collect(),
+    }
+}
+
+fn ids(device: &Device) -> Tensor<2, Int> {
+    Tensor::from_data([[5, 17, 300, 2, 44, 81, 9, 120]], device)
+}
+
+fn logits(model: &CausalLm) -> Tensor<3> {
+    let device = model.devices()[0].clone();
+    model.forward(ids(&device), None).without_autodiff()
+}
+
+fn distance<const D: usize>(one: Tensor<D>, other: Tensor<D>) -> f64 {
+    let largest = other.clone().abs().max().into_scalar::<f64>();
+    (one - other).abs().max().into_scalar::<f64>() / largest
+}
+
+/// Trains a few steps, so that no factor is zero.
+fn trained(model: CausalLm, steps: usize) -> CausalLm {
+    use burn::optim::AdamWConfig;
+    use burn_kernels::optim::InitFused;
+    let mut optimiser = AdamWConfig::new().init_fused();
+    let mut model = model;
+    for _ in 0..steps {
+        let device = model.devices()[0].clone();
+        let losses = model.training_losses(ids(&device), None);
+        let gradients = GradientsParams::from_grads(losses.total.backward(), &model);
+        model = optimiser.step(0.05, model, gradients);
+    }
+    model
+}
+
+/// PEFT's adapters give PEFT's logits, with kernels and without.
+#[test]
+fn adapters_of_peft_give_its_logits() {
+    let device = Device::flex();
+    let golden = fs::read(peft().join("golden.safetensors")).unwrap();
+    let golden = SafeTensors::deserialize(&golden).unwrap();
+    let words = |name: &str| golden.tensor(name).unwrap().data().to_vec();
+    let input: Vec<i64> = words("input_ids")
+        .as_chunks()
+        .0
+        .iter()
+        .copied()
+        .map(i64::from_le_bytes)
+        .collect();
+    let expected: Vec<f32> = words("logits")
+        .as_chunks()
+        .0
+        .iter()
+        .copied()
+        .map(f32::from_le_bytes)
+        .collect();
+    let length = input.len();
+    let input = Tensor::<1, Int>::from_data(input.as_slice(), &device).reshape([1, length]);
+    let expected = Tensor::<1>::from_data(expected.as_slice(), &device).reshape([1, length, 320]);
+
+    let (_, plain) = model(&device);
+    let far = distance(plain.forward(input.clone(), None), expected.clone());
+    assert!(far > 0.05, "the adapters have an effect: {far}");
+    let (_, plain) = model(&device);
+    let (config, adapted) = plain.load_adapters(&peft()).unwrap();
+    assert_eq!((config.rank, config.alpha, config.dropout), (2, 5.0, 0.1));
+    assert!(config.rank_stabilised);
+    assert_eq!(adapted.adapted_layers().len(), 6);
+    for policy in [Policy::auto(), Policy::reference()] {
+        let _policy = scope(policy);
+        let found = distance(adapted.forward(input.clone(), None), expected.clone());
+        // Both compute in f32, in different orders.
+        assert!(found < 1e-5, "{found}");
+    }
+}
+
+#[test]
+fn new_adapters_change_nothing_and_only_they_are_trained() {
+    let device = Device::flex().autodiff();
+    let (_, plain) = model(&device);
+    let before = logits(&plain);
+    let adapted = plain.clone().with_adapters(&config(&[]), 7).unwrap();
+    assert_eq!(adapted.adapted_layers().len(), 2 * 7);
+    assert_eq!(distance(logits(&adapted), before.clone()), 0.0);
+    let again = plain.clone().with_adapters(&config(&[]), 7).unwrap();
+    let other = plain.clone().with_adapters(&config(&[]), 8).unwrap();
+    let after = trained(adapted, 3);
+    assert!(distance(logits(&after), before.clone()) > 0.01);
+    assert_eq!(
+        distance(logits(&after), logits(&trained(again, 3))),
+        0.0,
+        "a seed decides"
+    );
+    assert!(distance(logits(&after), logits(&trained(other, 3))) > 0.0);
+    let weights = |model: &CausalLm| model.named_parameters();
+    assert_eq!(weights(&after), weights(&plain), "the base is frozen");
+}
+
+/// The adapters' gradients are those of the composed weights, and the paths stay fused.
+#[test]
+fn gradients_are_those_of_composed_weights() {
+    let device = Device::flex().autodiff();
+    let (_, plain) = model(&device);
+    let adapted = trained(plain.with_adapters(&config(&[]), 7).unwrap(), 2);
+    let gradients = |policy: Policy| {
+        let _policy = scope(policy);
+        let losses = adapted.training_losses(ids(&device), None);
+        let loss = losses.total.clone().without_autodiff().into_scalar::<f64>();
+        (
+            loss,
+            GradientsParams::from_grads(losses.total.backward(), &adapted),
+        )
+    };
+    let (fused_loss, fused) = gradients(Policy::auto());
+    let (plain_loss, plain) = gradients(Policy::reference());
+    assert!((fused_loss - plain_loss).abs() < 1e-5 * plain_loss);
+    // Burn's own composition of each weight, by merging.
+    let merged = adapted.clone().materialize();
+    assert!(distance(logits(&adapted), logits(&merged)) < 1e-5);
+    let mut compared = 0;
+    visit_factors(&adapted, |id| {
+        let [one, other] = [&fused, &plain].map(|all| all.get::<2>(id).expect("a gradient"));
+        assert!(distance(one, other) < 1e-4);
+        compared += 1;
+    });
+    assert_eq!(compared, 2 * 2 * 7);
+    assert_eq!(fused.len(), compared, "nothing else has a gradient");
+}
+
+fn visit_factors(model: &CausalLm, visit: impl FnMut(burn::module::ParamId)) {
+    use burn::module::{ModuleVisitor, Param};
+    struct Factors<F>(F);
+    impl<F: FnMut(burn::module::ParamId)> ModuleVisitor for Factors<F> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            if param.base().is_require_grad() {
+                (self.0)(param.id);
+            }
+        }
+    }
+    model.visit(&mut Factors(visit));
+}
+
+#[test]
+fn adapters_are_saved_and_merged() {
+    let device = Device::flex().autodiff();
+    let folder = TempDir::new().unwrap();
+    let (own, plain) = model(&device);
+    for (number, targets) in [&[][..], &["q_proj", "*.1.mlp.*"]].into_iter().enumerate() {
+        let config = config(targets);
+        let adapted = trained(plain.clone().with_adapters(&config, 7).unwrap(), 3).valid();
+        let dir = folder.path().join(format!("adapter{number}"));
+        save_adapters(&adapted, &config, "some/base", &dir).unwrap();
+        let (read, again) = plain.clone().valid().load_adapters(&dir).unwrap();
+        assert_eq!((read.rank, read.alpha), (3, 6.0));
+        assert_eq!(again.adapted_layers(), adapted.adapted_layers());
+        assert_eq!(distance(logits(&again), logits(&adapted)), 0.0);
+        assert!(
+            save_adapters(&adapted, &config, "some/base", &dir).is_err(),
+            "not empty"
+        );
+
+        let merged = folder.path().join(format!("merged{number}"));
+        save(&adapted, &own, &merged, None).unwrap();
+        let (_, merged) = load(&merged, &Device::flex(), FloatDType::F32).unwrap();
+        assert!(distance(logits(&merged), logits(&adapted)) < 1e-5);
+    }
+    let text = fs::read_to_string(folder.path().join("adapter0/adapter_config.json")).unwrap();
+    assert!(
+        text.contains("\"q_proj\"") && text.contains("some/base"),
+        "{text}"
+    );
+    let text = fs::read_to_string(folder.path().join("adapter1/adapter_config.json")).unwrap();
+    assert!(text.contains("\"model.layers.1.mlp.up_proj\""), "{text}");
+    let nothing = save_adapters(&plain, &config(&[]), "b", &folder.path().join("none"));
+    assert!(nothing.unwrap_err().to_string().contains("no adapter"));
+}
+
+/// Copies PEFT's adapters to a folder, changes its configuration, and returns the error of reading it.
+fn refused(change: impl Fn(&mut BTreeMap<String, serde_json::Value>), dir: &Path) -> String {
+    fs::create_dir_all(dir).unwrap();
+    let tensors = "adapter_model.safetensors";
+    fs::copy(peft().join(tensors), dir.join(tensors)).unwrap();
+    let text = fs::read_to_string(peft().join("adapter_config.json")).unwrap();
+    let mut fields = serde_json::from_str(&text).unwrap();
+    change(&mut fields);
+    fs::write(
+        dir.join("adapter_config.json"),
+        serde_json::to_string(&fields).unwrap(),
+    )
+    .unwrap();
+    let (_, plain) = model(&Device::flex());
+    plain.load_adapters(dir).unwrap_err().to_string()
+}
+
+#[test]
+fn what_is_not_supported_or_not_of_this_model_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let refused = |field: &str, value: serde_json::Value| {
+        refused(
+            |fields| drop(fields.insert(field.into(), value.clone())),
+            folder.path(),
+        )
+    };
+    for (field, value) in [
+        ("peft_type", "LOHA".into()),
+        ("use_dora", true.into()),
+        ("bias", "all".into()),
+        ("rank_pattern", serde_json::json!({"q_proj": 3})),
+        ("modules_to_save", serde_json::json!(["lm_head"])),
+        ("r", "two".into()),
+        ("lora_alpha", serde_json::Value::Null),
+    ] {
+        let said = refused(field, value);
+        assert!(said.contains(&format!("field `{field}`")), "{said}");
+    }
+    let said = refused("r", 3.into());
+    let first = "model.layers.0.mlp.down_proj.lora_A.weight`";
+    assert!(said.contains(first), "the first of several: {said}");
+    assert!(said.contains("of another one"), "{said}");
+    let said = refused("r", 0.into());
+    assert!(said.contains("the rank is 0"), "{said}");
+
+    let (_, other) = load(
+        &common::model_dir("qwen3"),
+        &Device::flex(),
+        FloatDType::F32,
+    )
+    .unwrap();
+    let said = other.load_adapters(&peft()).unwrap_err().to_string();
+    assert!(said.contains("of another one"), "{said}");
+    let (_, plain) = model(&Device::flex());
+    let said = plain
+        .load_adapters(folder.path().join("none").as_path())
+        .unwrap_err()
+        .to_string();
+    assert!(said.contains("adapter_config.json"), "{said}");
+
+    let attach = |config: &AdapterConfig| {
+        let (_, plain) = model(&Device::flex());
+        plain
+            .with_adapters(config, 1)
+            .map(drop)
+            .unwrap_err()
+            .to_string()
+    };
+    let said = attach(&config(&["q_proj", "qq_proj"]));
+    assert!(said.contains("`qq_proj` matches no linear layer"), "{said}");
+    assert!(said.contains("down_proj, gate_proj, k_proj"), "{said}");
+    let mut wrong = config(&[]);
+    wrong.dropout = 1.0;
+    assert!(attach(&wrong).contains("dropout"));
+    wrong = config(&[]);
+    wrong.alpha = 0.0;
+    assert!(attach(&wrong).contains("alpha"));
+}
