@@ -2,18 +2,26 @@
 //! where.
 //!
 //! Results go to standard output, everything else to standard error. The exit code is 0 on success, 1 on a failure, 2
-//! on wrong usage and 130 after Ctrl-C in `bisect`. Each command is in a file of its own.
+//! on wrong usage, and after a signal 128 and its number: 130 after Ctrl-C in `train`, `finetune`, `bisect` and
+//! `generate`. Each command is in a file of its own.
 
 mod bench;
 mod bisect;
 mod choice;
 mod doctor;
 mod feature;
+#[cfg(feature = "text")]
+mod finetune;
+#[cfg(feature = "text")]
+mod generate;
 mod inspect;
+mod inspect_model;
 mod list;
+mod loading;
 mod new_kernel;
 #[cfg(feature = "npu")]
 mod npu;
+mod options;
 mod output;
 mod plan;
 #[cfg(feature = "remote")]
@@ -23,10 +31,13 @@ mod screen;
 mod semantics;
 #[cfg(feature = "remote")]
 mod serve;
+mod signals;
 mod train;
+mod training;
 mod verify;
 
 use anyhow::Context;
+use burn_kernels::threads::on_pool;
 use choice::DeviceChoice;
 use clap::{Parser, Subcommand};
 use std::io::IsTerminal;
@@ -55,10 +66,24 @@ struct Cli {
 enum Command {
     Train(train::Args),
     Run(run::Args),
+    // It is much larger than the others.
+    #[cfg(feature = "text")]
+    Generate(Box<generate::Args>),
+    /// Continue prompts, or answer messages, with a checkpoint; not in this build
+    #[cfg(not(feature = "text"))]
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    Generate(feature::Ignored),
     List(list::Args),
     Plan(plan::Args),
     Inspect(inspect::Args),
+    InspectModel(inspect_model::Args),
     Verify(verify::Args),
+    #[cfg(feature = "text")]
+    Finetune(Box<finetune::Args>),
+    /// Train a checkpoint further; not in this build
+    #[cfg(not(feature = "text"))]
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    Finetune(feature::Ignored),
     Semantics(semantics::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -74,7 +99,7 @@ enum Command {
 
 fn main() -> ExitCode {
     burn_kernels::memory::keep_freed();
-    let cli = Cli::parse();
+    let cli: Cli = options::parse();
     start_log(cli.verbose);
     say_panics_plainly();
     let device = cli.command.device();
@@ -94,6 +119,13 @@ fn main() -> ExitCode {
             if let Some(interrupted) = error.downcast_ref::<bisect::Interrupted>() {
                 return ExitCode::from(interrupted.exit_code());
             }
+            if let Some(interrupted) = error.downcast_ref::<training::session::Interrupted>() {
+                return ExitCode::from(interrupted.exit_code());
+            }
+            #[cfg(feature = "text")]
+            if error.is::<generate::Interrupted>() {
+                return ExitCode::from(generate::Interrupted::EXIT_CODE);
+            }
         }
         // The panic hook has reported it.
         Err(_) => {}
@@ -112,6 +144,10 @@ impl Command {
             Self::Train(args) => Some(args.device.clone()),
             Self::Run(args) => Some(args.device.clone()),
             Self::Verify(args) => Some(args.device.clone()),
+            #[cfg(feature = "text")]
+            Self::Generate(args) => Some(args.device.clone()),
+            #[cfg(feature = "text")]
+            Self::Finetune(args) => Some(args.device.clone()),
             _ => None,
         }
     }
@@ -120,11 +156,28 @@ impl Command {
 fn execute(command: Command) -> anyhow::Result<()> {
     burn_kernels::init().context("the kernels cannot start")?;
     match command {
-        Command::Train(args) => train::run(&args),
-        Command::Run(args) => run::run(&args),
+        Command::Train(args) => on_pool(|| train::run(&args)),
+        Command::Run(args) => on_pool(|| run::run(&args)),
+        #[cfg(feature = "text")]
+        Command::Generate(args) => on_pool(|| generate::run(&args)),
+        #[cfg(not(feature = "text"))]
+        Command::Generate(_) => Err(feature::Missing {
+            what: "kernels generate",
+            features: "`--features text`",
+        }
+        .into()),
+        #[cfg(feature = "text")]
+        Command::Finetune(args) => on_pool(|| finetune::run(&args)),
+        #[cfg(not(feature = "text"))]
+        Command::Finetune(_) => Err(feature::Missing {
+            what: "kernels finetune",
+            features: "`--features text`",
+        }
+        .into()),
         Command::List(args) => list::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Inspect(args) => inspect::run(&args),
+        Command::InspectModel(args) => inspect_model::run(&args),
         Command::Verify(args) => verify::run(&args),
         Command::Semantics(args) => semantics::run(&args),
         Command::Doctor(args) => doctor::run(&args),

@@ -30,6 +30,17 @@ pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     print(&escape_json(&serde_json::to_string_pretty(value)?))
 }
 
+/// Prints a part of a text at once, without a line end after it. Line ends and tabs stay.
+#[cfg(feature = "text")]
+pub fn piece(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    for (at, part) in text.split('\t').enumerate() {
+        let tab = if at > 0 { "\t" } else { "" };
+        write!(out, "{tab}{}", escape_lines(part))?;
+    }
+    Ok(out.flush()?)
+}
+
 fn print(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")?;

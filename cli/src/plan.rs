@@ -8,20 +8,25 @@ use crate::output;
 use crate::screen::Width;
 use anyhow::{Context, ensure};
 use built::Built;
+use burn::tensor::Device;
 use burn_kernels::dispatch::{self, Mode, Plan, PlanRow};
 use burn_kernels::policy::Policy;
 use kernels_io::{Limit, Page};
+use kernels_models::ModelConfig;
 use std::path::{Path, PathBuf};
 
 /// Show which implementation each site would run on a device, and why not another
 ///
-/// Without `--bin` the sites are those of `kernels` itself.
+/// Without `--bin` and `--model` the sites are those of `kernels` itself.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Plan the sites of this built program, with the kernels of `kernels`. The policy can name kernels, but not sites
     /// of FILE.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "check"])]
     bin: Option<PathBuf>,
+    /// Plan the sites that this checkpoint reaches. Only its config.json is read.
+    #[arg(long, value_name = "DIR", conflicts_with = "bin")]
+    model: Option<PathBuf>,
     /// The device to plan for.
     #[arg(long, default_value = "cpu")]
     device: DeviceChoice,
@@ -76,13 +81,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         return ensure_met(planned.plan());
     }
-    let plan = dispatch::plan_for(&device, dtype, mode)?;
+    let mut plan = dispatch::plan_for(&device, dtype, mode)?;
+    if let Some(folder) = &args.model {
+        keep_sites_of(folder, mode, &mut plan)?;
+    }
     if args.json {
         output::json(&plan)?;
     } else {
         page.page(&plan.page(page.look(), PlanRow::cell));
         page.line("");
-        page.paragraph(OTHER_PROGRAMS);
+        page.paragraph(match &args.model {
+            Some(_) => OF_A_MODEL,
+            None => OTHER_PROGRAMS,
+        });
         output::page(&page)?;
     }
     ensure_met(&plan)?;
@@ -93,6 +104,23 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Some(path) => check(&plan, path),
         None => Ok(()),
     }
+}
+
+/// A note on what the plan of a checkpoint shows.
+const OF_A_MODEL: &str = "These are the sites of the checkpoint's family. A site in the body of another, such as the \
+     rotation in a norm with rotation, is reached only where that one's kernel does not run.";
+
+/// Removes the sites that a checkpoint does not reach.
+fn keep_sites_of(folder: &Path, mode: Mode, plan: &mut Plan) -> anyhow::Result<()> {
+    let config = ModelConfig::from_file(&folder.join("config.json"))?;
+    // A small model of the kind runs on the CPU, which is there whatever the plan is for.
+    let device = match mode {
+        Mode::Training => Device::flex().autodiff(),
+        Mode::Inference => Device::flex(),
+    };
+    let reached = config.reached_sites(&device)?;
+    plan.sites.retain(|row| reached.contains(&row.site));
+    Ok(())
 }
 
 fn ensure_met(plan: &Plan) -> anyhow::Result<()> {

@@ -102,12 +102,14 @@ fn is_count(field: &str) -> bool {
     COUNTS.contains(&field)
 }
 
-/// Returns what a field is a time of, and the seconds of its unit; `None` if it is no time.
+/// Returns what a field is a time of, and the seconds of its unit; `None` if it is no time. A rate, such as
+/// `tokens_per_s`, is none.
 fn unit(field: &str) -> Option<(&str, f64)> {
     UNITS.iter().find_map(|&(unit, seconds)| {
         let of = field.strip_suffix(unit)?;
         match of.strip_suffix('_') {
             _ if of.is_empty() => Some(("time", seconds)),
+            Some(of) if of == "per" || of.ends_with("_per") => None,
             Some(of) if !of.is_empty() => Some((of, seconds)),
             _ => None,
         }
@@ -175,7 +177,15 @@ mod tests {
     fn units_are_whole_words() {
         assert_eq!(unit("ms"), Some(("time", 1e-3)));
         assert_eq!(unit("fastest_ns"), Some(("fastest", 1e-9)));
-        for field in ["tokens", "items", "_ms", "ratios", "dense_over_s2"] {
+        for field in [
+            "tokens",
+            "items",
+            "_ms",
+            "ratios",
+            "dense_over_s2",
+            "tokens_per_s",
+            "per_s",
+        ] {
             assert_eq!(unit(field), None, "{field}");
         }
     }

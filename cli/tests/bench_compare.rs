@@ -135,7 +135,8 @@ fn committed() -> Vec<PathBuf> {
 /// Results in tokens per second, which are no times.
 fn is_of_rates(path: &Path) -> bool {
     let name = path.file_name().unwrap().to_str().unwrap();
-    name.starts_with("training-")
+    let kinds = ["training-", "finetune-", "generate-"];
+    kinds.iter().any(|kind| name.starts_with(kind))
 }
 
 #[test]

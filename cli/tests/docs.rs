@@ -4,13 +4,49 @@ mod common;
 
 use burn_kernels::live::Sampling;
 use common::{command, errors, kernels};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use tempfile::TempDir;
 
 /// Commands and devices of features that a build may lack.
-const OF_FEATURES: [(&str, bool); 1] = [("serve", cfg!(feature = "remote"))];
+const OF_FEATURES: [(&str, bool); 3] = [
+    ("finetune", cfg!(feature = "text")),
+    ("generate", cfg!(feature = "text")),
+    ("serve", cfg!(feature = "remote")),
+];
+
+/// The programs that `cargo run` finds in the members that it builds by default.
+fn programs() -> Vec<String> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo's metadata");
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let default_members = list(&metadata["workspace_default_members"]);
+    list(&metadata["packages"])
+        .iter()
+        .filter(|package| default_members.contains(&package["id"]))
+        .flat_map(|package| list(&package["targets"]))
+        .filter(|target| list(&target["kind"]).contains(&Value::from("bin")))
+        .map(|target| target["name"].as_str().expect("a name").to_owned())
+        .collect()
+}
+
+#[test]
+fn cargo_run_means_the_program() {
+    assert_eq!(programs(), ["kernels"]);
+}
 
 fn pages() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

@@ -229,6 +229,22 @@ fn a_command_that_this_build_lacks_names_the_feature() {
     assert!(!stdout(["--help"]).contains("serve"));
 }
 
+#[cfg(not(feature = "text"))]
+#[test]
+fn generation_names_its_feature() {
+    for args in [
+        &["generate"][..],
+        &["generate", "--help"],
+        &["generate", "--prompt", "x"],
+    ] {
+        let result = kernels(args);
+        assert_eq!(result.status.code(), Some(2), "{args:?}");
+        let said = "error: `kernels generate` needs a build with `--features text`\n";
+        assert_eq!(errors(&result), said);
+    }
+    assert!(!stdout(["--help"]).contains("generate"));
+}
+
 #[test]
 fn a_reader_that_leaves_is_no_failure() {
     let mut program = command();

@@ -3,6 +3,7 @@
 #![cfg(feature = "npu")]
 
 mod common;
+mod emulated;
 #[path = "../../models/benches/messages/mod.rs"]
 mod messages;
 
@@ -10,69 +11,14 @@ use burn::server::telemetry::TelemetryProbe;
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
 use burn_cann::Cann;
 use burn_kernels::{npu, report};
-use common::{command, errors, fixture, floats};
+use common::{errors, fixture, floats};
+use emulated::{INSIDE, alone, emulator, program};
 use kernels_models::{CausalLm, ModelConfig};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use tempfile::TempDir;
-
-/// Returns a folder with the emulator under CANN's names. The first call creates it.
-fn emulator(folder: &Path) -> PathBuf {
-    let made = folder.join("cann");
-    if made.exists() {
-        return made;
-    }
-    let program = Path::new(env!("CARGO_BIN_EXE_kernels"));
-    let built = program.with_file_name("libcann_emulator.so");
-    let built = match built.exists() {
-        true => built,
-        false => program.with_file_name("deps").join("libcann_emulator.so"),
-    };
-    std::fs::create_dir_all(&made).unwrap();
-    for name in ["libascendcl.so", "libnnopbase.so", "libopapi.so"] {
-        std::os::unix::fs::symlink(&built, made.join(name)).unwrap();
-    }
-    made
-}
-
-fn program(cann: &Path) -> Command {
-    on_npu(command(), cann)
-}
-
-/// Runs a command on the emulator. No operation may run on the host, and a command that hangs ends with exit code 124.
-fn on_npu(command: Command, cann: &Path) -> Command {
-    let mut limited = Command::new("timeout");
-    limited.arg("240").arg(command.get_program());
-    limited.args(command.get_args());
-    limited.env_remove("BURN_KERNELS");
-    limited.env("CANN_LIB_DIR", cann);
-    limited.env_remove("BURN_KERNELS_VERIFY");
-    limited.env("BURN_CANN_FALLBACK", "deny");
-    limited
-}
-
-/// The environment variable of a process of this test program that runs on the emulator.
-const INSIDE: &str = "KERNELS_NPU_TEST";
-
-/// Runs the test `name` in a process of its own, with the emulator's NPUs and these settings.
-fn alone(name: &str, settings: &[(&str, &str)], body: impl FnOnce()) {
-    if std::env::var_os(INSIDE).is_some() {
-        body();
-        println!("the test is at its end");
-        return;
-    }
-    let folder = TempDir::new().unwrap();
-    let mut own = Command::new(std::env::current_exe().unwrap());
-    own.args([name, "--exact", "--nocapture"]);
-    let mut own = on_npu(own, &emulator(folder.path()));
-    own.env(INSIDE, "1").envs(settings.iter().copied());
-    let result = own.output().unwrap();
-    let said = String::from_utf8_lossy(&result.stdout).into_owned() + &errors(&result);
-    assert!(result.status.success(), "{settings:?}: {said}");
-    assert!(said.contains("the test is at its end"), "{said}");
-}
 
 /// Returns a Qwen3 with the fixture's sizes and another number of layers.
 fn qwen3_of(layers: usize, device: &Device) -> CausalLm {
@@ -657,7 +603,15 @@ fn has_checkpoint(run: &Path) -> bool {
     let checkpoint = run.join("checkpoint");
     for entry in std::fs::read_dir(run).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        let known = ["train.json", "metrics.jsonl", "checkpoint", "loss.svg"];
+        let known = [
+            "train.json",
+            "config.toml",
+            "metrics.jsonl",
+            "resume",
+            "checkpoint",
+            "loss.svg",
+            "metrics.csv",
+        ];
         assert!(known.contains(&name.as_str()), "{name} was left behind");
     }
     if !checkpoint.exists() {

@@ -1,8 +1,12 @@
 //! Tests of `kernels plan` with files, of policies from files, and of `kernels list`.
 
 mod common;
+// Fixtures whose weights are not stored.
+#[path = "../../models/tests/common/mod.rs"]
+mod models;
 
-use common::{command, errors, json, kernels, stdout};
+use common::{command, errors, fixture, json, kernels, stdout};
+use std::collections::BTreeSet;
 use std::path::Path;
 use tempfile::TempDir;
 
@@ -122,4 +126,57 @@ fn the_list_says_where_a_kernel_comes_from_and_whether_it_can_run_here() {
     assert_eq!(list["replaced"].as_array().unwrap().len(), 0);
     let text = stdout(["list"]);
     assert!(text.lines().next().unwrap().ends_with("here"), "{text}");
+}
+
+/// The sites of a plan.
+fn sites(args: &[&str]) -> BTreeSet<String> {
+    let plan = json([&["plan", "--json"][..], args].concat());
+    let rows = plan["sites"].as_array().unwrap().iter();
+    rows.map(|row| row["site"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+/// Only config.json is there: no weights are read.
+#[test]
+fn the_plan_of_a_checkpoint_has_the_sites_that_it_reaches() {
+    let folder = TempDir::new().unwrap();
+    let model = folder.path().to_str().unwrap();
+    for name in models::MODELS {
+        let config = fixture(name).join("config.json");
+        std::fs::copy(&config, folder.path().join("config.json")).unwrap();
+        let all = sites(&[]);
+        for mode in ["training", "inference"] {
+            let own = sites(&["--model", model, "--mode", mode]);
+            assert!(own.is_subset(&all) && own.len() < all.len() / 2);
+            let has = |word: &str| own.iter().any(|site| site.contains(word));
+            for word in ["RmsNorm", "attention", "rot", "linear", "loss"] {
+                assert!(has(word), "{name}, {mode}: no {word} in {own:?}");
+            }
+            let decodes = mode == "inference";
+            assert_eq!(has("padded_"), decodes, "{name}, {mode}: {own:?}");
+        }
+    }
+    let text = stdout(["plan", "--model", fixture("qwen3").to_str().unwrap()]);
+    assert!(text.contains("norm_and_rotate"), "{text}");
+    assert!(!text.contains("Mixtral"), "{text}");
+    assert!(text.contains("the checkpoint's family"), "{text}");
+}
+
+#[test]
+fn the_plan_of_a_checkpoint_is_written_and_compared() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("plan.toml");
+    let file = path.to_str().unwrap();
+    let (model, other) = (fixture("llama"), fixture("qwen3"));
+    let of = |model: &Path| ["--model".to_owned(), model.to_str().unwrap().to_owned()];
+    let [flag, model] = of(&model);
+    stdout(["plan", "--out", file, &flag, &model]);
+    assert_eq!(check(&path, &[&flag, &model]), (Some(0), String::new()));
+    let (code, said) = check(&path, &[&flag, other.to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("- kernels_models::llama::"), "{said}");
+    let missing = folder.path().join("none");
+    let (code, said) = check(&path, &[&flag, missing.to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("config.json"), "{said}");
 }

@@ -1,6 +1,9 @@
 //! Tests of `kernels run` with expected values of other implementations, and with bad input.
 
 mod common;
+// Fixtures whose weights are not stored.
+#[path = "../../models/tests/common/mod.rs"]
+mod models;
 
 use common::{Floats, Ids, command, errors, fixture, floats, kernels, write_ids};
 use safetensors::Dtype;
@@ -22,16 +25,21 @@ const MODELS: [&str; 9] = [
 
 /// Runs a fixture on its own file of expected values and returns the output.
 fn run(model: &str, extra: &[&str]) -> BTreeMap<String, Floats> {
+    run_with(&fixture(model), &golden(model), extra)
+}
+
+fn run_with(model: &Path, inputs: &Path, extra: &[&str]) -> BTreeMap<String, Floats> {
     let folder = TempDir::new().unwrap();
     let output = folder.path().join("out.safetensors");
     let mut command = command();
-    command.arg("run").arg("--model").arg(fixture(model));
-    command.arg("--inputs").arg(golden(model));
+    command.arg("run").arg("--model").arg(model);
+    command.arg("--inputs").arg(inputs);
     command.arg("--outputs").arg(&output).args(extra);
     let result = command.output().unwrap();
     assert!(
         result.status.success(),
-        "{model} {extra:?}: {}",
+        "{} {extra:?}: {}",
+        model.display(),
         errors(&result)
     );
     let files: Vec<_> = std::fs::read_dir(folder.path()).unwrap().collect();
@@ -67,6 +75,49 @@ fn logits_loss_and_gradients_match_with_kernels_on_and_off() {
                 let distance = found[name].distance_to_norm(&expected[name]);
                 assert!(distance < 1e-4, "{what}: {name} is off by {distance:e}");
             }
+        }
+    }
+}
+
+/// Tokens of an image and a video have other positions on each axis.
+#[test]
+fn positions_may_have_three_axes() {
+    let folder = TempDir::new().unwrap();
+    let inputs = folder.path().join("in.safetensors");
+    for model in ["qwen2_5_vl_axes", "glm4v_moe_axes"] {
+        let expected = floats(&golden(model));
+        let mut own = models::read(&golden(model));
+        own.retain(|name, _| name.ends_with("_ids"));
+        models::write(&inputs, &own);
+        let found = run_with(&models::model_dir(model), &inputs, &["--grads"]);
+        let logits = found["logits"].distance_to_largest(&expected["logits"]);
+        assert!(logits < 2e-5, "{model}: logits are off by {logits:e}");
+        let loss = (found["loss"].values[0] - expected["loss"].values[0]).abs();
+        assert!(loss < 1e-5, "{model}: the loss is off by {loss:e}");
+        assert!(found.keys().any(|name| name.starts_with("grad.")));
+    }
+}
+
+/// The batch is padded on the left, on the right, and on both sides.
+#[test]
+fn a_mask_hides_padding() {
+    for model in ["llama", "qwen2_moe_step2"] {
+        let inputs = fixture(model).join("padded.safetensors");
+        let expected = floats(&inputs);
+        let mask = models::read(&inputs)["attention_mask"].values();
+        for policy in ["--kernels=all", "--kernels=none"] {
+            let mut found = run_with(&fixture(model), &inputs, &[policy]);
+            let logits = found.get_mut("logits").unwrap();
+            // The expected logits at padding are zeros.
+            let vocabulary = logits.values.len() / mask.len();
+            for (at, token) in mask.iter().enumerate() {
+                let own = &mut logits.values[at * vocabulary..][..vocabulary];
+                own.iter_mut().for_each(|logit| *logit *= token);
+            }
+            let distance = logits.distance_to_largest(&expected["logits"]);
+            assert!(distance < 2e-5, "{model} {policy}: off by {distance:e}");
+            let loss = (found["loss"].values[0] - expected["loss"].values[0]).abs();
+            assert!(loss < 1e-5, "{model} {policy}: the loss is off by {loss:e}");
         }
     }
 }
@@ -180,7 +231,7 @@ fn bad_inputs_are_named() {
     refuses(&model, &file, &["in.safetensors", "safetensors file"]);
 
     let ids: &[i64] = &[1, 2, 3, 4];
-    let tables: [(&[Ids<'_>], &[&str]); 8] = [
+    let tables: [(&[Ids<'_>], &[&str]); 14] = [
         (
             &[("position_ids", Dtype::I64, &[2, 2], ids)],
             &["`input_ids` is missing"],
@@ -215,9 +266,51 @@ fn bad_inputs_are_named() {
         (
             &[
                 ("input_ids", Dtype::I64, &[2, 2], ids),
+                ("mask", Dtype::I64, &[2, 2], ids),
+            ],
+            &["`mask`", "unknown", "`attention_mask`"],
+        ),
+        (
+            &[
+                ("input_ids", Dtype::I64, &[2, 2], ids),
                 ("attention_mask", Dtype::I64, &[2, 2], ids),
             ],
-            &["`attention_mask`", "unknown"],
+            &["attention_mask", "row 0, column 1: 2"],
+        ),
+        (
+            &[
+                ("input_ids", Dtype::I64, &[2, 2], ids),
+                ("attention_mask", Dtype::I64, &[4, 1], ids),
+            ],
+            &["attention_mask", "[2, 2], found [4, 1]"],
+        ),
+        (
+            &[
+                ("input_ids", Dtype::I64, &[2, 2], ids),
+                ("attention_mask", Dtype::I64, &[4], ids),
+            ],
+            &["`attention_mask`", "[b, s], found [4]"],
+        ),
+        (
+            &[
+                ("input_ids", Dtype::I64, &[1, 4], ids),
+                ("attention_mask", Dtype::I32, &[1, 4], &[1, 0, 1, 1]),
+            ],
+            &["attention_mask", "row 0, column 1: 0 between tokens"],
+        ),
+        (
+            &[
+                ("input_ids", Dtype::I64, &[2, 2], ids),
+                ("position_ids", Dtype::I64, &[3, 2, 2], &[0; 12]),
+            ],
+            &["position_ids", "have one position"],
+        ),
+        (
+            &[
+                ("input_ids", Dtype::I64, &[2, 2], ids),
+                ("position_ids", Dtype::I64, &[4], ids),
+            ],
+            &["`position_ids`", "[b, s] or [3, b, s], found [4]"],
         ),
     ];
     for (tensors, words) in tables {

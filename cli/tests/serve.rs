@@ -3,6 +3,9 @@
 #![cfg(feature = "remote")]
 
 mod common;
+// Fixtures whose weights are not stored.
+#[path = "../../models/tests/common/mod.rs"]
+mod models;
 
 use burn::backend::ir::{CustomOpIr, TensorIr};
 use burn::backend::{DispatchDevice, Shape};
@@ -60,11 +63,14 @@ impl Drop for Server {
 }
 
 fn run(model: &str, output: &Path, extra: &[&str], token: &str) -> Output {
+    let inputs = fixture(model).join("golden.safetensors");
+    run_with(&fixture(model), &inputs, output, extra, token)
+}
+
+fn run_with(model: &Path, inputs: &Path, output: &Path, extra: &[&str], token: &str) -> Output {
     let mut command = command();
-    command.arg("run").arg("--model").arg(fixture(model));
-    command
-        .arg("--inputs")
-        .arg(fixture(model).join("golden.safetensors"));
+    command.arg("run").arg("--model").arg(model);
+    command.arg("--inputs").arg(inputs);
     command.arg("--outputs").arg(output).args(extra);
     // Each row of the report is one line.
     command.env("COLUMNS", "400");
@@ -116,6 +122,50 @@ fn a_served_cpu_computes_what_the_cpu_computes() {
                 .filter(|line| !line.contains("weights cross"))
                 .collect();
             assert_eq!(seen, table(&said));
+        }
+    }
+}
+
+/// A variant of each family with maths of its own gives the bits of the local CPU.
+#[test]
+fn every_family_is_the_same_on_a_served_cpu() {
+    let server = Server::start(&[]);
+    let folder = TempDir::new().unwrap();
+    let inputs = folder.path().join("in.safetensors");
+    for model in [
+        "deepseek_v2_group",
+        "deepseek_v3_yarn",
+        "gemma2_sw8",
+        "gemma3_sw8_linear",
+        "gemma3n_kvshare",
+        "glm4",
+        "glm4_moe_norms",
+        "glm4v_moe_axes",
+        "gpt_oss_sw8",
+        "llama4_chunk8",
+        "olmo2",
+        "phi3_longrope",
+        "qwen2_5_vl_axes",
+        "qwen3_vl_axes",
+        "qwen3_vl_moe",
+        "seed_oss",
+    ] {
+        let mut own = models::read(&fixture(model).join("golden.safetensors"));
+        own.retain(|name, _| name.ends_with("_ids"));
+        models::write(&inputs, &own);
+        let result = |name: &str, device: &str, token: &str| {
+            let output = folder.path().join(name);
+            let arguments = ["--grads", "--kernels=all", device];
+            let dir = models::model_dir(model);
+            let result = run_with(&dir, &inputs, &output, &arguments, token);
+            assert!(result.status.success(), "{model}: {}", errors(&result));
+            floats(&output)
+        };
+        let expected = result("here", "--device=cpu", "");
+        let found = result("there", &server.device(), &server.token);
+        assert!(found.keys().eq(expected.keys()), "{model}");
+        for (name, expected) in &expected {
+            assert!(found[name].values == expected.values, "{model}: {name}");
         }
     }
 }

@@ -59,7 +59,9 @@ fn a_run_leaves_everything_it_promises() {
     names.sort();
     let expected = [
         "checkpoint",
+        "config.toml",
         "loss.svg",
+        "metrics.csv",
         "metrics.jsonl",
         "sample.txt",
         "summary.json",
@@ -81,6 +83,9 @@ fn a_run_leaves_everything_it_promises() {
         "loss",
         "tokens_per_s",
         "lr",
+        "grad_norm",
+        #[cfg(target_os = "linux")]
+        "memory_bytes",
         "seconds",
     ] {
         assert!(first.contains_key(field), "{field}");

@@ -1,7 +1,7 @@
 //! The rows, in groups of one operation or layer.
 
 use crate::setting::{Pass, Setting};
-use crate::{decoder, operations};
+use crate::{decoder, families, operations};
 use anyhow::ensure;
 use burn::tensor::DType;
 
@@ -13,10 +13,19 @@ struct Group {
     name: &'static str,
     sizes: &'static [usize],
     passes: &'static [Pass],
-    prepare: fn(&Setting) -> Run,
+    dtypes: &'static [DType],
+    prepare: Prepare,
+}
+
+/// The function that prepares the rows of a group.
+enum Prepare {
+    Call(fn(&Setting) -> Run),
+    /// A model of this family.
+    Family(&'static str),
 }
 
 const BOTH: &[Pass] = &[Pass::Forward, Pass::Training];
+const DTYPES: &[DType] = &[DType::F32, DType::BF16];
 
 impl Group {
     /// Creates the rows of an operation.
@@ -25,7 +34,8 @@ impl Group {
             name,
             sizes: &[512, 2048],
             passes: BOTH,
-            prepare,
+            dtypes: DTYPES,
+            prepare: Prepare::Call(prepare),
         }
     }
 
@@ -35,7 +45,19 @@ impl Group {
             name,
             sizes: &[512],
             passes: BOTH,
-            prepare,
+            dtypes: DTYPES,
+            prepare: Prepare::Call(prepare),
+        }
+    }
+
+    /// Creates the rows of a family's model of one layer.
+    const fn family(name: &'static str, family: &'static str) -> Self {
+        Self {
+            name,
+            sizes: &[512],
+            passes: BOTH,
+            dtypes: &[DType::F32],
+            prepare: Prepare::Family(family),
         }
     }
 }
@@ -56,11 +78,26 @@ const GROUPS: &[Group] = &[
         name: "adam_w",
         sizes: &[1024, 4096],
         passes: &[Pass::Step],
-        prepare: operations::adam_w,
+        dtypes: DTYPES,
+        prepare: Prepare::Call(operations::adam_w),
     },
     Group::layer("qwen3_layer", decoder::dense),
     Group::layer("qwen3_products", decoder::products),
     Group::layer("qwen3_moe_layer", decoder::sparse),
+    Group::family("deepseek_v2_model", "deepseek_v2"),
+    Group::family("deepseek_v3_model", "deepseek_v3"),
+    Group::family("gemma2_model", "gemma2"),
+    Group::family("gemma3_model", "gemma3"),
+    Group::family("gemma3n_model", "gemma3n"),
+    Group::family("glm4_model", "glm4"),
+    Group::family("glm4_moe_model", "glm4_moe"),
+    Group::family("gpt_oss_model", "gpt_oss"),
+    Group::family("llama4_model", "llama4"),
+    Group::family("olmo2_model", "olmo2"),
+    Group::family("phi3_model", "phi3"),
+    Group::family("qwen2_model", "qwen2"),
+    Group::family("qwen2_moe_model", "qwen2_moe"),
+    Group::family("seed_oss_model", "seed_oss"),
 ];
 
 /// A row.
@@ -79,7 +116,10 @@ impl Row {
 
     /// Creates the tensors of the row.
     pub fn prepare(&self) -> Run {
-        (self.group.prepare)(&self.setting)
+        match self.group.prepare {
+            Prepare::Call(prepare) => prepare(&self.setting),
+            Prepare::Family(family) => families::prepare(family, &self.setting),
+        }
     }
 }
 
@@ -110,7 +150,7 @@ pub fn selected(names: &[String]) -> anyhow::Result<Vec<Row>> {
 fn rows(group: &'static Group) -> Vec<Row> {
     let mut rows = Vec::new();
     for &size in group.sizes {
-        for dtype in [DType::F32, DType::BF16] {
+        for &dtype in group.dtypes {
             rows.extend(group.passes.iter().map(|&pass| Row {
                 group,
                 setting: Setting { size, dtype, pass },

@@ -12,11 +12,12 @@
 //! freed memory, as in the program.
 //!
 //! All layers are annotated structs and functions ([`layers`], [`decoder`]), so that a row measures what the attribute
-//! makes of them. The report says for each row which path its sites took, so that no row measures a reference unseen.
+//! makes of them. The rows `…_model` are one-layer models of `kernels-models` ([`families`]). The report says for each row which path its sites took, so that no row measures a reference unseen.
 //! Burn can't start a backward pass from a given gradient: it is driven by `(y · dy).sum()`, in PyTorch too, and the
 //! losses by themselves.
 
 mod decoder;
+mod families;
 mod groups;
 mod layers;
 mod measure;

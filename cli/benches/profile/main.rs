@@ -19,7 +19,7 @@
     unused_imports,
     reason = "without a test harness, of its tests only the imports and helpers are left"
 )]
-#[path = "../../src/train/optimiser.rs"]
+#[path = "../../src/training/optimiser.rs"]
 mod optimiser;
 mod parts;
 #[path = "../../src/train/preset.rs"]
@@ -34,6 +34,7 @@ mod training;
 #[cfg(target_os = "linux")]
 mod usage;
 
+use burn::tensor::FloatDType;
 use clap::Parser;
 use std::path::PathBuf;
 
@@ -58,15 +59,27 @@ struct Args {
     /// The number of measured steps.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
+    /// The dtype that losses and gradients are computed in: f32 or bf16.
+    #[arg(long, default_value = "f32", value_parser = dtype)]
+    dtype: FloatDType,
     /// `cargo bench` passes it.
     #[arg(long, hide = true)]
     bench: bool,
 }
 
+fn dtype(text: &str) -> Result<FloatDType, String> {
+    match text {
+        "f32" => Ok(FloatDType::F32),
+        "bf16" => Ok(FloatDType::BF16),
+        _ => Err("the program trains in f32 and bf16".to_owned()),
+    }
+}
+
 fn main() -> anyhow::Result<()> {
     // The allocator has to be set up before there are threads.
     burn_kernels::memory::keep_freed();
-    run(&Args::parse())
+    let args = Args::parse();
+    burn_kernels::threads::on_pool(|| run(&args))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -82,7 +95,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         true => (WARMUP, usize::try_from(args.steps)?),
         false => (1, 1),
     };
-    let mut training = training::Training::new()?;
+    let mut training = training::Training::new(args.dtype)?;
     let mut take = |steps: usize| -> anyhow::Result<()> {
         for _ in 0..steps {
             let loss = training.step()?;
@@ -97,7 +110,7 @@ fn run(args: &Args) -> anyhow::Result<()> {
         trace::record(path, || take(TRACED))?;
     }
     let threads = std::thread::available_parallelism()?.get();
-    let results = results::Results::new(threads, steps, &usage, &stacks);
+    let results = results::Results::new(args.dtype, threads, steps, &usage, &stacks);
     print!("{results}");
     if let Some(path) = &args.json {
         let text = serde_json::to_string_pretty(&results)? + "\n";

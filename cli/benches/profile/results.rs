@@ -4,12 +4,14 @@ use crate::parts::Part;
 use crate::sampler::Stacks;
 use crate::training::BATCH;
 use crate::usage::Usage;
+use burn::tensor::FloatDType;
 use serde::Serialize;
 use std::fmt;
 
 /// The results of a run.
 #[derive(Debug, Serialize)]
 pub struct Results {
+    dtype: String,
     batch: [usize; 2],
     threads: usize,
     steps: usize,
@@ -31,7 +33,13 @@ struct Row {
 
 impl Results {
     /// Takes what the steps used, and the samples of as many other steps.
-    pub fn new(threads: usize, steps: usize, usage: &Usage, stacks: &Stacks) -> Self {
+    pub fn new(
+        dtype: FloatDType,
+        threads: usize,
+        steps: usize,
+        usage: &Usage,
+        stacks: &Stacks,
+    ) -> Self {
         let samples: u64 = stacks.values().sum();
         let of_step = |time: std::time::Duration| time.as_secs_f64() * 1e3 / steps as f64;
         let row = |part: Part| {
@@ -44,6 +52,7 @@ impl Results {
             }
         };
         Self {
+            dtype: format!("{dtype:?}").to_lowercase(),
             batch: BATCH,
             threads,
             steps,

@@ -3,7 +3,7 @@
 //! The command runs in a process group of its own, so that everything it started can be ended with it. Ctrl-C in a
 //! terminal and `kill` therefore reach only this program, which passes the signal on.
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use crate::signals::{exit_code, name, wanted};
 use std::process::Child;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,19 +34,6 @@ impl Signals {
     }
 }
 
-fn wanted() -> Vec<i32> {
-    #[cfg(unix)]
-    {
-        use std::io::IsTerminal;
-        // SIGHUP comes when a terminal is closed. `nohup`, which disables it, also detaches standard error from the
-        // terminal.
-        if std::io::stderr().is_terminal() {
-            return vec![SIGINT, SIGTERM, signal_hook::consts::SIGHUP];
-        }
-    }
-    vec![SIGINT, SIGTERM]
-}
-
 /// An interruption of the search by a signal.
 #[derive(Debug, thiserror::Error)]
 #[error(
@@ -64,7 +51,7 @@ pub struct Interrupted {
 impl Interrupted {
     /// Returns the exit code that shells use for a program ended by this signal.
     pub fn exit_code(&self) -> u8 {
-        u8::try_from(128 + self.signal).unwrap_or(1)
+        exit_code(self.signal)
     }
 }
 
@@ -72,14 +59,6 @@ fn when(run: usize) -> String {
     match run {
         0 => "between two runs".to_owned(),
         run => format!("in run {run}, whose command was ended"),
-    }
-}
-
-fn name(signal: i32) -> String {
-    match signal {
-        SIGINT => "Ctrl-C (SIGINT)".to_owned(),
-        SIGTERM => "SIGTERM".to_owned(),
-        other => format!("signal {other}"),
     }
 }
 

@@ -1,8 +1,9 @@
-//! The input file: token ids and positions.
+//! The input file: token ids, positions and padding.
 
 use anyhow::{Context, bail};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use kernels_io::Limit;
+use kernels_models::{Batch, ModelError};
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 use std::path::Path;
@@ -10,20 +11,49 @@ use std::path::Path;
 /// The inputs of a model.
 pub struct Inputs {
     /// Token ids `[b, s]`.
-    pub input_ids: Ids,
-    /// The position of each token `[b, s]`. `None` means `0..s` in each row.
-    pub position_ids: Option<Ids>,
+    input_ids: Ids<2>,
+    /// The positions of each token. `None` means `0..s` in each row.
+    position_ids: Option<Positions>,
+    /// 1 for tokens and 0 for padding, `[b, s]`. `None` means that there is no padding.
+    attention_mask: Option<Ids<2>>,
 }
 
-/// A table of integers `[b, s]`.
-pub struct Ids {
+/// The positions of tokens.
+enum Positions {
+    /// One for each token, `[b, s]`.
+    One(Ids<2>),
+    /// Three for each token, `[3, b, s]`.
+    Axes(Ids<3>),
+}
+
+impl Inputs {
+    /// Returns the inputs as tensors.
+    ///
+    /// # Errors
+    /// Returns an error if the mask is none for these token ids. The model checks the rest.
+    pub fn batch(&self, device: &Device) -> Result<Batch, ModelError> {
+        let batch = Batch::new(self.input_ids.tensor(device));
+        let batch = match &self.position_ids {
+            None => batch,
+            Some(Positions::One(ids)) => batch.at(ids.tensor(device)),
+            Some(Positions::Axes(ids)) => batch.at_axes(ids.tensor(device)),
+        };
+        match &self.attention_mask {
+            // The mask is read by the host alone.
+            Some(mask) => batch.masked(&mask.tensor(&Device::flex())),
+            None => Ok(batch),
+        }
+    }
+}
+
+/// A tensor of integers.
+struct Ids<const D: usize> {
     values: Vec<i64>,
-    shape: [usize; 2],
+    shape: [usize; D],
 }
 
-impl Ids {
-    /// Returns the table as a tensor.
-    pub fn tensor(&self, device: &Device) -> Tensor<2, Int> {
+impl<const D: usize> Ids<D> {
+    fn tensor(&self, device: &Device) -> Tensor<D, Int> {
         let data = TensorData::new(self.values.clone(), self.shape);
         Tensor::from_data(data, (device, DType::I64))
     }
@@ -45,23 +75,46 @@ pub fn read(path: &Path) -> anyhow::Result<Inputs> {
 }
 
 fn parse(tensors: &SafeTensors<'_>) -> anyhow::Result<Inputs> {
-    let (mut input_ids, mut position_ids) = (None, None);
-    for (name, view) in tensors.iter() {
-        match name {
-            "input_ids" => input_ids = Some(ids(&view).context("tensor `input_ids`")?),
-            "position_ids" => position_ids = Some(ids(&view).context("tensor `position_ids`")?),
-            _ if is_result(name) => {}
-            _ => bail!(
-                "tensor `{}` is unknown; inputs are `input_ids` and `position_ids`",
+    for name in tensors.names() {
+        if !INPUTS.contains(&name) && !is_result(name) {
+            bail!(
+                "tensor `{}` is unknown; inputs are `input_ids`, `position_ids` and `attention_mask`",
                 kernels_io::escape(name)
-            ),
+            );
         }
     }
-    let input_ids = input_ids.context("tensor `input_ids` is missing")?;
+    let input_ids = read_tensor(tensors, INPUT_IDS, |view| ids(view, "[b, s]"))?;
     Ok(Inputs {
-        input_ids,
-        position_ids,
+        input_ids: input_ids.context("tensor `input_ids` is missing")?,
+        position_ids: read_tensor(tensors, POSITION_IDS, positions)?,
+        attention_mask: read_tensor(tensors, ATTENTION_MASK, |view| ids(view, "[b, s]"))?,
     })
+}
+
+const INPUT_IDS: &str = "input_ids";
+const POSITION_IDS: &str = "position_ids";
+const ATTENTION_MASK: &str = "attention_mask";
+const INPUTS: [&str; 3] = [INPUT_IDS, POSITION_IDS, ATTENTION_MASK];
+
+/// Reads a tensor, if the file has it.
+fn read_tensor<T>(
+    tensors: &SafeTensors<'_>,
+    name: &str,
+    read: impl Fn(&TensorView<'_>) -> anyhow::Result<T>,
+) -> anyhow::Result<Option<T>> {
+    match tensors.tensor(name) {
+        Ok(view) => read(&view)
+            .map(Some)
+            .with_context(|| format!("tensor `{name}`")),
+        Err(_) => Ok(None),
+    }
+}
+
+fn positions(view: &TensorView<'_>) -> anyhow::Result<Positions> {
+    match view.shape().len() {
+        3 => Ok(Positions::Axes(ids(view, "[3, b, s]")?)),
+        _ => Ok(Positions::One(ids(view, "[b, s] or [3, b, s]")?)),
+    }
 }
 
 /// Returns `true` for the names of results. Files of expected values hold them beside the inputs; they are ignored.
@@ -70,9 +123,10 @@ fn is_result(name: &str) -> bool {
     results.iter().any(|result| name.starts_with(result))
 }
 
-fn ids(view: &TensorView<'_>) -> anyhow::Result<Ids> {
-    let &[rows, columns] = view.shape() else {
-        bail!("expected shape [b, s], found {:?}", view.shape());
+/// Reads a tensor of `D` axes. `expected` is its shape in words.
+fn ids<const D: usize>(view: &TensorView<'_>, expected: &str) -> anyhow::Result<Ids<D>> {
+    let Ok(shape) = <[usize; D]>::try_from(view.shape()) else {
+        bail!("expected shape {expected}, found {:?}", view.shape());
     };
     let values = match view.dtype() {
         Dtype::I64 => view
@@ -91,8 +145,5 @@ fn ids(view: &TensorView<'_>) -> anyhow::Result<Ids> {
         }
         other => bail!("expected dtype I64 or I32, found {other:?}"),
     };
-    Ok(Ids {
-        values,
-        shape: [rows, columns],
-    })
+    Ok(Ids { values, shape })
 }

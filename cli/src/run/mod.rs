@@ -4,31 +4,33 @@ mod inputs;
 mod outputs;
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
-use crate::{output, screen};
+use crate::{loading, output, screen};
 use anyhow::{Context, bail};
-use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_kernels::policy::Policy;
 use burn_kernels::report;
 use kernels_io::escape_path;
-use kernels_models::CausalLm;
+use kernels_models::{Batch, CausalLm};
 use outputs::Outputs;
 use std::path::{Path, PathBuf};
 
 /// Run a checkpoint on token ids and write logits, loss and gradients, for parity checks
 ///
-/// The input file holds `input_ids` [b, s] and optionally `position_ids` [b, s], both i64 or i32. Tensors with names of
-/// results (`logits…`, `loss…`, `grad.…`, `act.…`) are ignored, so that a file of expected values can be the input. Any
-/// other name is an error.
+/// The input file holds `input_ids` [b, s] and optionally `position_ids` and `attention_mask`, all i64 or i32.
+/// `position_ids` is [b, s], or [3, b, s] (time, height, width) for models whose tokens have three positions; without it,
+/// each row has 0..s. `attention_mask` [b, s] is 1 for tokens and 0 for padding before or after the tokens of a row; logits
+/// at padding are meaningless. Tensors with names of results (`logits…`, `loss…`, `grad.…`, `act.…`) are ignored, so that a
+/// file of expected values can be the input. Any other name is an error.
 ///
 /// The output file holds `logits` [b, s, vocabulary] in the dtype of the run and `loss` [] (f64 in an f64 run, else
-/// f32). The loss is the mean cross-entropy of each next token, plus the load-balancing loss of a mixture of experts if
-/// the checkpoint's `output_router_logits` is set. With --grads the file also holds `grad.<tensor name>` for every
+/// f32). The loss is the mean cross-entropy of each token that follows a token, plus the load-balancing loss of a mixture of
+/// experts if the checkpoint's `output_router_logits` is set. With --grads the file also holds `grad.<tensor name>` for every
 /// tensor of the checkpoint, in its shape and the dtype of the run; experts that the checkpoint stacks are named one by
 /// one.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The folder of the checkpoint: config.json and safetensors files.
-    #[arg(long, value_name = "DIR")]
+    /// The folder of the checkpoint (config.json and safetensors files, or one GGUF file), or a GGUF file.
+    #[arg(long, value_name = "DIR|FILE")]
     model: PathBuf,
     /// The safetensors file with the token ids.
     #[arg(long, value_name = "FILE")]
@@ -63,15 +65,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     refuse_unwritable(&args.outputs)?;
     let inputs = inputs::read(&args.inputs)?;
     let device = device(args)?;
-    let (_, model) = kernels_models::load(&args.model, &device, args.dtype.float_dtype())?;
-    let input_ids = inputs.input_ids.tensor(&device);
-    let position_ids = inputs.position_ids.as_ref().map(|ids| ids.tensor(&device));
+    let (_, model) = loading::load(&args.model, &device, args.dtype.float_dtype())?;
+    let batch = inputs.batch(&device);
+    let batch = batch.with_context(|| escape_path(&args.inputs))?;
     model
-        .check_loss_inputs(&input_ids, position_ids.as_ref())
+        .check_batch_with_loss(&batch)
         .with_context(|| escape_path(&args.inputs))?;
 
     report::reset();
-    let outputs = compute(&model, input_ids, position_ids, args)?;
+    let outputs = compute(&model, batch, args)?;
     outputs::write(&args.outputs, &outputs)?;
     match &args.report {
         Some(path) => output::write_json(path, &report::report()),
@@ -102,13 +104,8 @@ fn refuse_unwritable(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn compute(
-    model: &CausalLm,
-    input_ids: Tensor<2, Int>,
-    position_ids: Option<Tensor<2, Int>>,
-    args: &Args,
-) -> anyhow::Result<Outputs> {
-    let (logits, loss) = model.loss(input_ids, position_ids);
+fn compute(model: &CausalLm, batch: Batch, args: &Args) -> anyhow::Result<Outputs> {
+    let (logits, loss) = model.loss_of(batch);
     let gradients = if args.grads {
         model.gradients(&loss.backward())
     } else {

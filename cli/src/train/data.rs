@@ -1,10 +1,10 @@
 //! Conversion of text to batches of bytes.
 
-use super::step::Batch;
+use super::settings::Settings;
+use crate::training::batch::{Batch, Source};
+use crate::training::identity::Fingerprint;
+use crate::training::random::SplitMix64;
 use anyhow::{Context, ensure};
-use burn::data::dataloader::batcher::Batcher;
-use burn::data::dataset::{Dataset, DatasetError};
-use burn::tensor::{DType, Device, Tensor, TensorData};
 use kernels_io::Limit;
 use std::ops::Range;
 use std::path::Path;
@@ -41,8 +41,10 @@ impl Corpus {
         // The list of sequences takes eight more bytes for each byte.
         const LIMIT: Limit = Limit::mib("a corpus", 1024);
         let bytes = kernels_io::read(path, LIMIT).context("the corpus")?;
+        // A run goes on from any working folder.
+        let path = std::path::absolute(path).context("the corpus")?;
         Ok(Self {
-            name: kernels_io::escape_path(path),
+            name: kernels_io::escape_path(&path),
             texts: std::iter::once(0..bytes.len()).collect(),
             bytes,
         })
@@ -71,8 +73,11 @@ impl Corpus {
         let cut = |text: &Range<usize>| text.end - text.len() / HELD_OUT;
         let train = self.texts.iter().map(|text| text.start..cut(text));
         let valid: Vec<_> = self.texts.iter().map(|text| cut(text)..text.end).collect();
+        let mut fingerprint = Fingerprint::default();
+        fingerprint.add(&bytes);
         let splits = Splits {
             corpus: self.name,
+            fingerprint: fingerprint.to_string(),
             prompt: prompt(&bytes[valid[0].clone()]),
             train: Windows::new(&bytes, train, seq, 1),
             valid: Windows::new(&bytes, valid.into_iter(), seq, seq),
@@ -107,6 +112,8 @@ fn prompt(held_out: &[u8]) -> Vec<u8> {
 pub struct Splits {
     /// The source of the text.
     pub corpus: String,
+    /// A number that tells texts apart.
+    pub fingerprint: String,
     /// The sequences of the training text, one at each byte.
     pub train: Windows,
     /// The sequences of the held-out text, without overlap.
@@ -122,7 +129,6 @@ impl Splits {
 }
 
 /// Sequences of one length in a text.
-#[derive(Clone)]
 pub struct Windows {
     bytes: Arc<[u8]>,
     starts: Arc<[usize]>,
@@ -149,28 +155,61 @@ impl Windows {
     }
 }
 
-impl Dataset<Vec<u8>> for Windows {
-    fn get(&self, index: usize) -> Result<Vec<u8>, DatasetError> {
-        let start = self.starts[index];
-        Ok(self.bytes[start..start + self.seq].to_vec())
+impl Windows {
+    /// Returns the number of sequences.
+    pub fn len(&self) -> usize {
+        self.starts.len()
     }
 
-    fn len(&self) -> usize {
-        self.starts.len()
+    /// Returns `true` if there is no sequence.
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    fn get(&self, index: usize) -> &[u8] {
+        let start = self.starts[index];
+        &self.bytes[start..start + self.seq]
+    }
+
+    /// Returns sequences as a batch in which each byte is a token.
+    fn batch(&self, indices: impl ExactSizeIterator<Item = usize>) -> Batch {
+        let shape = [indices.len(), self.seq];
+        let bytes = indices.flat_map(|index| self.get(index));
+        Batch {
+            shape,
+            ids: bytes.copied().map(i64::from).collect(),
+            #[cfg(feature = "text")]
+            labels: None,
+        }
     }
 }
 
-/// A batcher of sequences in which each byte is a token.
-#[derive(Clone, Copy)]
-pub struct ByteBatcher;
+/// The batches of a run.
+pub struct Batches<'a> {
+    /// The text.
+    pub splits: &'a Splits,
+    /// The settings of the run.
+    pub settings: &'a Settings,
+}
 
-impl Batcher<Vec<u8>, Batch> for ByteBatcher {
-    fn batch(&self, sequences: Vec<Vec<u8>>, device: &Device) -> Batch {
-        let shape = [sequences.len(), sequences.first().map_or(0, Vec::len)];
-        let tokens: Vec<i64> = sequences.into_iter().flatten().map(i64::from).collect();
-        Batch {
-            input_ids: Tensor::from_data(TensorData::new(tokens, shape), (device, DType::I64)),
-        }
+impl Source for Batches<'_> {
+    /// Draws sequences at random, with replacement.
+    fn training(&self, step: usize) -> Vec<Batch> {
+        let Settings { seed, batch, .. } = *self.settings;
+        let windows = &self.splits.train;
+        let mut random = SplitMix64::of(seed, step as u64);
+        let indices = (0..batch).map(|_| random.below(windows.len()));
+        vec![windows.batch(indices)]
+    }
+
+    fn validations(&self) -> usize {
+        self.splits.valid.len().div_ceil(self.settings.batch)
+    }
+
+    fn validation(&self, index: usize) -> Batch {
+        let (batch, windows) = (self.settings.batch, &self.splits.valid);
+        let first = index * batch;
+        windows.batch(first..windows.len().min(first + batch))
     }
 }
 
@@ -198,7 +237,7 @@ mod tests {
         assert_eq!(splits.valid.len(), 2 + 1);
         for windows in [&splits.train, &splits.valid] {
             for index in 0..windows.len() {
-                let sequence = windows.get(index).unwrap();
+                let sequence = windows.get(index);
                 assert_eq!(sequence.len(), 5);
                 assert!(sequence.iter().all(|byte| *byte == sequence[0]));
             }

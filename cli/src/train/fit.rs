@@ -1,24 +1,17 @@
-//! The training run, with burn-train's `SupervisedTraining`.
+//! The training run: a new one, or one that goes on.
 
-use super::balance::LoadBalancingMetric;
-use super::data::{ByteBatcher, Splits, Windows};
-use super::folder::RunFolder;
-use super::metrics::{Point, Recorder, TokenCounts};
-use super::optimiser;
-use super::progress::Progress;
-use super::schedule;
+use super::data::{Batches, Splits};
 use super::settings::Settings;
-use super::step::{Batch, Trainee};
-use anyhow::{Context, anyhow};
-use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
-use burn::data::dataset::Dataset;
-use burn::data::dataset::transform::{SamplerDataset, SamplerDatasetOptions};
+use crate::output;
+use crate::training::folder::RunFolder;
+use crate::training::metrics::{Point, Recorder};
+use crate::training::optimiser::Optimiser;
+use crate::training::plan::Plan;
+use crate::training::session::Session;
+use crate::training::state::{Best, Progress, Saved, States, Trainee};
 use burn::module::Module;
 use burn::tensor::Device;
-use burn::train::metric::{LearningRateMetric, LossMetric};
-use burn::train::{Interrupter, Learner, SupervisedTraining};
 use kernels_models::CausalLm;
-use std::sync::Arc;
 
 /// A trained model and the record of its training.
 pub struct Trained {
@@ -26,64 +19,61 @@ pub struct Trained {
     pub model: CausalLm,
     /// All training steps and validations, in order. The last is a validation.
     pub points: Vec<Point>,
+    /// The validation with the lowest loss.
+    pub best: Option<Best>,
 }
 
-/// Trains a model.
-///
-/// burn-train writes no files of its own into the run folder: its metrics go to [`Recorder`], its progress to
-/// [`Progress`], its log to the program's log, and its checkpoints (in Burn's format) are off.
+/// Trains a model, from the newest of `states` on if there is one.
 ///
 /// # Errors
-/// Returns an error if the loss is not a finite number, the metrics can't be written, or the device fails.
+/// Returns an error if a state can't be read, if the loss is not a finite number, if the metrics can't be written, or
+/// if the device fails. Returns [`Interrupted`](crate::training::session::Interrupted) after a signal.
 pub fn fit(
     settings: &Settings,
     splits: &Splits,
     folder: &RunFolder,
+    states: &States,
     quiet: bool,
 ) -> anyhow::Result<Trained> {
     let device = settings.device.device()?.autodiff();
-    device.seed(settings.seed);
-    let model = Trainee {
-        model: initial(settings, &device),
-        dtype: settings.dtype.float_dtype(),
+    let plan = settings.plan(device, folder.path());
+    let new = Trainee {
+        model: initial(settings, &plan.device),
+        optimiser: Optimiser::new(settings.optimiser),
     };
-    let learner = Learner::new(model, optimiser::adamw(), schedule::schedule(settings)?);
-
-    let interrupter = Interrupter::new();
-    let tokens = TokenCounts {
-        step: settings.tokens_per_step(),
-        validation: splits.valid.len() * settings.seq,
+    let (trainee, progress, points) = match states.newest()? {
+        Some(saved) => resumed(saved, new, &plan)?,
+        None => (new, Progress::default(), Vec::new()),
     };
-    let (recorder, history) = Recorder::create(&folder.metrics(), tokens, interrupter.clone())?;
-    let training = SupervisedTraining::new(
-        folder.path(),
-        training_batches(settings, &splits.train),
-        validation_batches(settings, &splits.valid),
-    )
-    .metric_train_numeric(LossMetric::new())
-    .metric_train_numeric(LearningRateMetric::new())
-    .metric_valid_numeric(LossMetric::new())
-    .with_metric_logger(recorder)
-    .with_application_logger(None)
-    .with_interrupter(interrupter)
-    .renderer(Box::new(Progress::new(settings, quiet)))
-    .num_epochs(settings.validations());
-    let training = if settings.model.moe.is_some() {
-        training
-            .metric_train_numeric(LoadBalancingMetric::default())
-            .metric_valid_numeric(LoadBalancingMetric::default())
-    } else {
-        training
-    };
-    let result = training.launch(learner);
-
-    if let Some(error) = result.error {
-        return Err(anyhow!("{error}")).context("training failed");
-    }
+    let recorder = Recorder::create(&folder.metrics(), points)?;
+    let batches = Batches { splits, settings };
+    let session = Session::new(
+        &plan,
+        &batches,
+        states,
+        (trainee, progress),
+        recorder,
+        quiet,
+    )?;
+    let trained = session.run()?;
     Ok(Trained {
-        points: history.take()?,
-        model: result.model.model,
+        points: trained.points,
+        best: trained.progress.best,
+        model: trained.trainee.model.valid(),
     })
+}
+
+fn resumed(
+    saved: Saved,
+    new: Trainee,
+    plan: &Plan,
+) -> anyhow::Result<(Trainee, Progress, Vec<Point>)> {
+    let trainee = saved.restore(new, &plan.device)?;
+    output::note(format_args!(
+        "going on after step {} of {}",
+        saved.progress.step, plan.steps
+    ));
+    Ok((trainee, saved.progress, saved.points))
 }
 
 /// Returns the initial model. Its parameters are drawn on the CPU, so that a seed gives the same model on every device.
@@ -94,23 +84,4 @@ fn initial(settings: &Settings, device: &Device) -> CausalLm {
     // Parameters are drawn when they are first read.
     model.named_parameters();
     model.fork(device)
-}
-
-/// Returns random sequences, drawn with replacement: as many as the steps up to the next validation take.
-pub fn training_batches(settings: &Settings, windows: &Windows) -> Arc<dyn DataLoader<Batch>> {
-    let sequences = settings.steps_per_validation * settings.batch;
-    let options = SamplerDatasetOptions::default()
-        .with_replacement()
-        .with_fixed_size(sequences)
-        .with_seed(settings.seed);
-    DataLoaderBuilder::new(ByteBatcher)
-        .batch_size(settings.batch)
-        .build(SamplerDataset::new(windows.clone(), options))
-}
-
-/// Returns all held-out sequences in order.
-fn validation_batches(settings: &Settings, windows: &Windows) -> Arc<dyn DataLoader<Batch>> {
-    DataLoaderBuilder::new(ByteBatcher)
-        .batch_size(settings.batch)
-        .build(windows.clone())
 }

@@ -1,59 +1,75 @@
 //! `kernels train`: trains a small language model from scratch, with burn-train.
 //!
 //! The modules, in the order in which a run uses them: [`settings`] (the checked arguments), [`data`] (batches of
-//! bytes), [`folder`] (the results' files), [`fit`] (the burn-train run, with its [`step`], [`optimiser`], [`schedule`],
-//! [`metrics`], [`balance`] and [`progress`]), [`throughput`] (speed with and without kernels), [`sample`] (generated text),
-//! [`plot`] and [`summary`].
+//! bytes), [`fit`] (the run itself, by [`crate::training`]), [`throughput`] (speed with and without kernels), [`sample`]
+//! (generated text), and [`summary`].
 
-mod balance;
 mod data;
 mod fit;
-mod folder;
-mod metrics;
-mod optimiser;
-mod plot;
 mod preset;
-mod progress;
 mod sample;
-mod schedule;
 mod settings;
-mod step;
 mod summary;
 mod throughput;
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
-use crate::{output, screen};
+use crate::training::folder::{CONFIG, RunFolder, SUMMARY};
+use crate::training::{identity, metrics, plot, rescue, saving, signals, state::States};
+use crate::{options, output, screen};
 use burn_kernels::policy::Policy;
 use burn_kernels::report;
 use data::{Corpus, Splits};
 use fit::Trained;
-use folder::RunFolder;
+use kernels_io::escape_path;
 use preset::Preset;
+use serde::Serialize;
+use serde_json::Value;
 use settings::Settings;
-use std::path::PathBuf;
+#[cfg(feature = "text")]
+pub use settings::training_dtype;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use summary::Summary;
+
+/// The file of the settings, inside the run folder.
+const SETTINGS: &str = "train.json";
 
 /// Train a small language model from scratch and measure the speed-up by kernels
 ///
 /// The model reads bytes. It learns from two public-domain books that are part of this program, or from --corpus. The
 /// last tenth of each text is held out for validation.
 ///
-/// The run folder receives: train.json (settings, to repeat the run), metrics.jsonl (a line for each training step and
-/// each validation), loss.svg (both losses), checkpoint/ (Hugging Face layout, for `kernels run --model`), sample.txt
-/// (generated text) and summary.json (results, dispatch report). For a mixture of experts metrics.jsonl also has the
-/// load-balancing loss, which is trained on but is not part of `loss`. The checkpoint appears complete or not at all: a
-/// run that Ctrl-C or an error stops during training leaves the metrics so far and no checkpoint.
-#[derive(Debug, clap::Args)]
+/// The run folder receives: train.json (settings, to repeat the run), config.toml (the options, for --config),
+/// metrics.jsonl (a line for each training step and each validation), metrics.csv (the same as a table), loss.svg (both
+/// losses), checkpoint/ (Hugging Face layout, for `kernels run --model`), sample.txt (generated text) and summary.json
+/// (results, dispatch report). For a mixture of experts metrics.jsonl also has the load-balancing loss, which is trained
+/// on but is not part of `loss`.
+///
+/// While it trains, the run saves checkpoints in resume/: at the times of --save-steps and --save-minutes, after a
+/// validation with the lowest loss so far, and when Ctrl-C or SIGTERM asks it to end. A second signal ends it at once.
+/// `--resume DIR` goes on from the last one, with the losses of an uninterrupted run. Each checkpoint, and each file but
+/// metrics.jsonl, appears complete or not at all. A finished run removes resume/.
+#[derive(Clone, Debug, clap::Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Args {
     /// The run folder; it must be empty or not exist [default: runs/PRESET-TIME].
     #[arg(long, value_name = "DIR")]
+    #[serde(skip)]
     out: Option<PathBuf>,
+    /// Go on with the run in this folder, with its own options.
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    #[serde(skip)]
+    resume: Option<PathBuf>,
+    /// Take options from a TOML file, by their names; those on the command line come first.
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    #[serde(skip)]
+    config: Option<PathBuf>,
     /// The model to train.
     #[arg(long, value_enum, default_value_t = Preset::Qwen3)]
     preset: Preset,
     /// Train on this file in place of the built-in books; it may hold any bytes.
     #[arg(long, value_name = "FILE")]
+    #[serde(serialize_with = "options::as_absolute")]
     corpus: Option<PathBuf>,
     /// The number of optimiser steps.
     #[arg(long, default_value_t = 720, value_parser = settings::at_least::<1>)]
@@ -69,51 +85,100 @@ pub struct Args {
     lr: f64,
     /// The seed for initial weights, order of data and generated text.
     #[arg(long, default_value_t = 42)]
+    #[serde(serialize_with = "options::as_number")]
     seed: u64,
     /// The kernel policy, in place of BURN_KERNELS.
     #[arg(long, value_name = "POLICY")]
+    #[serde(serialize_with = "options::as_text")]
     kernels: Option<Policy>,
     /// The dtype to compute in: f32, or bf16 with parameters and optimiser in f32.
     #[arg(long, default_value = "f32", value_parser = settings::training_dtype)]
     dtype: DtypeChoice,
+    /// Keep the inputs of layers and compute each layer twice, in place of keeping all activations: slower, in less memory.
+    #[arg(long)]
+    gradient_checkpointing: bool,
     /// The device to train on.
     #[arg(long, default_value = "cpu")]
     pub device: DeviceChoice,
+    #[command(flatten)]
+    #[serde(flatten)]
+    saving: saving::Args,
     /// Print no progress and no summary.
     #[arg(short, long)]
+    #[serde(skip)]
     quiet: bool,
     /// Print the summary as JSON.
     #[arg(long)]
+    #[serde(skip)]
     json: bool,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// Returns an error if the corpus can't be read or is too short, if the run folder is not empty or can't be written, or
-/// if the loss stops being a finite number.
+/// Returns an error if the corpus can't be read or is too short, if the run folder can't be written or is not that of the
+/// run to go on with, or if the loss stops being a finite number. Returns
+/// [`Interrupted`](crate::training::session::Interrupted) after a signal.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
+    signals::survive_limits()?;
     let started = Instant::now();
     let settings = Settings::new(args)?;
     let corpus = Corpus::load(args.corpus.as_deref())?;
     let splits = corpus.split(settings.seq)?;
-    let folder = RunFolder::create(args.out.as_deref(), settings.preset)?;
-    folder.write_settings(&settings, &splits)?;
+    let description = settings.describe(&splits)?;
+    let folder = open_folder(args, &settings, &description)?;
+    let states = States::new(folder.states(), args.saving.keep, description);
 
     report::reset();
-    let trained = fit::fit(&settings, &splits, &folder, args.quiet)?;
+    let trained = fit::fit(&settings, &splits, &folder, &states, args.quiet)?;
     let dispatch = report::report();
-    folder.write_checkpoint(&trained.model, &settings.model)?;
-    folder.write_plot(&plot::svg(&trained.points)?)?;
+    save(&trained, &settings, &folder.checkpoint())?;
+    folder.write("metrics.csv", metrics::csv(&trained.points))?;
+    folder.write("loss.svg", plot::svg(&trained.points, "byte")?)?;
 
     let summary = finish(&settings, &splits, &folder, &trained, dispatch, started)?;
-    folder.write_summary(&summary)?;
+    folder.write_json(SUMMARY, &summary)?;
+    states.clear();
     match (args.json, args.quiet) {
         (true, _) => output::json(&summary),
         (false, false) => output::page(&summary.page(screen::stdout())),
         (false, true) => Ok(()),
     }
+}
+
+/// Creates the folder of a new run with its settings, or opens that of a run to go on with.
+fn open_folder(args: &Args, settings: &Settings, description: &Value) -> anyhow::Result<RunFolder> {
+    if let Some(path) = &args.resume {
+        let folder = RunFolder::reopen(path, SETTINGS)?;
+        let what = format!("the run in {}", escape_path(path));
+        identity::check(&what, &folder.read_json(SETTINGS)?, description)?;
+        return Ok(folder);
+    }
+    let folder = RunFolder::create(args.out.as_deref(), &settings.preset.to_string())?;
+    let options = Args {
+        kernels: Some(settings.kernels.clone()),
+        ..args.clone()
+    };
+    folder.write(CONFIG, toml::to_string(&options)?)?;
+    // The last file, because a folder without it is no run to go on with.
+    folder.write_json(SETTINGS, description)?;
+    Ok(folder)
+}
+
+/// Writes the model, unless a run that was interrupted after it has done so.
+fn save(trained: &Trained, settings: &Settings, checkpoint: &Path) -> anyhow::Result<()> {
+    if checkpoint.join("config.json").exists() {
+        return Ok(());
+    }
+    rescue::save(checkpoint, |path| {
+        Ok(kernels_models::save(
+            &trained.model,
+            &settings.model,
+            path,
+            None,
+        )?)
+    })
 }
 
 /// Measures the speed and generates a sample. The checkpoint is already written.
@@ -127,7 +192,7 @@ fn finish(
 ) -> anyhow::Result<Summary> {
     let throughput = throughput::measure(trained.model.clone(), settings, splits)?;
     let sample = sample::generate(&trained.model, settings, splits.prompt())?;
-    folder.write_sample(&sample)?;
+    folder.write("sample.txt", &sample)?;
     Summary::new(
         settings,
         folder,

@@ -1,6 +1,7 @@
 //! Text generation with the trained model.
 
 use super::settings::Settings;
+use crate::training::random::SplitMix64;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use kernels_models::CausalLm;
 
@@ -14,7 +15,7 @@ const TEMPERATURE: f64 = 0.8;
 /// Returns an error if the device fails.
 pub fn generate(model: &CausalLm, settings: &Settings, prompt: &[u8]) -> anyhow::Result<String> {
     let device = settings.device.device()?;
-    let mut random = SplitMix64(settings.seed);
+    let mut random = SplitMix64::new(settings.seed);
     let mut text = prompt.to_vec();
     for _ in 0..LENGTH {
         let context = &text[text.len().saturating_sub(settings.seq)..];
@@ -52,35 +53,9 @@ fn draw(logits: &[f64], unit: f64) -> u8 {
     u8::MAX
 }
 
-/// The generator SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014). A seed
-/// gives the same text, independent of other random numbers in the program.
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// Returns a number in `0..1`.
-    fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_generator_is_splitmix64() {
-        let mut random = SplitMix64(0);
-        assert_eq!(random.next(), 0xe220_a839_7b1d_cdaf);
-        assert_eq!(random.next(), 0x6e78_9e6a_a1b9_65f4);
-    }
 
     #[test]
     fn draws_follow_the_distribution() {

@@ -1,13 +1,21 @@
 //! The checked and complete settings of a run, enough to repeat it.
 
 use super::Args;
+use super::data::Splits;
 use super::preset::Preset;
 use crate::choice::{DeviceChoice, DtypeChoice};
+use crate::training::optimiser::AdamW;
+use crate::training::plan::{Plan, Saving};
+use crate::training::schedule::{Decay, Schedule};
 use anyhow::Context;
+use burn::tensor::Device;
 use burn_kernels::policy::{self, Policy};
 use clap::ValueEnum;
+use kernels_io::escape_path;
 use kernels_models::ModelConfig;
 use serde::Serialize;
+use serde_json::{Value, json};
+use std::path::Path;
 
 /// The settings of a run, as written to `train.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -27,14 +35,21 @@ pub struct Settings {
     pub seq: usize,
     /// The highest learning rate.
     pub lr: f64,
+    /// The settings of AdamW.
+    pub optimiser: AdamW,
     /// The dtype that losses and gradients are computed in. Parameters are f32.
     pub dtype: DtypeChoice,
+    /// True if each layer is computed twice, in place of keeping its activations.
+    pub gradient_checkpointing: bool,
     /// The seed of all random numbers.
     pub seed: u64,
     /// The kernel policy.
     pub kernels: Policy,
     /// The device of the run.
     pub device: DeviceChoice,
+    /// The times of checkpoints, which decide no number of the run.
+    #[serde(skip)]
+    pub saving: Saving,
 }
 
 impl Settings {
@@ -51,16 +66,54 @@ impl Settings {
             batch: args.batch,
             seq: args.seq,
             lr: args.lr,
+            optimiser: AdamW::FROM_SCRATCH,
             dtype: args.dtype,
+            gradient_checkpointing: args.gradient_checkpointing,
             seed: args.seed,
             kernels: policy::current().context("the kernel policy")?,
             device: args.device.clone(),
+            saving: args.saving.saving(),
         })
     }
 
-    /// Returns the number of validations. The last one is after the last step.
-    pub fn validations(&self) -> usize {
-        self.steps / self.steps_per_validation
+    /// Returns what the training loop does. `folder` is that of the run.
+    pub fn plan(&self, device: Device, folder: &Path) -> Plan {
+        let schedule = Schedule {
+            highest: self.lr,
+            lowest: self.lr / 10.0,
+            warmup: (self.steps / 10).clamp(1, 100),
+            steps: self.steps,
+            decay: Decay::Cosine,
+        };
+        Plan {
+            steps: self.steps,
+            steps_per_validation: self.steps_per_validation,
+            schedule,
+            dtype: self.dtype.float_dtype(),
+            gradient_checkpointing: self.gradient_checkpointing,
+            seed: self.seed,
+            device,
+            saving: self.saving,
+            patience: None,
+            resume: format!("kernels train --resume {}", escape_path(folder)),
+        }
+    }
+
+    /// Returns the contents of `train.json`: everything that decides the numbers of the run.
+    ///
+    /// # Errors
+    /// Returns an error if the model's configuration is no JSON.
+    pub fn describe(&self, splits: &Splits) -> anyhow::Result<Value> {
+        let model: Value = serde_json::from_str(&self.model.to_json())?;
+        Ok(json!({
+            "program": concat!("kernels ", env!("CARGO_PKG_VERSION")),
+            "settings": self,
+            "model": model,
+            "corpus": splits.corpus,
+            "fingerprint": splits.fingerprint,
+            "training_sequences": splits.train.len(),
+            "validation_sequences": splits.valid.len(),
+        }))
     }
 
     /// Returns the number of tokens in an optimiser step.

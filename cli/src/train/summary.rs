@@ -1,9 +1,11 @@
 //! The summary at the end of a run.
 
 use super::fit::Trained;
-use super::folder::RunFolder;
 use super::settings::Settings;
 use super::throughput::Throughput;
+use crate::training::folder::{RunFolder, SUMMARY};
+use crate::training::metrics::{TRAIN, VALID};
+use crate::training::state::Best;
 use anyhow::Context;
 use burn::module::Module;
 use burn_kernels::report::Report;
@@ -30,6 +32,8 @@ pub struct Summary {
     pub training_loss: f64,
     /// The loss over all held-out text after the last step, in nats per token.
     pub validation_loss: f64,
+    /// The validation with the lowest loss.
+    pub best: Option<Best>,
     /// `exp(validation_loss)`.
     pub perplexity: f64,
     /// The load-balancing loss of a mixture of experts. `None` for a dense model.
@@ -100,7 +104,7 @@ impl Summary {
                 .find(|point| point.split == split)
                 .with_context(|| format!("the run recorded no point of split `{split}`"))
         };
-        let (train, valid) = (last("train")?, last("valid")?);
+        let (train, valid) = (last(TRAIN)?, last(VALID)?);
         Ok(Self {
             folder: folder.path().to_owned(),
             checkpoint: folder.checkpoint(),
@@ -109,6 +113,7 @@ impl Summary {
             tokens: train.step * settings.tokens_per_step(),
             training_loss: train.loss,
             validation_loss: valid.loss,
+            best: trained.best,
             perplexity: valid.loss.exp(),
             load_balancing: valid
                 .load_balancing_loss
@@ -125,7 +130,7 @@ impl Summary {
     pub fn page(&self, look: Look) -> Page {
         let mut page = Page::new(look);
         page.line("What ran");
-        let file = escape_path(&self.folder.join(super::folder::SUMMARY));
+        let file = escape_path(&self.folder.join(SUMMARY));
         let shown_by = format!("`dispatch` in {file} lists every site");
         page.page(&self.dispatch.page(look, Some(&shown_by)));
         page.line(format_args!("\nGenerated text\n{}", self.sample));

@@ -4,15 +4,15 @@
 //! that is discarded. Short segments of both sides alternate, and take turns in going first, so that changes in the
 //! machine's speed affect both alike. The ratio is the median over the pairs.
 
-use super::data::Splits;
-use super::fit::training_batches;
-use super::optimiser;
+use super::data::{Batches, Splits};
 use super::settings::Settings;
-use super::step::{Batch, Trainee};
+use crate::training::batch::{Batch, Source};
+use crate::training::optimiser::Optimiser;
+use crate::training::state::Trainee;
+use crate::training::step::Method;
+use anyhow::Context;
 use burn::module::Module;
-use burn::optim::ModuleOptimizer;
-use burn::tensor::Device;
-use burn::train::TrainStep;
+use burn::tensor::{Device, FloatDType};
 use burn_kernels::policy::{self, Policy};
 use kernels_models::CausalLm;
 use serde::Serialize;
@@ -53,14 +53,18 @@ pub fn measure(
     }
     let device = settings.device.device()?.autodiff();
     let trainee = Trainee {
-        model,
-        dtype: settings.dtype.float_dtype(),
+        model: model.train().fork(&device),
+        optimiser: Optimiser::new(settings.optimiser),
     };
+    let source = Batches { splits, settings };
     let mut bench = Bench {
-        batches: batches(settings, splits, &device)?,
-        trainee: Some(trainee.train().fork(&device)),
-        optimiser: optimiser::adamw(),
-        lr: settings.lr,
+        batches: (0..STEPS_PER_SEGMENT)
+            .flat_map(|step| source.training(step))
+            .collect(),
+        trainee: Some(trainee),
+        dtype: settings.dtype.float_dtype(),
+        recompute: settings.gradient_checkpointing,
+        rate: settings.lr,
         tokens: settings.tokens_per_step() * STEPS_PER_SEGMENT,
         device,
     };
@@ -90,26 +94,14 @@ pub fn measure(
     }))
 }
 
-/// Returns one batch for each step of a segment. All segments use the same batches.
-fn batches(settings: &Settings, splits: &Splits, device: &Device) -> anyhow::Result<Vec<Batch>> {
-    let loader = training_batches(settings, &splits.train).to_device(device);
-    let mut batches = loader
-        .iter()
-        .take(STEPS_PER_SEGMENT)
-        .collect::<Result<Vec<_>, _>>()?;
-    // A run may be shorter than a segment.
-    while batches.len() < STEPS_PER_SEGMENT {
-        batches.extend(batches.last().cloned());
-    }
-    Ok(batches)
-}
-
 struct Bench {
+    /// One batch for each step of a segment. All segments use the same batches.
     batches: Vec<Batch>,
-    /// The model, absent only while the optimiser holds it.
+    /// The model, absent only while a step holds it.
     trainee: Option<Trainee>,
-    optimiser: ModuleOptimizer,
-    lr: f64,
+    dtype: FloatDType,
+    recompute: bool,
+    rate: f64,
     tokens: usize,
     device: Device,
 }
@@ -121,11 +113,15 @@ impl Bench {
         self.device.sync()?;
         let started = Instant::now();
         for batch in &self.batches {
-            if let Some(trainee) = self.trainee.take() {
-                let step = TrainStep::step(&trainee, batch.clone());
-                let updated = trainee.optimize(&mut self.optimiser, self.lr.into(), step.grads);
-                self.trainee = Some(updated);
-            }
+            let trainee = self.trainee.take().context("an earlier step failed")?;
+            let batch = std::slice::from_ref(batch);
+            let method = Method {
+                dtype: self.dtype,
+                device: &self.device,
+                recompute: self.recompute.then_some(0),
+            };
+            let (trainee, ..) = trainee.step(batch, method, self.rate)?;
+            self.trainee = Some(trainee);
         }
         self.device.sync()?;
         Ok(self.tokens as f64 / started.elapsed().as_secs_f64())

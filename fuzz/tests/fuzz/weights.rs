@@ -1,10 +1,10 @@
-//! Folders of models: configuration, index, and the headers of safetensors files.
+//! Checkpoints: configuration, index, the headers of safetensors files, and GGUF files.
 
 use crate::{target, text};
 use burn::tensor::{Device, FloatDType};
 use kernels_fuzz::{Target, fuzz};
 use kernels_io::header::Header;
-use kernels_models::{ModelConfig, load};
+use kernels_models::{Generation, ModelConfig, Qwen3Size, inspect, load};
 use safetensors::tensor::Metadata;
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,6 +36,46 @@ fn config() {
             Ok(again) => assert_eq!(again, config, "{written}"),
             Err(error) => panic!("{error}: {written}"),
         }
+        Ok(())
+    });
+}
+
+#[test]
+fn generation_config() {
+    let words = [
+        "\"eos_token_id\": [2, 7],",
+        "\"do_sample\": true,",
+        "\"temperature\": 0.7,",
+        "\"top_k\": 0,",
+        "\"top_p\":",
+        "\"max_new_tokens\":",
+        "\"repetition_penalty\":",
+        "\"num_beams\": 1",
+        "null",
+        "1e308",
+        "-0.0",
+        "\\u001b",
+    ];
+    let size = Qwen3Size {
+        vocab_size: 64,
+        hidden_size: 8,
+        intermediate_size: 8,
+        num_hidden_layers: 1,
+        num_attention_heads: 1,
+        num_key_value_heads: 1,
+        head_dim: 8,
+        max_position_embeddings: 16,
+        tie_word_embeddings: true,
+    };
+    let config = ModelConfig::qwen3(size).expect("sizes in range");
+    let origin = Path::new("generation_config.json");
+    fuzz(target("generation_config", &words), |input| {
+        let settings = Generation::from_json(text(input)?, origin, &config);
+        let settings = settings.map_err(|error| error.to_string())?;
+        assert!(settings.end_tokens.iter().all(|&token| token < 64));
+        let chosen = settings.probabilities(&[1.0, -2.0, 0.5], &[0, 2]);
+        let total: f64 = chosen.iter().map(|(_, probability)| probability).sum();
+        assert!((total - 1.0).abs() < 1e-9, "{chosen:?} {settings:?}");
         Ok(())
     });
 }
@@ -106,6 +146,34 @@ fn index() {
     fuzz(target, |input| {
         fs::write(there("model.safetensors.index.json"), input).expect("a file");
         let loaded = load(folder.path(), &Device::flex(), FloatDType::F32);
+        loaded.map(drop).map_err(|error| error.to_string())
+    });
+}
+
+#[test]
+fn gguf() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("model.gguf");
+    let words = [
+        "GGUF\x03\0\0\0",
+        "general.architecture",
+        "\x05\0\0\0\0\0\0\0llama",
+        "llama.block_count\x04\0\0\0",
+        "llama.rope.scaling.type\x08\0\0\0",
+        "blk.0.attn_q.weight\x02\0\0\0",
+        "\x09\0\0\0\x08\0\0\0\x02\0\0\0\0\0\0\0",
+        "\u{1b}",
+    ];
+    // The number of entries, at most 100,000, is reserved at once. Reading also loads a small model.
+    let target = Target {
+        memory: 24 << 20,
+        ..target("gguf", &words)
+    };
+    fuzz(target, |input| {
+        fs::write(&path, input).expect("a file");
+        let loaded = load(&path, &Device::flex(), FloatDType::F32);
+        let inspected = inspect(&path, &Device::flex()).expect("a file is there");
+        assert_eq!(loaded.is_ok(), inspected.problems.is_empty());
         loaded.map(drop).map_err(|error| error.to_string())
     });
 }

@@ -1,25 +1,25 @@
 //! The plot `loss.svg`.
 
-use super::metrics::Point;
+use super::metrics::{Point, TRAIN, VALID};
 use anyhow::anyhow;
 use plotters::prelude::*;
 use std::ops::Range;
 
 const SIZE: (u32, u32) = (800, 480);
-const TRAIN: RGBColor = RGBColor(120, 160, 210);
-const VALID: RGBColor = RGBColor(200, 60, 40);
+const TRAIN_COLOUR: RGBColor = RGBColor(120, 160, 210);
+const VALID_COLOUR: RGBColor = RGBColor(200, 60, 40);
 
-/// Plots training and validation loss over steps.
+/// Plots training and validation loss over steps. `unit` is what a token is.
 ///
 /// # Errors
 /// Returns an error if plotting fails. Finite losses cause none.
-pub fn svg(points: &[Point]) -> anyhow::Result<String> {
+pub fn svg(points: &[Point], unit: &str) -> anyhow::Result<String> {
     let mut svg = String::new();
-    draw(&mut svg, points).map_err(|error| anyhow!("cannot draw loss.svg: {error}"))?;
+    draw(&mut svg, points, unit).map_err(|error| anyhow!("cannot draw loss.svg: {error}"))?;
     Ok(svg)
 }
 
-fn draw(svg: &mut String, points: &[Point]) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(svg: &mut String, points: &[Point], unit: &str) -> Result<(), Box<dyn std::error::Error>> {
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&area)
@@ -30,23 +30,23 @@ fn draw(svg: &mut String, points: &[Point]) -> Result<(), Box<dyn std::error::Er
     chart
         .configure_mesh()
         .x_desc("step")
-        .y_desc("loss in nats per byte")
+        .y_desc(format!("loss in nats per {unit}"))
         .x_label_formatter(&|step| format!("{step:.0}"))
         .max_light_lines(0)
         .draw()?;
     chart
-        .draw_series(LineSeries::new(series(points, "train"), TRAIN))?
+        .draw_series(LineSeries::new(series(points, TRAIN), TRAIN_COLOUR))?
         .label("training")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], TRAIN));
+        .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], TRAIN_COLOUR));
     chart
         .draw_series(LineSeries::new(
-            series(points, "valid"),
-            VALID.stroke_width(2),
+            series(points, VALID),
+            VALID_COLOUR.stroke_width(2),
         ))?
         .label("validation")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], VALID.stroke_width(2)));
+        .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], VALID_COLOUR.stroke_width(2)));
     // A run may have a single validation, which a line can't show.
-    let dots = series(points, "valid").map(|at| Circle::new(at, 3, VALID.filled()));
+    let dots = series(points, VALID).map(|at| Circle::new(at, 3, VALID_COLOUR.filled()));
     chart.draw_series(dots)?;
     chart
         .configure_series_labels()
@@ -84,15 +84,17 @@ fn losses(points: &[Point]) -> Range<f64> {
 mod tests {
     use super::*;
 
-    fn point(step: usize, split: &'static str, loss: f64) -> Point {
+    fn point(step: usize, split: &str, loss: f64) -> Point {
         Point {
             step,
             epoch: 1,
-            split,
+            split: split.to_owned(),
             loss,
             load_balancing_loss: None,
             tokens_per_s: 1.0,
             lr: None,
+            grad_norm: None,
+            memory_bytes: None,
             seconds: 0.0,
         }
     }
@@ -100,18 +102,18 @@ mod tests {
     #[test]
     fn both_curves_are_drawn() {
         let points = [
-            point(1, "train", 5.0),
-            point(2, "train", 4.0),
-            point(2, "valid", 4.5),
+            point(1, TRAIN, 5.0),
+            point(2, TRAIN, 4.0),
+            point(2, VALID, 4.5),
         ];
-        let svg = svg(&points).unwrap();
+        let svg = svg(&points, "byte").unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert!(svg.contains("training") && svg.contains("validation") && svg.contains("<circle"));
     }
 
     #[test]
     fn no_range_is_empty() {
-        assert!(svg(&[point(1, "train", 5.0)]).is_ok());
-        assert!(svg(&[]).is_ok());
+        assert!(svg(&[point(1, TRAIN, 5.0)], "byte").is_ok());
+        assert!(svg(&[], "byte").is_ok());
     }
 }

@@ -1,0 +1,260 @@
+//! One record of a data file, in the forms that are common.
+
+use kernels_cli::text::Message;
+use serde_json::{Map, Value};
+
+/// What a record holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// A text, all of which is learned.
+    Text(String),
+    /// A prompt, and the completion that is learned.
+    Pair { prompt: String, completion: String },
+    /// A conversation, of which the assistant's turns are learned.
+    Chat(Vec<Message>),
+}
+
+/// The roles of a conversation.
+const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
+
+impl Record {
+    /// Reads a record from a JSON value.
+    ///
+    /// # Errors
+    /// Returns what is wrong with it.
+    pub fn parse(value: &Value) -> Result<Self, String> {
+        let Value::Object(fields) = value else {
+            return Err("expected a JSON object".into());
+        };
+        let has = |name: &str| fields.contains_key(name);
+        if has("messages") {
+            return messages(fields, "messages").and_then(Self::chat);
+        }
+        if has("conversations") {
+            return shared(fields).and_then(Self::chat);
+        }
+        if has("instruction") {
+            return alpaca(fields).and_then(Self::chat);
+        }
+        if has("prompt") && fields["prompt"].is_array() {
+            let mut all = messages(fields, "prompt")?;
+            all.extend(messages(fields, "completion")?);
+            return Self::chat(all);
+        }
+        if has("prompt") || has("completion") {
+            let completion = text(fields, "completion")?;
+            return match completion.trim().is_empty() {
+                true => Err("the completion is empty, so there is nothing to learn".into()),
+                false => Ok(Self::Pair {
+                    prompt: text(fields, "prompt")?,
+                    completion,
+                }),
+            };
+        }
+        if has("text") {
+            let text = text(fields, "text")?;
+            return match text.trim().is_empty() {
+                true => Err("the text is empty".into()),
+                false => Ok(Self::Text(text)),
+            };
+        }
+        Err(
+            "expected `text`, `prompt` and `completion`, `messages`, `conversations` (ShareGPT), or `instruction` and \
+             `output` (Alpaca)"
+                .into(),
+        )
+    }
+
+    /// Checks a conversation.
+    fn chat(messages: Vec<Message>) -> Result<Self, String> {
+        for (at, message) in messages.iter().enumerate() {
+            let number = at + 1;
+            if !ROLES.contains(&message.role.as_str()) {
+                return Err(format!(
+                    "message {number}: the role `{}` is unknown; roles are {}",
+                    message.role,
+                    ROLES.join(", ")
+                ));
+            }
+            if message.is_answer() && message.content.trim().is_empty() {
+                return Err(format!("message {number}: the assistant's turn is empty"));
+            }
+        }
+        match messages.iter().any(Message::is_answer) {
+            true => Ok(Self::Chat(messages)),
+            false => Err("no turn is the assistant's, so there is nothing to learn".into()),
+        }
+    }
+}
+
+/// Returns a field that must be a text.
+fn text(fields: &Map<String, Value>, name: &str) -> Result<String, String> {
+    match fields.get(name) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(format!("`{name}` must be a text")),
+        None => Err(format!("`{name}` is missing")),
+    }
+}
+
+/// Returns a field that may be absent or null.
+fn optional(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
+    match fields.get(name) {
+        None | Some(Value::Null) => Ok(None),
+        Some(_) => text(fields, name).map(Some),
+    }
+}
+
+fn turns<'a>(
+    fields: &'a Map<String, Value>,
+    name: &str,
+) -> Result<Vec<&'a Map<String, Value>>, String> {
+    let turns = fields.get(name).and_then(Value::as_array);
+    let turns = turns.ok_or_else(|| format!("`{name}` must be a list of messages"))?;
+    let number = |(at, turn): (usize, &'a Value)| {
+        let turn = turn.as_object();
+        turn.ok_or_else(|| format!("message {}: expected an object", at + 1))
+    };
+    turns.iter().enumerate().map(number).collect()
+}
+
+fn messages(fields: &Map<String, Value>, name: &str) -> Result<Vec<Message>, String> {
+    of_turns(fields, name, "role", "content", str::to_owned)
+}
+
+/// Reads the turns of a field, whose own fields have these names.
+fn of_turns(
+    fields: &Map<String, Value>,
+    name: &str,
+    role: &str,
+    content: &str,
+    named: impl Fn(&str) -> String,
+) -> Result<Vec<Message>, String> {
+    let turns = turns(fields, name)?;
+    let message = |(at, turn): (usize, &Map<String, Value>)| {
+        let inside = |problem: String| format!("message {}: {problem}", at + 1);
+        Ok(Message::new(
+            named(&text(turn, role).map_err(inside)?),
+            text(turn, content).map_err(inside)?,
+        ))
+    };
+    turns.into_iter().enumerate().map(message).collect()
+}
+
+/// Reads a conversation as ShareGPT writes it.
+fn shared(fields: &Map<String, Value>) -> Result<Vec<Message>, String> {
+    let named = |role: &str| match role {
+        "human" => "user".to_owned(),
+        "gpt" | "chatgpt" => "assistant".to_owned(),
+        other => other.to_owned(),
+    };
+    let turns = match turns(fields, "conversations")?.first() {
+        // Some files of this kind have the usual names of fields.
+        Some(first) if first.contains_key("role") => messages(fields, "conversations")?,
+        _ => of_turns(fields, "conversations", "from", "value", named)?,
+    };
+    let system = optional(fields, "system")?.filter(|system| !system.is_empty());
+    Ok(system
+        .map(Message::system)
+        .into_iter()
+        .chain(turns)
+        .collect())
+}
+
+/// Reads an instruction as Alpaca writes it.
+fn alpaca(fields: &Map<String, Value>) -> Result<Vec<Message>, String> {
+    let mut question = text(fields, "instruction")?;
+    if let Some(input) = optional(fields, "input")?.filter(|input| !input.is_empty()) {
+        question.push('\n');
+        question.push_str(&input);
+    }
+    let system = optional(fields, "system")?.filter(|system| !system.is_empty());
+    let turns = [
+        Message::user(question),
+        Message::assistant(text(fields, "output")?),
+    ];
+    Ok(system
+        .map(Message::system)
+        .into_iter()
+        .chain(turns)
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Record, String> {
+        Record::parse(&serde_json::from_str(text).unwrap())
+    }
+
+    #[test]
+    fn all_forms_are_read() {
+        let chat = Record::Chat(vec![
+            Message::system("s"),
+            Message::user("q\ni"),
+            Message::assistant("a"),
+        ]);
+        for text in [
+            r#"{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "q\ni"}, {"role": "assistant", "content": "a"}]}"#,
+            r#"{"system": "s", "conversations": [{"from": "human", "value": "q\ni"}, {"from": "gpt", "value": "a"}]}"#,
+            r#"{"conversations": [{"role": "system", "content": "s"}, {"role": "user", "content": "q\ni"}, {"role": "assistant", "content": "a"}]}"#,
+            r#"{"system": "s", "instruction": "q", "input": "i", "output": "a"}"#,
+            r#"{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "q\ni"}], "completion": [{"role": "assistant", "content": "a"}]}"#,
+        ] {
+            assert_eq!(parse(text), Ok(chat.clone()), "{text}");
+        }
+        let pair = parse(r#"{"prompt": "", "completion": "c"}"#);
+        let expected = Record::Pair {
+            prompt: String::new(),
+            completion: "c".into(),
+        };
+        assert_eq!(pair, Ok(expected));
+        assert_eq!(parse(r#"{"text": "t"}"#), Ok(Record::Text("t".into())));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told() {
+        for (text, expected) in [
+            ("3", "expected a JSON object"),
+            ("{}", "expected `text`"),
+            (r#"{"text": " "}"#, "the text is empty"),
+            (r#"{"text": 3}"#, "`text` must be a text"),
+            (r#"{"prompt": "p"}"#, "`completion` is missing"),
+            (r#"{"completion": "p"}"#, "`prompt` is missing"),
+            (
+                r#"{"prompt": "p", "completion": "\n"}"#,
+                "the completion is empty",
+            ),
+            (r#"{"messages": {}}"#, "`messages` must be a list"),
+            (r#"{"messages": [3]}"#, "message 1: expected an object"),
+            (
+                r#"{"messages": [{"role": "user", "content": "q"}]}"#,
+                "nothing to learn",
+            ),
+            (
+                r#"{"messages": [{"role": "bot", "content": "q"}]}"#,
+                "the role `bot` is unknown",
+            ),
+            (
+                r#"{"messages": [{"role": "user"}]}"#,
+                "message 1: `content` is missing",
+            ),
+            (
+                r#"{"messages": [{"role": "assistant", "content": ""}]}"#,
+                "turn is empty",
+            ),
+            (
+                r#"{"conversations": [{"from": "dog", "value": "q"}]}"#,
+                "the role `dog` is unknown",
+            ),
+            (
+                r#"{"instruction": "q", "output": ""}"#,
+                "message 2: the assistant's turn is empty",
+            ),
+            (r#"{"instruction": "q"}"#, "`output` is missing"),
+        ] {
+            let found = parse(text).unwrap_err();
+            assert!(found.contains(expected), "{text}: {found}");
+        }
+    }
+}

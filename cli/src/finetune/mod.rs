@@ -1,0 +1,314 @@
+//! `kernels finetune`: trains a checkpoint further, as a whole or by low-rank adapters.
+//!
+//! The modules, in the order in which a run uses them: [`settings`] (the checked arguments), [`data`] (examples and
+//! batches), [`model`] (the checkpoint, adapters, and what is saved), [`crate::training`] (the run itself), [`summary`].
+
+mod data;
+mod model;
+mod parse;
+mod prepare;
+mod settings;
+mod summary;
+
+use crate::choice::{self, DeviceChoice};
+use crate::training::folder::{CONFIG, RunFolder, SUMMARY};
+use crate::training::metrics::{self, Recorder};
+use crate::training::optimiser::Optimiser;
+use crate::training::plan::Plan;
+use crate::training::schedule::Decay;
+use crate::training::session::{Session, Trained};
+use crate::training::state::{Progress, States, Trainee};
+use crate::training::{identity, plot, rescue, saving, signals};
+use crate::{options, output, screen};
+use anyhow::ensure;
+use burn_kernels::live::{self, Sampling};
+use burn_kernels::policy::Policy;
+use burn_kernels::report;
+use data::Batches;
+use kernels_io::escape_path;
+use prepare::Prepared;
+use serde::Serialize;
+use serde_json::Value;
+use settings::Settings;
+use std::path::PathBuf;
+use std::time::Instant;
+use summary::Summary;
+
+/// The file of the settings, inside the run folder.
+const SETTINGS: &str = "finetune.json";
+
+/// Train a checkpoint further on texts, prompts or conversations, as a whole or by LoRA
+///
+/// The folder of --model holds a checkpoint in Hugging Face layout and its tokenizer.json. Each --data FILE is a text, or,
+/// if its name ends in .jsonl or .json, JSON lines or one JSON list. A record has `text`, or `prompt` and `completion`, or
+/// `messages` with `role` and `content`, or `conversations` with `from` and `value` (ShareGPT), or `instruction`, `input`
+/// and `output` (Alpaca). Conversations are rendered by the checkpoint's chat template. The model learns texts,
+/// completions and the assistant's turns; --all-tokens also prompts. All records are checked before the first step.
+///
+/// Several examples are packed into one sequence, in which none sees another. Without --lora-rank all parameters are
+/// trained. With it, only adapters of that rank are, and adapter/ receives them in PEFT's layout; --merge also writes the
+/// merged model.
+///
+/// The run folder receives finetune.json (settings), config.toml (the options, for --config), metrics.jsonl (a line for
+/// each step and each validation), metrics.csv (the same as a table), loss.svg, checkpoint/ or adapter/, and summary.json.
+/// What is saved is the model of the validation with the lowest loss. Checkpoints, --resume and signals are those of
+/// `kernels train`.
+#[derive(Clone, Debug, clap::Args, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Args {
+    /// The folder of the checkpoint to begin with.
+    #[arg(long, value_name = "DIR")]
+    #[serde(serialize_with = "options::as_absolute")]
+    model: Option<PathBuf>,
+    /// A file to train on. Can be given several times.
+    #[arg(long, value_name = "FILE")]
+    #[serde(serialize_with = "options::all_absolute")]
+    data: Vec<PathBuf>,
+    /// A file to validate on, in place of a part of --data. Can be given several times.
+    #[arg(long, value_name = "FILE")]
+    #[serde(serialize_with = "options::all_absolute")]
+    eval_data: Vec<PathBuf>,
+    /// The part of the examples that is held out for validation; 0 for none.
+    #[arg(long, value_name = "PART", default_value_t = 0.05, value_parser = parse::part)]
+    held_out: f64,
+    /// The run folder; it must be empty or not exist [default: runs/finetune-TIME].
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip)]
+    out: Option<PathBuf>,
+    /// Go on with the run in this folder, with its own options.
+    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    #[serde(skip)]
+    resume: Option<PathBuf>,
+    /// Take options from a TOML file, by their names; those on the command line come first.
+    #[arg(long, value_name = "FILE", conflicts_with = "resume")]
+    #[serde(skip)]
+    config: Option<PathBuf>,
+    /// The number of times that every sequence is trained on.
+    #[arg(long, default_value_t = 1.0, value_parser = parse::above_zero)]
+    epochs: f64,
+    /// The number of optimiser steps, in place of --epochs.
+    #[arg(long, value_parser = parse::count)]
+    steps: Option<usize>,
+    /// The number of sequences in a batch.
+    #[arg(long, default_value_t = 4, value_parser = parse::count)]
+    batch: usize,
+    /// The number of batches whose gradients are added up for a step.
+    #[arg(long, default_value_t = 1, value_parser = parse::count)]
+    accumulate: usize,
+    /// The largest number of tokens in a sequence.
+    #[arg(long, default_value_t = 512, value_parser = parse::count)]
+    seq: usize,
+    /// Give each example a sequence of its own.
+    #[arg(long)]
+    no_packing: bool,
+    /// Learn prompts and the user's turns too.
+    #[arg(long)]
+    all_tokens: bool,
+    /// The highest learning rate [default: 2e-4 for adapters, otherwise 2e-5].
+    #[arg(long, value_parser = parse::above_zero)]
+    lr: Option<f64>,
+    /// The number of steps in which the learning rate rises [default: 3 in 100].
+    #[arg(long, value_name = "STEPS")]
+    warmup: Option<usize>,
+    /// The course of the learning rate after that.
+    #[arg(long, value_enum, default_value_t = Decay::Cosine)]
+    schedule: Decay,
+    /// The decay of matrices by AdamW; norms and biases have none.
+    #[arg(long, default_value_t = 0.01, value_parser = parse::decay)]
+    weight_decay: f32,
+    /// The largest norm of all gradients together; 0 for no limit.
+    #[arg(long, value_name = "NORM", default_value_t = 1.0, value_parser = parse::from_zero)]
+    clip: f64,
+    /// Validate after every so many steps [default: a quarter of all].
+    #[arg(long, value_name = "STEPS", value_parser = parse::count)]
+    validate_steps: Option<usize>,
+    /// End after so many validations without a lower loss.
+    #[arg(long, value_name = "VALIDATIONS", value_parser = parse::count)]
+    patience: Option<usize>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    lora: model::LoraArgs,
+    /// The seed of adapters, held-out examples, order and dropout.
+    #[arg(long, default_value_t = 42)]
+    #[serde(serialize_with = "options::as_number")]
+    seed: u64,
+    /// The kernel policy, in place of BURN_KERNELS.
+    #[arg(long, value_name = "POLICY")]
+    #[serde(serialize_with = "options::as_text")]
+    kernels: Option<Policy>,
+    /// The dtype to compute in: f32, or bf16 with trained parameters and optimiser in f32.
+    #[arg(long, default_value = "f32", value_parser = crate::train::training_dtype)]
+    dtype: choice::DtypeChoice,
+    /// Keep the inputs of layers and compute each layer twice, in place of keeping all activations: slower, in less memory.
+    #[arg(long)]
+    gradient_checkpointing: bool,
+    /// The device to train on.
+    #[arg(long, default_value = "cpu")]
+    pub device: DeviceChoice,
+    #[command(flatten)]
+    #[serde(flatten)]
+    saving: saving::Args,
+    /// Check everything, show the plan of the run, and end.
+    #[arg(long)]
+    #[serde(skip)]
+    dry_run: bool,
+    /// Print no progress and no summary.
+    #[arg(short, long)]
+    #[serde(skip)]
+    quiet: bool,
+    /// Print the summary as JSON.
+    #[arg(long)]
+    #[serde(skip)]
+    json: bool,
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Returns an error if the checkpoint or a file can't be read, if a record can't be trained on, if the run folder can't be
+/// written or is not that of the run to go on with, or if the loss stops being a finite number. Returns
+/// [`Interrupted`](crate::training::session::Interrupted) after a signal.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    choice::install(args.kernels.as_ref());
+    signals::survive_limits()?;
+    let started = Instant::now();
+    let Prepared {
+        settings,
+        batches,
+        model,
+        facts,
+    } = prepare::prepare(args)?;
+    if args.dry_run {
+        let plan = summary::Plan::new(&settings, &facts, &model);
+        return match args.json {
+            true => output::json(&plan),
+            false => output::text(plan),
+        };
+    }
+    let description = settings.describe(&facts)?;
+    let folder = open_folder(args, &settings, &description)?;
+    let states = States::new(folder.states(), args.saving.keep, description);
+    let plan = settings.plan(args, folder.path())?;
+
+    verify_without_dropout(&settings);
+    report::reset();
+    let parameters = model::Parameters::of(&model);
+    let trained = train(
+        &settings, &plan, &batches, &states, &folder, model, args.quiet,
+    )?;
+    let dispatch = report::report();
+    folder.write("metrics.csv", metrics::csv(&trained.points))?;
+    folder.write("loss.svg", plot::svg(&trained.points, "token")?)?;
+    let saved = save(&settings, &folder, &trained)?;
+    let summary = Summary::new(
+        &settings,
+        (&facts, parameters),
+        &folder,
+        (trained.points.as_slice(), &trained.progress, saved),
+        dispatch,
+        started.elapsed(),
+    )?;
+    folder.write_json(SUMMARY, &summary)?;
+    states.clear();
+    match (args.json, args.quiet) {
+        (true, _) => output::json(&summary),
+        (false, false) => output::page(&summary.page(screen::stdout())),
+        (false, true) => Ok(()),
+    }
+}
+
+/// Switches live verification off for adapters with dropout, unless the environment sets it up: a body that is computed again
+/// for a comparison leaves out other inputs.
+fn verify_without_dropout(settings: &Settings) {
+    let drops = settings
+        .adapters
+        .as_ref()
+        .is_some_and(|adapters| adapters.dropout > 0.0);
+    if drops && std::env::var_os("BURN_KERNELS_VERIFY").is_none() {
+        live::set(Sampling::off());
+        output::note(
+            "first calls of kernels are not verified, because dropout differs from call to call",
+        );
+    }
+}
+
+/// Creates the folder of a new run with its settings, or opens that of a run to go on with.
+fn open_folder(args: &Args, settings: &Settings, description: &Value) -> anyhow::Result<RunFolder> {
+    if let Some(path) = &args.resume {
+        let folder = RunFolder::reopen(path, SETTINGS)?;
+        let what = format!("the run in {}", escape_path(path));
+        identity::check(&what, &folder.read_json(SETTINGS)?, description)?;
+        return Ok(folder);
+    }
+    let folder = RunFolder::create(args.out.as_deref(), "finetune")?;
+    let options = Args {
+        kernels: Some(settings.kernels.clone()),
+        ..args.clone()
+    };
+    folder.write(CONFIG, toml::to_string(&options)?)?;
+    // The last file, because a folder without it is no run to go on with.
+    folder.write_json(SETTINGS, description)?;
+    Ok(folder)
+}
+
+/// Trains, and returns the model of the best validation.
+fn train(
+    settings: &Settings,
+    plan: &Plan,
+    batches: &Batches,
+    states: &States,
+    folder: &RunFolder,
+    model: kernels_models::CausalLm,
+    quiet: bool,
+) -> anyhow::Result<Trained> {
+    let new = Trainee {
+        model,
+        optimiser: Optimiser::new(settings.optimiser),
+    };
+    let (trainee, progress, points) = match states.newest()? {
+        Some(saved) => {
+            let trainee = saved.restore(new, &plan.device)?;
+            output::note(format_args!(
+                "going on after step {} of {}",
+                saved.progress.step, plan.steps
+            ));
+            (trainee, saved.progress, saved.points)
+        }
+        None => (new, Progress::default(), Vec::new()),
+    };
+    let recorder = Recorder::create(&folder.metrics(), points)?;
+    let session = Session::new(plan, batches, states, (trainee, progress), recorder, quiet)?;
+    let mut trained = session.run()?;
+    let best = trained.progress.best.map(|best| best.step);
+    if best.is_some_and(|best| best != trained.progress.step) {
+        match states.best(&trained.progress)? {
+            Some(saved) => trained.trainee = saved.restore(trained.trainee, &plan.device)?,
+            None => output::note(
+                "warning: the checkpoint of the best validation could not be saved, so the last model is kept",
+            ),
+        }
+    }
+    Ok(trained)
+}
+
+/// Saves the trained model. Returns the folders.
+fn save(
+    settings: &Settings,
+    folder: &RunFolder,
+    trained: &Trained,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let model = burn::module::Module::valid(&trained.trainee.model);
+    let outputs = settings.outputs(folder.path());
+    ensure!(!outputs.is_empty(), "a run has something to save");
+    for output in &outputs {
+        // A run that was interrupted after it wrote the model has it.
+        if !output.is_written() {
+            rescue::save(output.folder(), |path| output.write(&model, settings, path))?;
+        }
+        output.complete(&settings.model)?;
+    }
+    Ok(outputs
+        .iter()
+        .map(|output| output.folder().to_owned())
+        .collect())
+}

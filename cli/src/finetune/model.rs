@@ -1,0 +1,219 @@
+//! The checkpoint that a run begins with, its adapters, and what is saved at the end.
+
+use super::settings::Settings;
+use anyhow::{Context, ensure};
+use burn::module::{Module, ModuleVisitor, Param};
+use burn::tensor::{Device, FloatDType, Tensor};
+use kernels_io::{Limit, escape_path};
+use kernels_models::{AdapterConfig, CausalLm, ModelConfig};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// The options of adapters.
+#[derive(Clone, Debug, clap::Args, Serialize)]
+#[group(skip)]
+#[serde(rename_all = "kebab-case")]
+pub struct LoraArgs {
+    /// Train low-rank adapters of this rank, in place of the whole model.
+    #[arg(long, value_name = "RANK", value_parser = super::parse::count)]
+    lora_rank: Option<usize>,
+    /// The factor of the adapters, before it is divided by the rank [default: twice the rank].
+    #[arg(long, value_name = "NUMBER", value_parser = super::parse::above_zero)]
+    lora_alpha: Option<f64>,
+    /// The probability with which an input of an adapter is left out in training. Adapters of experts have none.
+    #[arg(long, value_name = "PART", value_parser = super::parse::part)]
+    lora_dropout: Option<f64>,
+    /// An adapted layer: its name, or a pattern of its whole name with `*` and `?`. The experts of a mixture are
+    /// `experts.gate_up_proj` and `experts.down_proj`. Can be given several times [default: all linear layers but the output
+    /// projection].
+    #[arg(long, value_name = "NAME")]
+    lora_target: Vec<String>,
+    /// Divide by the root of the rank (rsLoRA).
+    #[arg(long)]
+    rslora: bool,
+    /// Go on training the adapters in this folder, in PEFT's layout.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["lora_rank", "lora_alpha", "lora_dropout", "lora_target", "rslora"])]
+    #[serde(serialize_with = "crate::options::as_absolute")]
+    adapter: Option<PathBuf>,
+    /// Write the merged model too.
+    #[arg(long)]
+    pub merge: bool,
+}
+
+/// What a run trains.
+#[derive(Clone, Debug)]
+pub enum Trained {
+    /// All parameters.
+    Whole,
+    /// New adapters.
+    New(AdapterConfig),
+    /// The adapters of a folder.
+    Old(PathBuf),
+}
+
+impl LoraArgs {
+    /// Returns what a run trains.
+    ///
+    /// # Errors
+    /// Returns an error if an option needs `--lora-rank`.
+    pub fn trained(&self) -> anyhow::Result<Trained> {
+        if let Some(folder) = &self.adapter {
+            return Ok(Trained::Old(folder.clone()));
+        }
+        let Some(rank) = self.lora_rank else {
+            let others = [
+                ("--lora-alpha", self.lora_alpha.is_some()),
+                ("--lora-dropout", self.lora_dropout.is_some()),
+                ("--lora-target", !self.lora_target.is_empty()),
+                ("--rslora", self.rslora),
+                ("--merge", self.merge),
+            ];
+            let given = others.iter().find(|(_, given)| *given);
+            if let Some((option, _)) = given {
+                anyhow::bail!(
+                    "{option} is an option of adapters, which --lora-rank or --adapter asks for"
+                );
+            }
+            return Ok(Trained::Whole);
+        };
+        Ok(Trained::New(AdapterConfig {
+            rank,
+            alpha: self.lora_alpha.unwrap_or(2.0 * rank as f64),
+            dropout: self.lora_dropout.unwrap_or(0.0),
+            rank_stabilised: self.rslora,
+            targets: self.lora_target.clone(),
+        }))
+    }
+}
+
+/// Reads the checkpoint, and attaches adapters. Whole models are in f32; the frozen parameters below adapters have the
+/// dtype that losses are computed in.
+///
+/// # Errors
+/// Returns an error if the checkpoint or the adapters can't be read, or if a target matches no layer.
+pub fn load(
+    folder: &Path,
+    trained: &Trained,
+    dtype: FloatDType,
+    (device, seed): (&Device, u64),
+) -> anyhow::Result<(ModelConfig, CausalLm, Option<AdapterConfig>)> {
+    let stored = match trained {
+        Trained::Whole => FloatDType::F32,
+        _ => dtype,
+    };
+    let (config, model) = kernels_models::load(folder, device, stored)?;
+    Ok(match trained {
+        Trained::Whole => (config, model, None),
+        Trained::New(adapters) => {
+            let model = model.with_adapters(adapters, seed)?;
+            (config, model, Some(adapters.clone()))
+        }
+        Trained::Old(dir) => {
+            let (adapters, model) = model.load_adapters(dir)?;
+            (config, model, Some(adapters))
+        }
+    })
+}
+
+/// The numbers of a model's parameters.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Parameters {
+    /// All parameters, those of adapters too.
+    pub all: usize,
+    /// The trained ones.
+    pub trained: usize,
+}
+
+impl Parameters {
+    /// Counts the parameters of a model.
+    pub fn of(model: &CausalLm) -> Self {
+        struct Count(Parameters);
+        impl ModuleVisitor for Count {
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                let value = param.base();
+                let count = value.shape().num_elements();
+                self.0.all += count;
+                self.0.trained += if value.is_require_grad() { count } else { 0 };
+            }
+        }
+        let mut count = Count(Self::default());
+        model.visit(&mut count);
+        count.0
+    }
+}
+
+/// A folder that receives a trained model.
+pub enum Output {
+    /// A whole model in Hugging Face layout.
+    Model(PathBuf),
+    /// Adapters in PEFT's layout.
+    Adapter(PathBuf),
+}
+
+/// The files of a tokenizer and of generation, which a tuned checkpoint has from its base.
+const COPIED: [&str; 7] = [
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "chat_template.json",
+    "generation_config.json",
+];
+
+impl Output {
+    /// Returns the folder.
+    pub fn folder(&self) -> &Path {
+        match self {
+            Self::Model(folder) | Self::Adapter(folder) => folder,
+        }
+    }
+
+    /// Returns `true` if the folder is there. It appeared as a whole.
+    pub fn is_written(&self) -> bool {
+        self.folder().exists()
+    }
+
+    /// Writes a model to a folder.
+    ///
+    /// # Errors
+    /// Returns an error if the system or the device fails.
+    pub fn write(&self, model: &CausalLm, settings: &Settings, to: &Path) -> anyhow::Result<()> {
+        match self {
+            Self::Model(_) => kernels_models::save(model, &settings.config, to, None)?,
+            Self::Adapter(_) => {
+                let adapters = settings.adapters.as_ref();
+                let adapters = adapters.context("only a model with adapters has this output")?;
+                let base = settings.model.to_string_lossy();
+                kernels_models::save_adapters(model, adapters, &base, to)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Output {
+    /// Copies the files of the base that a whole model needs.
+    ///
+    /// # Errors
+    /// Returns an error if a file can't be read or written.
+    pub fn complete(&self, base: &Path) -> anyhow::Result<()> {
+        let names = match self {
+            Self::Model(_) => &COPIED[..],
+            Self::Adapter(_) => &[],
+        };
+        names
+            .iter()
+            .try_for_each(|name| copy(&base.join(name), &self.folder().join(name)))
+    }
+}
+
+/// Copies a file if it is there.
+fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    if !from.exists() {
+        return Ok(());
+    }
+    ensure!(from.is_file(), "{} is no file", escape_path(from));
+    let bytes = kernels_io::read(from, Limit::mib("a file of a checkpoint", 1024))?;
+    crate::output::write_file(to, &bytes)
+}

@@ -1,0 +1,226 @@
+//! The data and the model of a run, read and checked before a step is taken.
+
+use super::Args;
+use super::data::{self, Batches, Encoded, Encoder, Example, Row, Sizes};
+use super::model::{self, Trained};
+use super::settings::Settings;
+use crate::output;
+use crate::training::identity::Fingerprint;
+use crate::training::random::SplitMix64;
+use anyhow::{Context, bail, ensure};
+use kernels_models::{CausalLm, ModelConfig};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Facts of the data.
+#[derive(Clone, Debug, Serialize)]
+pub struct Facts {
+    /// The number of examples to train on.
+    pub examples: usize,
+    /// The number of examples to validate on.
+    pub held_out: usize,
+    /// The number of sequences to train on.
+    pub sequences: usize,
+    /// The number of tokens in them.
+    pub tokens: usize,
+    /// The number of tokens in them that are learned.
+    pub targets: usize,
+    /// The number of examples whose end was cut off.
+    pub cut: usize,
+    /// The number of examples that were left out, because no learned token was left.
+    pub left_out: usize,
+    /// A number that tells data apart.
+    pub fingerprint: String,
+}
+
+/// Everything that a run needs.
+pub struct Prepared {
+    /// The settings.
+    pub settings: Settings,
+    /// The data.
+    pub batches: Batches,
+    /// The model, on the device.
+    pub model: CausalLm,
+    /// Facts of the data.
+    pub facts: Facts,
+}
+
+/// Reads and checks everything, before a step is taken.
+///
+/// # Errors
+/// Returns an error if anything is missing, can't be read, or does not go together.
+pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
+    let folder = args.model.as_ref();
+    let folder = folder.context("--model DIR names the checkpoint to begin with")?;
+    ensure!(
+        !args.data.is_empty(),
+        "--data FILE names the data to train on"
+    );
+    let folder = std::path::absolute(folder)?;
+    let config = ModelConfig::from_file(&folder.join("config.json"))?;
+    ensure!(args.seq >= 2, "--seq is 1, but a token needs one before it");
+    ensure!(
+        args.seq <= config.max_position_embeddings,
+        "--seq is {}, but the model has {} positions (max_position_embeddings)",
+        args.seq,
+        config.max_position_embeddings
+    );
+    if args.gradient_checkpointing
+        && let Some(reason) = config.recomputes_no_layers()
+    {
+        bail!("--gradient-checkpointing: {reason}; train without it");
+    }
+    let trained = args.lora.trained()?;
+    if let Trained::New(adapters) = &trained {
+        adapters.check_for(&config)?;
+    }
+    let (train, valid) = examples(args, &folder, config.vocab_size)?;
+    let packs = packs(args, &config);
+    let (batches, facts) = batches(args, train, valid, packs);
+    let device = args.device.device()?.autodiff();
+    let dtype = args.dtype.float_dtype();
+    let (config, model, adapters) = model::load(&folder, &trained, dtype, (&device, args.seed))?;
+    let settings = Settings::new(args, (folder, config, adapters), packs, &batches)?;
+    Ok(Prepared {
+        settings,
+        batches,
+        model,
+        facts,
+    })
+}
+
+/// Returns the examples to train on and to validate on.
+fn examples(
+    args: &Args,
+    folder: &Path,
+    vocabulary: usize,
+) -> anyhow::Result<(Encoded, Vec<Example>)> {
+    let limits = (args.seq, args.all_tokens);
+    let read = |files: &[PathBuf]| -> anyhow::Result<Encoded> {
+        let records = data::read(files)?;
+        Encoder::open(folder, vocabulary, &records, limits)?.encode(&records)
+    };
+    let mut train = read(&args.data)?;
+    let valid = match args.eval_data.is_empty() {
+        false => read(&args.eval_data)?.examples,
+        true => hold_out(&mut train.examples, args.held_out, args.seed),
+    };
+    let seq = args.seq;
+    if train.cut > 0 {
+        output::note(format_args!(
+            "{} examples are longer than {seq} tokens, and their ends are cut off; a larger --seq keeps more",
+            train.cut
+        ));
+    }
+    if train.left_out > 0 {
+        output::note(format_args!(
+            "{} examples have no token to learn within {seq} tokens, and are left out",
+            train.left_out
+        ));
+    }
+    Ok((train, valid))
+}
+
+/// Takes a part of the examples away, at least one of two or more. They are chosen at random.
+fn hold_out(examples: &mut Vec<Example>, part: f64, seed: u64) -> Vec<Example> {
+    if part == 0.0 || examples.len() < 2 {
+        return Vec::new();
+    }
+    let count = (examples.len() as f64 * part).round() as usize;
+    let count = count.clamp(1, examples.len() - 1);
+    let mut random = SplitMix64::of(seed, u64::MAX);
+    (0..count)
+        .map(|_| examples.swap_remove(random.below(examples.len())))
+        .collect()
+}
+
+fn packs(args: &Args, config: &ModelConfig) -> bool {
+    match config.packs_no_documents() {
+        _ if args.no_packing => false,
+        None => true,
+        Some(reason) => {
+            output::note(format_args!(
+                "each example has a sequence of its own, because {reason}"
+            ));
+            false
+        }
+    }
+}
+
+fn batches(args: &Args, train: Encoded, valid: Vec<Example>, packs: bool) -> (Batches, Facts) {
+    let rows = |examples: &[Example]| match packs {
+        true => data::pack(examples, args.seq),
+        false => (0..examples.len()).map(|number| vec![number]).collect(),
+    };
+    let (train_rows, valid_rows): (Vec<Row>, Vec<Row>) = (rows(&train.examples), rows(&valid));
+    let count = train.examples.len();
+    // Held-out examples follow the others.
+    let shifted = |row: Row| row.into_iter().map(|number| number + count).collect();
+    let valid_rows = valid_rows.into_iter().map(shifted).collect();
+    let facts = Facts {
+        examples: count,
+        held_out: valid.len(),
+        sequences: train_rows.len(),
+        tokens: train.examples.iter().map(|example| example.ids.len()).sum(),
+        targets: train.examples.iter().map(Example::targets).sum(),
+        cut: train.cut,
+        left_out: train.left_out,
+        fingerprint: fingerprint(train.examples.iter().chain(&valid)),
+    };
+    let sizes = Sizes {
+        batch: args.batch,
+        accumulate: args.accumulate,
+        packs,
+    };
+    let examples = train.examples.into_iter().chain(valid).collect();
+    let batches = Batches::new(examples, [train_rows, valid_rows], args.seed, sizes);
+    (batches, facts)
+}
+
+fn fingerprint<'a>(examples: impl Iterator<Item = &'a Example>) -> String {
+    let mut fingerprint = Fingerprint::default();
+    for example in examples {
+        for id in &example.ids {
+            fingerprint.add(&id.to_le_bytes());
+        }
+        for range in &example.learned {
+            fingerprint.add(&(range.start as u64).to_le_bytes());
+            fingerprint.add(&(range.end as u64).to_le_bytes());
+        }
+    }
+    fingerprint.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn at_least_one_example_is_held_out_and_one_stays() {
+        let examples = |count: u32| -> Vec<Example> {
+            let example = |id| Example {
+                ids: vec![id],
+                learned: Vec::new(),
+            };
+            (0..count).map(example).collect()
+        };
+        for (count, part, expected) in [
+            (1, 0.5, 0),
+            (2, 0.01, 1),
+            (2, 0.99, 1),
+            (100, 0.05, 5),
+            (9, 0.0, 0),
+        ] {
+            let mut all = examples(count);
+            let held = hold_out(&mut all, part, 7);
+            assert_eq!(held.len(), expected, "{part} of {count}");
+            let mut ids: Vec<u32> = all
+                .iter()
+                .chain(&held)
+                .map(|example| example.ids[0])
+                .collect();
+            ids.sort_unstable();
+            assert_eq!(ids, (0..count).collect::<Vec<_>>());
+        }
+    }
+}

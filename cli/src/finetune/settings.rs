@@ -1,0 +1,168 @@
+//! The checked and complete settings of a run.
+
+use super::Args;
+use super::data::Batches;
+use super::model::Output;
+use super::prepare::Facts;
+use crate::choice::{DeviceChoice, DtypeChoice};
+use crate::training::optimiser::AdamW;
+use crate::training::plan::Plan;
+use crate::training::schedule::{Decay, Schedule};
+use anyhow::Context;
+use burn_kernels::policy::{self, Policy};
+use kernels_io::escape_path;
+use kernels_models::{AdapterConfig, ModelConfig};
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// The settings of a run, as written to `finetune.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Settings {
+    /// The folder of the checkpoint to begin with.
+    pub model: PathBuf,
+    /// The configuration of the model.
+    #[serde(skip)]
+    pub config: ModelConfig,
+    /// The settings of adapters, if the run trains some.
+    #[serde(skip)]
+    pub adapters: Option<AdapterConfig>,
+    /// True if the merged model is saved too.
+    pub merge: bool,
+    /// The number of optimiser steps.
+    pub steps: usize,
+    /// The number of steps before each validation.
+    pub steps_per_validation: usize,
+    /// The number of validations without a lower loss after which training ends.
+    pub patience: Option<usize>,
+    /// The number of sequences in a batch.
+    pub batch: usize,
+    /// The number of batches in a step.
+    pub accumulate: usize,
+    /// The largest number of tokens in a sequence.
+    pub seq: usize,
+    /// True if a sequence holds several examples.
+    pub packs: bool,
+    /// True if prompts are learned too.
+    pub all_tokens: bool,
+    /// The highest learning rate.
+    pub lr: f64,
+    /// The number of steps in which the learning rate rises.
+    pub warmup: usize,
+    /// The course of the learning rate after that.
+    pub schedule: Decay,
+    /// The settings of AdamW.
+    pub optimiser: AdamW,
+    /// The dtype that losses and gradients are computed in. Trained parameters are f32.
+    pub dtype: DtypeChoice,
+    /// True if each layer is computed twice, in place of keeping its activations.
+    pub gradient_checkpointing: bool,
+    /// The seed of all random numbers.
+    pub seed: u64,
+    /// The kernel policy.
+    pub kernels: Policy,
+    /// The device of the run.
+    pub device: DeviceChoice,
+}
+
+impl Settings {
+    pub(super) fn new(
+        args: &Args,
+        (model, config, adapters): (PathBuf, ModelConfig, Option<AdapterConfig>),
+        packs: bool,
+        batches: &Batches,
+    ) -> anyhow::Result<Self> {
+        let of_epochs = (args.epochs * batches.steps_per_epoch() as f64).ceil() as usize;
+        let steps = args.steps.unwrap_or(of_epochs).max(1);
+        let rate = if adapters.is_some() { 2e-4 } else { 2e-5 };
+        Ok(Self {
+            model,
+            config,
+            adapters,
+            merge: args.lora.merge,
+            steps,
+            steps_per_validation: args.validate_steps.unwrap_or(steps.div_ceil(4)),
+            patience: args.patience,
+            batch: args.batch,
+            accumulate: args.accumulate,
+            seq: args.seq,
+            packs,
+            all_tokens: args.all_tokens,
+            lr: args.lr.unwrap_or(rate),
+            warmup: args.warmup.unwrap_or((steps * 3).div_ceil(100)),
+            schedule: args.schedule,
+            optimiser: AdamW {
+                beta_1: 0.9,
+                beta_2: 0.999,
+                epsilon: 1e-8,
+                weight_decay: args.weight_decay,
+                clip: (args.clip > 0.0).then_some(args.clip),
+            },
+            dtype: args.dtype,
+            gradient_checkpointing: args.gradient_checkpointing,
+            seed: args.seed,
+            kernels: policy::current().context("the kernel policy")?,
+            device: args.device.clone(),
+        })
+    }
+
+    /// Returns what the training loop does. `folder` is that of the run.
+    ///
+    /// # Errors
+    /// Returns an error if the device can't be reached.
+    pub fn plan(&self, args: &Args, folder: &Path) -> anyhow::Result<Plan> {
+        Ok(Plan {
+            steps: self.steps,
+            steps_per_validation: self.steps_per_validation,
+            schedule: Schedule {
+                highest: self.lr,
+                lowest: 0.0,
+                warmup: self.warmup,
+                steps: self.steps,
+                decay: self.schedule,
+            },
+            dtype: self.dtype.float_dtype(),
+            gradient_checkpointing: self.gradient_checkpointing,
+            seed: self.seed,
+            device: self.device.device()?.autodiff(),
+            saving: args.saving.saving(),
+            patience: self.patience,
+            resume: format!("kernels finetune --resume {}", escape_path(folder)),
+        })
+    }
+
+    /// Returns the contents of `finetune.json`: everything that decides the numbers of the run.
+    ///
+    /// # Errors
+    /// Returns an error if the model's configuration is no JSON.
+    pub fn describe(&self, facts: &Facts) -> anyhow::Result<Value> {
+        let config: Value = serde_json::from_str(&self.config.to_json())?;
+        let adapters = self.adapters.as_ref().map(|adapters| {
+            json!({
+                "rank": adapters.rank,
+                "alpha": adapters.alpha,
+                "dropout": adapters.dropout,
+                "rank_stabilised": adapters.rank_stabilised,
+                "targets": adapters.targets,
+            })
+        });
+        Ok(json!({
+            "program": concat!("kernels ", env!("CARGO_PKG_VERSION")),
+            "settings": self,
+            "adapters": adapters,
+            "model": config,
+            "data": facts,
+        }))
+    }
+
+    /// Returns the folders that receive the trained model. `folder` is that of the run.
+    pub fn outputs(&self, folder: &Path) -> Vec<Output> {
+        let model = Output::Model(folder.join("checkpoint"));
+        let adapter = Output::Adapter(folder.join("adapter"));
+        match (&self.adapters, self.merge) {
+            (None, _) => vec![model],
+            (Some(_), false) => vec![adapter],
+            (Some(_), true) => vec![adapter, model],
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! `kernels generate`: continues prompts, and answers messages.
+
+mod answers;
+mod chat;
+mod interrupt;
+mod prompts;
+mod settings;
+
+use crate::choice::{self, DeviceChoice, DtypeChoice};
+use anyhow::{Context, bail};
+use burn_kernels::policy::Policy;
+use clap::builder::NonEmptyStringValueParser;
+pub use interrupt::Interrupted;
+use kernels_cli::text::{Chat, Message, Tokenizer};
+use kernels_models::{CausalLm, ModelConfig};
+use prompts::Prompt;
+use std::path::PathBuf;
+
+/// Continue prompts, or answer messages, with a checkpoint
+///
+/// The folder holds the checkpoint and its tokenizer.json. A prompt is taken as it is; with --chat it is a message,
+/// which the checkpoint's own chat template renders. --chat alone reads messages from standard input, one in each line,
+/// and answers each with the conversation so far in view. There, `/reset` begins a new conversation, `/exit` or the end
+/// of the input ends the program, and Ctrl-C ends an answer.
+///
+/// The settings are those of the checkpoint's generation_config.json, as in transformers, and options replace them.
+/// Without `do_sample` there, the most probable token is taken each time; --temperature, --top-k, --top-p, --min-p and
+/// --seed turn to sampling. A text ends with an end token of the checkpoint, before a stop string, after
+/// --max-new-tokens, or at the model's last position.
+///
+/// Texts go to standard output, one prompt's as it is generated, and everything else to standard error. Control
+/// characters other than line ends and tabs are escaped, except in --json.
+#[derive(Debug, clap::Args)]
+#[command(group(clap::ArgGroup::new("input").required(true).multiple(true).args(["prompt", "prompts", "chat"])))]
+pub struct Args {
+    /// The folder of the checkpoint (config.json, safetensors files and tokenizer.json), or a GGUF file.
+    #[arg(long, value_name = "DIR")]
+    model: PathBuf,
+    /// A prompt, or, with --chat, a message. Can be given several times.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    prompt: Vec<String>,
+    /// A file with a prompt in each line that is not empty; or, with the extension .jsonl, a JSON object in each line,
+    /// with `prompt`, or, with --chat, `messages`, a list of objects with `role` and `content`.
+    #[arg(long, value_name = "FILE")]
+    prompts: Option<PathBuf>,
+    /// Take prompts as messages of a conversation; without prompts, converse.
+    #[arg(long)]
+    chat: bool,
+    /// The system message of each conversation.
+    #[arg(
+        long,
+        value_name = "TEXT",
+        requires = "chat",
+        allow_hyphen_values = true
+    )]
+    system: Option<String>,
+    #[command(flatten)]
+    settings: settings::Choice,
+    /// End a text before this string. Can be given several times.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, value_parser = NonEmptyStringValueParser::new())]
+    stop: Vec<String>,
+    /// The number of prompts that are continued together.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
+    batch: u32,
+    /// Print texts, token ids, the reasons why texts end, and the speed, as JSON.
+    #[arg(long)]
+    json: bool,
+    /// The dtype to compute in; the parameters are converted to it.
+    #[arg(long, value_enum, default_value_t = DtypeChoice::F32)]
+    dtype: DtypeChoice,
+    /// The kernel policy, in place of BURN_KERNELS.
+    #[arg(long, value_name = "POLICY")]
+    kernels: Option<Policy>,
+    /// The device to run on.
+    #[arg(long, default_value = "cpu")]
+    pub device: DeviceChoice,
+}
+
+/// The tokenizer, with the chat template if prompts are messages.
+#[allow(
+    clippy::large_enum_variant,
+    reason = "one a program; a box would save nothing that matters"
+)]
+enum Text {
+    Plain(Tokenizer),
+    Chat(Chat),
+}
+
+impl Text {
+    fn tokenizer(&self) -> &Tokenizer {
+        match self {
+            Self::Plain(tokenizer) => tokenizer,
+            Self::Chat(chat) => chat.tokenizer(),
+        }
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Returns an error if the checkpoint, its tokenizer, the prompts or a setting is invalid, all but the weights before
+/// these are read; and [`Interrupted`] after Ctrl-C.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    choice::install(args.kernels.as_ref());
+    let config = ModelConfig::of_checkpoint(&args.model)?;
+    let settings = args.settings.generation(&args.model, &config)?;
+    let tokenizer = Tokenizer::open(&args.model, config.vocab_size)?;
+    let text = match args.chat {
+        true => Text::Chat(Chat::open(&args.model, tokenizer)?),
+        false => Text::Plain(tokenizer),
+    };
+    let prompts = prompts::read(args)?;
+    match (text, prompts) {
+        (Text::Chat(_), None) if args.json => {
+            bail!("--json needs --prompt or --prompts; a conversation has no end to print it at")
+        }
+        (Text::Chat(chat), None) => chat::converse(args, &chat, &settings),
+        (text, prompts) => {
+            let prompts = prompts.unwrap_or_default();
+            let ids = tokens(&text, &prompts, &config)?;
+            answers::print(args, text.tokenizer(), &ids, &settings)
+        }
+    }
+}
+
+/// Returns the token ids of every prompt, each of which the model can take.
+fn tokens(text: &Text, prompts: &[Prompt], config: &ModelConfig) -> anyhow::Result<Vec<Vec<u32>>> {
+    let one = |(at, prompt)| {
+        let ids = ids(text, prompt).and_then(|ids| fitting(ids, config.max_position_embeddings));
+        ids.with_context(|| format!("prompt {}", at + 1))
+    };
+    prompts.iter().enumerate().map(one).collect()
+}
+
+fn ids(text: &Text, prompt: &Prompt) -> anyhow::Result<Vec<u32>> {
+    Ok(match (text, prompt) {
+        (Text::Chat(chat), Prompt::Messages(messages)) => chat.prompt(messages)?,
+        (text, Prompt::Text(prompt)) => text.tokenizer().encode(prompt)?,
+        (Text::Plain(_), Prompt::Messages(_)) => bail!("messages need --chat"),
+    })
+}
+
+fn fitting(ids: Vec<u32>, limit: usize) -> anyhow::Result<Vec<u32>> {
+    match ids.len() {
+        0 => bail!("it is empty, and the tokenizer adds no first token"),
+        length if length > limit => bail!(
+            "its {length} tokens are more than the model's positions, {limit} (max_position_embeddings)"
+        ),
+        _ => Ok(ids),
+    }
+}
+
+/// Loads the weights.
+fn load(args: &Args) -> anyhow::Result<CausalLm> {
+    let device = args.device.device()?;
+    let (_, model) = kernels_models::load(&args.model, &device, args.dtype.float_dtype())?;
+    Ok(model)
+}
+
+/// Returns the start of a conversation.
+fn opening(args: &Args) -> Vec<Message> {
+    args.system.iter().map(Message::system).collect()
+}

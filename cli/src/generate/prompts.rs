@@ -1,0 +1,108 @@
+//! The prompts of `--prompt` and `--prompts`.
+
+use super::{Args, opening};
+use anyhow::{Context, bail};
+use kernels_cli::text::Message;
+use kernels_io::{Limit, escape_path, read_text};
+use serde_json::{Map, Value};
+use std::path::Path;
+
+/// A text or messages that the model goes on from.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Prompt {
+    /// A text.
+    Text(String),
+    /// A conversation, of `--chat`.
+    Messages(Vec<Message>),
+}
+
+/// Reads the prompts. Returns `None` if the options name none.
+///
+/// # Errors
+/// Returns an error that names the file and the line if the file can't be read or holds something else, or if it holds
+/// no prompt.
+pub fn read(args: &Args) -> anyhow::Result<Option<Vec<Prompt>>> {
+    if args.prompt.is_empty() && args.prompts.is_none() {
+        return Ok(None);
+    }
+    let mut prompts: Vec<Prompt> = args.prompt.iter().map(|text| prompt(args, text)).collect();
+    if let Some(file) = &args.prompts {
+        prompts.extend(lines(args, file).with_context(|| escape_path(file))?);
+    }
+    Ok(Some(prompts))
+}
+
+/// Returns the prompt of a text: itself, or a message.
+fn prompt(args: &Args, text: &str) -> Prompt {
+    match args.chat {
+        true => {
+            let mut messages = opening(args);
+            messages.push(Message::user(text));
+            Prompt::Messages(messages)
+        }
+        false => Prompt::Text(text.to_owned()),
+    }
+}
+
+fn lines(args: &Args, file: &Path) -> anyhow::Result<Vec<Prompt>> {
+    const LIMIT: Limit = Limit::mib("prompts", 1 << 10);
+    let text = read_text(file, LIMIT)?;
+    let objects = file.extension().is_some_and(|end| end == "jsonl");
+    let lines = text.lines().enumerate();
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty());
+    let one = |(at, line): (usize, &str)| match objects {
+        true => object(args, line).with_context(|| format!("line {}", at + 1)),
+        false => Ok(prompt(args, line)),
+    };
+    let prompts: Vec<Prompt> = lines.map(one).collect::<anyhow::Result<_>>()?;
+    if prompts.is_empty() {
+        bail!("the file holds no prompt; each is a line");
+    }
+    Ok(prompts)
+}
+
+fn object(args: &Args, line: &str) -> anyhow::Result<Prompt> {
+    let object: Map<String, Value> = serde_json::from_str(line).context("not a JSON object")?;
+    let field = |name: &str| object.get(name);
+    if let Some(name) = object
+        .keys()
+        .find(|name| !["prompt", "messages"].contains(&name.as_str()))
+    {
+        bail!(
+            "field `{}` is unknown; an object has `prompt` or `messages`",
+            kernels_io::escape(name)
+        );
+    }
+    match (field("prompt"), field("messages")) {
+        (Some(Value::String(text)), None) => Ok(prompt(args, text)),
+        (None, Some(Value::Array(_))) if !args.chat => {
+            bail!("`messages` are rendered by the chat template; add --chat")
+        }
+        (None, Some(Value::Array(list))) => {
+            let messages = list.iter().map(message);
+            let messages: Vec<Message> = messages.collect::<anyhow::Result<_>>()?;
+            let has_system = messages.first().is_some_and(|first| first.role == "system");
+            let opening = if has_system {
+                Vec::new()
+            } else {
+                opening(args)
+            };
+            Ok(Prompt::Messages([opening, messages].concat()))
+        }
+        _ => bail!(
+            "expected `prompt`, a text, or `messages`, a list of objects with `role` and `content`"
+        ),
+    }
+}
+
+fn message(value: &Value) -> anyhow::Result<Message> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str);
+    match (
+        value.as_object().map(Map::len),
+        text("role"),
+        text("content"),
+    ) {
+        (Some(2), Some(role), Some(content)) => Ok(Message::new(role, content)),
+        _ => bail!("a message is an object with the texts `role` and `content`, and nothing else"),
+    }
+}

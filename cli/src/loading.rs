@@ -1,0 +1,104 @@
+//! Loading a checkpoint, with progress of large ones on a terminal.
+
+use burn::tensor::{Device, FloatDType};
+use bytesize::ByteSize;
+use kernels_models::{CausalLm, ModelConfig, Progress, load_with};
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The size from which the progress is shown, in bytes. Smaller checkpoints take a second or two.
+const LARGE: u64 = 1 << 30;
+
+/// The time between two updates of the line.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// Loads a checkpoint as [`kernels_models::load`] does.
+///
+/// # Errors
+/// Returns an error that names the file and the field or tensor.
+pub fn load(
+    path: &Path,
+    device: &Device,
+    dtype: FloatDType,
+) -> anyhow::Result<(ModelConfig, CausalLm)> {
+    let mut line = Line::new(std::io::stderr().is_terminal());
+    let loaded = load_with(path, device, dtype, &mut |progress| {
+        if let Some(text) = line.update(progress, Instant::now()) {
+            // A failure to print is ignored.
+            let mut err = std::io::stderr().lock();
+            let _ = err.write_all(text.as_bytes()).and_then(|()| err.flush());
+        }
+    });
+    Ok(loaded?)
+}
+
+/// A line on a terminal that shows how much has been read.
+struct Line {
+    terminal: bool,
+    /// The time of the last update, or `None` before the first.
+    drawn: Option<Instant>,
+}
+
+impl Line {
+    fn new(terminal: bool) -> Self {
+        Self {
+            terminal,
+            drawn: None,
+        }
+    }
+
+    /// Returns the text to print, if it is time. The line is removed at the end.
+    fn update(&mut self, progress: Progress, now: Instant) -> Option<String> {
+        let Progress { read, total } = progress;
+        if !self.terminal || total < LARGE {
+            return None;
+        }
+        if read == total {
+            return Some("\r\x1b[K".to_owned());
+        }
+        let due = self.drawn.is_none_or(|drawn| now - drawn >= EVERY);
+        due.then(|| {
+            self.drawn = Some(now);
+            let size = |bytes| ByteSize::b(bytes).display().iec().to_string();
+            let percent = read as f64 / total as f64 * 100.0;
+            format!(
+                "\rloading: {} of {}, {percent:.0} %\x1b[K",
+                size(read),
+                size(total)
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(read: u64) -> Progress {
+        let total = 4 * LARGE;
+        Progress { read, total }
+    }
+
+    #[test]
+    fn the_line_is_updated_now_and_then_and_removed_at_the_end() {
+        let (mut line, begin) = (Line::new(true), Instant::now());
+        let first = line.update(at(0), begin);
+        assert_eq!(first.unwrap(), "\rloading: 0 B of 4.0 GiB, 0 %\x1b[K");
+        assert_eq!(line.update(at(LARGE), begin + EVERY / 2), None);
+        let next = line.update(at(LARGE), begin + EVERY);
+        assert_eq!(next.unwrap(), "\rloading: 1.0 GiB of 4.0 GiB, 25 %\x1b[K");
+        let last = line.update(at(4 * LARGE), begin + EVERY);
+        assert_eq!(last.unwrap(), "\r\x1b[K");
+    }
+
+    #[test]
+    fn small_checkpoints_and_files_show_nothing() {
+        let small = Progress {
+            read: 0,
+            total: LARGE - 1,
+        };
+        assert_eq!(Line::new(true).update(small, Instant::now()), None);
+        assert_eq!(Line::new(false).update(at(0), Instant::now()), None);
+    }
+}

@@ -1,0 +1,229 @@
+//! Options of a command from a TOML file: `--config FILE`, or the file in a run folder with `--resume DIR`.
+//!
+//! A key of the file is the name of an option, without its dashes. An option on the command line takes precedence.
+
+use crate::training::folder::CONFIG;
+use anyhow::{Context, anyhow, bail};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
+use kernels_io::{Limit, escape, escape_path};
+use serde::Serializer;
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use toml::Value;
+
+/// The option that names a file of options.
+const FILE: &str = "config";
+/// The option that names a run folder.
+const RUN: &str = "resume";
+
+/// Parses the command line, and the file of options that it names. Wrong usage ends the program.
+pub fn parse<P: Parser>() -> P {
+    let mut line: Vec<OsString> = std::env::args_os().collect();
+    let command = P::command();
+    let matches = command.clone().get_matches_from(&line);
+    match from_file(&command, &matches) {
+        Ok(options) => line.extend(options),
+        Err(error) => P::command()
+            .error(ErrorKind::InvalidValue, format!("{error:#}"))
+            .exit(),
+    }
+    P::parse_from(line)
+}
+
+/// Returns the options of the named file that the command line does not have.
+fn from_file(command: &Command, matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
+    let Some((name, given)) = matches.subcommand() else {
+        return Ok(Vec::new());
+    };
+    let (Some(path), Some(command)) = (named(given), command.find_subcommand(name)) else {
+        return Ok(Vec::new());
+    };
+    let shown = escape_path(&path);
+    let text = kernels_io::read_text(&path, Limit::mib("a file of options", 1))?;
+    let table: toml::Table = toml::from_str(&text)
+        .map_err(|error| anyhow!("{}", error.to_string().trim_end()))
+        .with_context(|| shown.clone())?;
+    let mut options = Vec::new();
+    for (key, value) in &table {
+        let known = command.get_arguments().find(|arg| is_option(arg, key));
+        let arg = known.with_context(|| {
+            let options = command.get_arguments().filter_map(Arg::get_long);
+            let known: Vec<&str> = options.filter(|name| ![FILE, RUN].contains(name)).collect();
+            format!(
+                "{shown}: `{}` is no option of `kernels {name}`; options are {}",
+                escape(key),
+                known.join(", ")
+            )
+        })?;
+        if given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine) {
+            continue;
+        }
+        add(&mut options, arg, key, value).with_context(|| shown.clone())?;
+    }
+    Ok(options)
+}
+
+/// Returns the file of options that a command line names.
+fn named(given: &ArgMatches) -> Option<PathBuf> {
+    let path = |id| given.try_get_one::<PathBuf>(id).ok().flatten();
+    let of_run = |folder: &PathBuf| Some(folder.join(CONFIG)).filter(|file| file.exists());
+    path(FILE).cloned().or_else(|| path(RUN).and_then(of_run))
+}
+
+fn is_option(arg: &Arg, key: &str) -> bool {
+    arg.get_long() == Some(key) && ![FILE, RUN].contains(&key)
+}
+
+fn add(options: &mut Vec<OsString>, arg: &Arg, key: &str, value: &Value) -> anyhow::Result<()> {
+    let is_switch = matches!(arg.get_action(), ArgAction::SetTrue);
+    match (value, is_switch) {
+        (Value::Boolean(true), true) => options.push(format!("--{key}").into()),
+        (Value::Boolean(false), true) => {}
+        (_, true) => bail!("`{key}` must be true or false"),
+        (Value::Array(values), false) if matches!(arg.get_action(), ArgAction::Append) => {
+            for value in values {
+                add(options, arg, key, value)?;
+            }
+        }
+        (value, false) => {
+            let text = match value {
+                Value::String(text) => text.clone(),
+                Value::Integer(number) => number.to_string(),
+                Value::Float(number) => number.to_string(),
+                _ => bail!("`{key}` must be a text or a number"),
+            };
+            options.push(format!("--{key}={text}").into());
+        }
+    }
+    Ok(())
+}
+
+/// Serialises a value by its text.
+///
+/// # Errors
+/// Returns the serialiser's error.
+pub fn as_text<T: Display, S: Serializer>(value: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Some(value) => to.collect_str(value),
+        None => to.serialize_none(),
+    }
+}
+
+/// Serialises a number that TOML may lack, which then is a text.
+///
+/// # Errors
+/// Returns the serialiser's error.
+pub fn as_number<S: Serializer>(number: &u64, to: S) -> Result<S::Ok, S::Error> {
+    match i64::try_from(*number) {
+        Ok(number) => to.serialize_i64(number),
+        Err(_) => to.collect_str(number),
+    }
+}
+
+/// Serialises a path that means the same in every working folder.
+///
+/// # Errors
+/// Returns an error if the path is no text.
+pub fn as_absolute<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
+    match path {
+        Some(path) => to.serialize_str(&absolute(path).map_err(serde::ser::Error::custom)?),
+        None => to.serialize_none(),
+    }
+}
+
+/// Serialises paths that mean the same in every working folder.
+///
+/// # Errors
+/// Returns an error if a path is no text.
+#[cfg(feature = "text")]
+pub fn all_absolute<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
+    let texts: anyhow::Result<Vec<String>> = paths.iter().map(|path| absolute(path)).collect();
+    to.collect_seq(texts.map_err(serde::ser::Error::custom)?)
+}
+
+fn absolute(path: &Path) -> anyhow::Result<String> {
+    let absolute = std::path::absolute(path)?;
+    let text = absolute.to_str().map(str::to_owned);
+    text.with_context(|| format!("the path {} is no text in UTF-8", escape_path(path)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, PartialEq, Parser)]
+    enum Cli {
+        Train {
+            #[arg(long)]
+            config: Option<PathBuf>,
+            #[arg(long, default_value_t = 1)]
+            steps: usize,
+            #[arg(long)]
+            rate: Option<f64>,
+            #[arg(long)]
+            data: Vec<String>,
+            #[arg(long)]
+            quiet: bool,
+        },
+    }
+
+    fn expand(text: &str, line: &[&str]) -> Result<Vec<String>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("options.toml");
+        std::fs::write(&file, text).unwrap();
+        let config = format!("--config={}", file.display());
+        let line = [&["kernels", "train", &config], line].concat();
+        let command = <Cli as clap::CommandFactory>::command();
+        let matches = command.clone().get_matches_from(line);
+        let options = from_file(&command, &matches).map_err(|error| format!("{error:#}"))?;
+        let texts = options.into_iter().map(|text| text.into_string().unwrap());
+        Ok(texts.collect())
+    }
+
+    #[test]
+    fn keys_are_options_and_the_command_line_comes_first() {
+        let text = "steps = 5\nrate = 0.25\ndata = [\"a\", \"b\"]\nquiet = true\n";
+        let options = expand(text, &[]).unwrap();
+        let expected = [
+            "--data=a",
+            "--data=b",
+            "--quiet",
+            "--rate=0.25",
+            "--steps=5",
+        ];
+        let mut sorted = options.clone();
+        sorted.sort();
+        assert_eq!(sorted, expected);
+        let options = expand(text, &["--steps=7", "--data=c"]).unwrap();
+        assert!(
+            options
+                .iter()
+                .all(|text| !text.contains("steps") && !text.contains("data"))
+        );
+        assert_eq!(expand("quiet = false", &[]).unwrap(), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_no_option_is_told_with_the_file() {
+        for (text, expected) in [
+            (
+                "step = 5",
+                "`step` is no option of `kernels train`; options are steps, rate, data, quiet",
+            ),
+            ("config = \"x\"", "`config` is no option"),
+            ("quiet = 1", "`quiet` must be true or false"),
+            ("steps = { a = 1 }", "`steps` must be a text or a number"),
+            ("steps = [1]", "`steps` must be a text or a number"),
+            ("steps = ", "options.toml"),
+        ] {
+            let error = expand(text, &[]).unwrap_err();
+            assert!(
+                error.contains(expected) && error.contains("options.toml"),
+                "{error}"
+            );
+        }
+    }
+}

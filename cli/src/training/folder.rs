@@ -1,0 +1,201 @@
+//! The folder of a run.
+
+use crate::output;
+use anyhow::{Context, bail, ensure};
+use kernels_io::{Limit, clear_leftovers, escape_path};
+use serde_json::Value;
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The file with the results. A run that has it is finished.
+pub const SUMMARY: &str = "summary.json";
+
+/// The file with the options of the command.
+pub const CONFIG: &str = "config.toml";
+
+/// The folder of one run. No other process can have it open for writing at the same time.
+pub struct RunFolder {
+    path: PathBuf,
+    /// Marks the folder as in use. File systems without locks have none.
+    _lock: Option<File>,
+}
+
+impl RunFolder {
+    /// Creates `path`, or `runs/<name>-<time>` without one.
+    ///
+    /// # Errors
+    /// Returns an error if the folder is not empty, is not a folder, or can't be created.
+    pub fn create(path: Option<&Path>, name: &str) -> anyhow::Result<Self> {
+        let path = path.map_or_else(|| default_path(name), Path::to_owned);
+        let shown = escape_path(&path);
+        fs::create_dir_all(&path).with_context(|| format!("cannot create the folder {shown}"))?;
+        let lock = lock(&path)?;
+        // The unfinished checkpoint of a killed run would make the folder non-empty.
+        clear_leftovers(&path);
+        let mut entries =
+            fs::read_dir(&path).with_context(|| format!("cannot read the folder {shown}"))?;
+        ensure!(
+            entries.next().is_none(),
+            "the folder {shown} is not empty; a run never overwrites, choose another --out, or go on with that run by \
+             --resume {shown}"
+        );
+        Ok(Self { path, _lock: lock })
+    }
+
+    /// Opens the folder of a run that did not finish. `settings` is the file of its settings.
+    ///
+    /// # Errors
+    /// Returns an error if there is no run, if it is finished, or if another process works on it.
+    pub fn reopen(path: &Path, settings: &str) -> anyhow::Result<Self> {
+        let shown = escape_path(path);
+        ensure!(
+            path.join(settings).is_file(),
+            "the folder {shown} has no {settings}, so there is no run to go on with; begin one with --out {shown}"
+        );
+        ensure!(
+            !path.join(SUMMARY).exists(),
+            "the run in {shown} is finished: {SUMMARY} has its results"
+        );
+        let lock = lock(path)?;
+        clear_leftovers(path);
+        Ok(Self {
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// Returns the path of the folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the path of the metrics.
+    pub fn metrics(&self) -> PathBuf {
+        self.path.join("metrics.jsonl")
+    }
+
+    /// Returns the path of the model.
+    pub fn checkpoint(&self) -> PathBuf {
+        self.path.join("checkpoint")
+    }
+
+    /// Returns the folder of the states to go on from.
+    pub fn states(&self) -> PathBuf {
+        self.path.join("resume")
+    }
+
+    /// Reads a JSON file.
+    ///
+    /// # Errors
+    /// Returns an error if the file can't be read or holds no JSON.
+    pub fn read_json(&self, name: &str) -> anyhow::Result<Value> {
+        let path = self.path.join(name);
+        let text = kernels_io::read_text(&path, Limit::mib("a file of settings", 64))?;
+        serde_json::from_str(&text).with_context(|| escape_path(&path))
+    }
+
+    /// Writes a file with text or bytes.
+    ///
+    /// # Errors
+    /// Returns an error that names the file if it can't be written.
+    pub fn write(&self, name: &str, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
+        output::write_file(&self.path.join(name), bytes.as_ref())
+    }
+
+    /// Writes a value as JSON.
+    ///
+    /// # Errors
+    /// Returns an error that names the file if it can't be written.
+    pub fn write_json(&self, name: &str, value: &impl serde::Serialize) -> anyhow::Result<()> {
+        output::write_json(&self.path.join(name), value)
+    }
+}
+
+fn lock(path: &Path) -> anyhow::Result<Option<File>> {
+    // Some systems can't open folders, and some file systems have no locks. A run needs neither.
+    let Ok(folder) = File::open(path) else {
+        return Ok(None);
+    };
+    match folder.try_lock() {
+        Ok(()) => Ok(Some(folder)),
+        Err(TryLockError::WouldBlock) => bail!(
+            "another process trains in the folder {}; wait until it ends",
+            escape_path(path)
+        ),
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+fn default_path(name: &str) -> PathBuf {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = now.map_or(0, |since| since.as_secs());
+    Path::new("runs").join(format!("{name}-{}", timestamp(seconds)))
+}
+
+/// Formats seconds since 1970 as `YYYYMMDD-HHMMSS` in UTC, which sorts by time.
+fn timestamp(seconds: u64) -> String {
+    let (year, month, day) = date(seconds / 86_400);
+    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}{second:02}")
+}
+
+/// Returns the Gregorian date of a day since 1970. It counts years from March, so that the leap day is the last of a
+/// year.
+fn date(days: u64) -> (u64, u64, u64) {
+    let days = days + 719_468; // from 1 March of year 0
+    let era = days / 146_097; // 400 years
+    let day_of_era = days % 146_097;
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    (year, month, day)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_run_was_writing_is_not_in_the_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = folder.path().join(".checkpoint.4711.aB3xYz.partial");
+        fs::create_dir(&left).unwrap();
+        fs::write(left.join("model.safetensors"), "half").unwrap();
+        fs::write(folder.path().join(".loss.svg.4711.aB3xYz.partial"), "half").unwrap();
+        drop(RunFolder::create(Some(folder.path()), "qwen3").unwrap());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        // Finished checkpoints stay.
+        fs::write(folder.path().join("train.json"), "{}").unwrap();
+        assert!(RunFolder::create(Some(folder.path()), "qwen3").is_err());
+    }
+
+    #[test]
+    fn a_folder_has_one_run_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunFolder::create(Some(folder.path()), "qwen3").unwrap();
+        run.write_json("train.json", &1).unwrap();
+        let again = |settings| RunFolder::reopen(folder.path(), settings).err();
+        let said = again("train.json").unwrap().to_string();
+        assert!(said.contains("another process"), "{said}");
+        drop(run);
+        assert!(again("train.json").is_none());
+        let said = again("finetune.json").unwrap().to_string();
+        assert!(said.contains("no finetune.json"), "{said}");
+        fs::write(folder.path().join(SUMMARY), "{}").unwrap();
+        let said = again("train.json").unwrap().to_string();
+        assert!(said.contains("is finished"), "{said}");
+    }
+
+    #[test]
+    fn timestamps_are_calendar_dates() {
+        assert_eq!(timestamp(0), "19700101-000000");
+        assert_eq!(timestamp(951_782_400), "20000229-000000");
+        assert_eq!(timestamp(1_709_251_199), "20240229-235959");
+        assert_eq!(timestamp(1_767_225_599), "20251231-235959");
+    }
+}

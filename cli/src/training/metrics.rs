@@ -1,0 +1,273 @@
+//! `metrics.jsonl`, with a line for each training step and each validation, and `metrics.csv`, the same as a table.
+//!
+//! All points are also in memory, and in each checkpoint. If a line can't be written, training goes on; the whole file
+//! is written again as soon as that is possible.
+
+use crate::output;
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The name of a point of training.
+pub const TRAIN: &str = "train";
+/// The name of a point of a validation.
+pub const VALID: &str = "valid";
+
+/// The time between two attempts to write a file again that could not be written.
+const AGAIN_AFTER: Duration = Duration::from_secs(5);
+
+/// A line of `metrics.jsonl`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// The number of optimiser steps so far.
+    pub step: usize,
+    /// The round of training and validation, counted from 1.
+    pub epoch: usize,
+    /// `train` or `valid`.
+    pub split: String,
+    /// Mean cross-entropy in nats per token, of the batch or of all held-out text.
+    pub loss: f64,
+    /// The load-balancing loss of a mixture of experts, without its coefficient. `None` for a dense model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_balancing_loss: Option<f64>,
+    /// The tokens processed per second in this step or validation.
+    pub tokens_per_s: f64,
+    /// The learning rate of the step. `None` for a validation.
+    pub lr: Option<f64>,
+    /// The norm of all gradients of the step, before it is limited. `None` for a validation.
+    pub grad_norm: Option<f64>,
+    /// The resident memory of the process after the step or validation, in bytes. `None` where the system does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Seconds since training began, without the time between an interruption and its continuation.
+    pub seconds: f64,
+}
+
+/// The points of a run, and their file.
+pub struct Recorder {
+    path: PathBuf,
+    /// The open file, or `None` if it lacks points.
+    file: Option<File>,
+    points: Vec<Point>,
+    tried: Instant,
+}
+
+impl Recorder {
+    /// Writes the points so far to `path`, and appends to it from now on.
+    ///
+    /// # Errors
+    /// Returns an error if the file can't be written.
+    pub fn create(path: &Path, points: Vec<Point>) -> anyhow::Result<Self> {
+        let mut recorder = Self {
+            path: path.to_owned(),
+            file: None,
+            points,
+            tried: Instant::now(),
+        };
+        recorder.rewrite()?;
+        Ok(recorder)
+    }
+
+    /// Adds a point. If it can't be written, this is told once, and training can go on.
+    pub fn record(&mut self, point: Point) {
+        let line = line(&point);
+        self.points.push(point);
+        let lacking = match &mut self.file {
+            Some(file) => append(file, &self.path, &line).err(),
+            None if self.tried.elapsed() < AGAIN_AFTER => return,
+            None => return self.try_again(),
+        };
+        if let Some(error) = lacking {
+            let shown = kernels_io::escape_path(&self.path);
+            output::note(format_args!(
+                "warning: cannot write {shown}: {error}; training goes on, and the file is written again when it can be"
+            ));
+            self.file = None;
+            self.tried = Instant::now();
+        }
+    }
+
+    /// Writes the points that the file lacks.
+    ///
+    /// # Errors
+    /// Returns an error if the file can't be written.
+    pub fn complete(&mut self) -> anyhow::Result<()> {
+        match &self.file {
+            Some(file) if is_there(file, &self.path) => Ok(()),
+            _ => self.rewrite(),
+        }
+    }
+
+    /// Returns all points.
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    fn try_again(&mut self) {
+        self.tried = Instant::now();
+        if self.rewrite().is_ok() {
+            let shown = kernels_io::escape_path(&self.path);
+            output::note(format_args!("{shown} is written again, with all points"));
+        }
+    }
+
+    fn rewrite(&mut self) -> anyhow::Result<()> {
+        self.file = None;
+        if let Some(folder) = self.path.parent() {
+            std::fs::create_dir_all(folder).context("cannot create the run folder")?;
+        }
+        output::write_file(&self.path, &lines(&self.points))?;
+        let file = OpenOptions::new().append(true).open(&self.path);
+        let shown = || format!("cannot write {}", kernels_io::escape_path(&self.path));
+        self.file = Some(file.with_context(shown)?);
+        Ok(())
+    }
+}
+
+/// Returns points as lines of JSON.
+pub fn lines(points: &[Point]) -> Vec<u8> {
+    points.iter().flat_map(line).collect()
+}
+
+/// Returns points as a table with a line of names, in CSV (RFC 4180). A cell without a number is empty.
+pub fn csv(points: &[Point]) -> String {
+    let mut table = String::from(
+        "step,epoch,split,loss,load_balancing_loss,tokens_per_s,lr,grad_norm,memory_bytes,seconds\r\n",
+    );
+    for point in points {
+        let cell = |number: Option<f64>| number.map_or(String::new(), |number| number.to_string());
+        let cells = [
+            point.step.to_string(),
+            point.epoch.to_string(),
+            point.split.clone(),
+            cell(Some(point.loss)),
+            cell(point.load_balancing_loss),
+            cell(Some(point.tokens_per_s)),
+            cell(point.lr),
+            cell(point.grad_norm),
+            point
+                .memory_bytes
+                .map_or(String::new(), |bytes| bytes.to_string()),
+            cell(Some(point.seconds)),
+        ];
+        table.push_str(&cells.join(","));
+        table.push_str("\r\n");
+    }
+    table
+}
+
+/// Reads lines of JSON.
+///
+/// # Errors
+/// Returns an error with the number of the first line that is no point.
+pub fn parse(text: &str) -> anyhow::Result<Vec<Point>> {
+    let parse = |(number, line): (usize, &str)| {
+        serde_json::from_str(line).with_context(|| format!("line {}", number + 1))
+    };
+    text.lines().enumerate().map(parse).collect()
+}
+
+fn line(point: &Point) -> Vec<u8> {
+    let mut line = serde_json::to_vec(point).expect("a point is JSON");
+    line.push(b'\n');
+    line
+}
+
+fn append(file: &mut File, path: &Path, line: &[u8]) -> io::Result<()> {
+    // A file that was removed can still be written, and is lost with the process.
+    if !is_there(file, path) {
+        return Err(io::Error::new(io::ErrorKind::NotFound, "it was removed"));
+    }
+    file.write_all(line)
+}
+
+/// Returns `true` if the path still leads to the open file.
+fn is_there(file: &File, path: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let identity = |facts: std::fs::Metadata| (facts.dev(), facts.ino());
+        let there = std::fs::metadata(path).map(identity).ok();
+        there.is_some() && there == file.metadata().map(identity).ok()
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        path.exists()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(step: usize) -> Point {
+        Point {
+            step,
+            epoch: 1,
+            split: TRAIN.to_owned(),
+            loss: 5.0,
+            load_balancing_loss: None,
+            tokens_per_s: 1.0,
+            lr: Some(0.1),
+            grad_norm: Some(1.0),
+            memory_bytes: Some(1024),
+            seconds: 0.5,
+        }
+    }
+
+    #[test]
+    fn points_come_back() {
+        let points = vec![point(1), point(2)];
+        let text = String::from_utf8(lines(&points)).unwrap();
+        assert_eq!(parse(&text).unwrap(), points);
+        let error = format!("{:#}", parse(&format!("{text}{{")).unwrap_err());
+        assert!(error.starts_with("line 3"), "{error}");
+    }
+
+    #[test]
+    fn a_table_has_a_line_for_each_point() {
+        let validation = Point {
+            split: VALID.to_owned(),
+            lr: None,
+            grad_norm: None,
+            memory_bytes: None,
+            load_balancing_loss: Some(1.25),
+            ..point(2)
+        };
+        let table = csv(&[point(1), validation]);
+        let lines: Vec<&str> = table.split_terminator("\r\n").collect();
+        assert_eq!(
+            lines,
+            [
+                "step,epoch,split,loss,load_balancing_loss,tokens_per_s,lr,grad_norm,memory_bytes,seconds",
+                "1,1,train,5,,1,0.1,1,1024,0.5",
+                "2,1,valid,5,1.25,1,,,,0.5",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_removed_is_written_again_with_all_points() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("run/metrics.jsonl");
+        let mut recorder = Recorder::create(&path, vec![point(1)]).unwrap();
+        recorder.record(point(2));
+        let steps = || {
+            let text = std::fs::read_to_string(&path).unwrap();
+            let points = parse(&text).unwrap();
+            points.iter().map(|point| point.step).collect::<Vec<_>>()
+        };
+        assert_eq!(steps(), [1, 2]);
+        std::fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        recorder.record(point(3));
+        assert!(!path.exists());
+        recorder.complete().unwrap();
+        assert_eq!(steps(), [1, 2, 3]);
+        recorder.record(point(4));
+        assert_eq!(steps(), [1, 2, 3, 4]);
+    }
+}

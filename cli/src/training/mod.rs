@@ -1,0 +1,26 @@
+//! Training, as `kernels train` and `kernels finetune` share it.
+//!
+//! The modules, in the order in which a run uses them: [`folder`] (the results' files), [`batch`] (what is trained on),
+//! [`schedule`] and [`random`] (functions of seed and step), [`plan`] and [`session`]
+//! (the loop), [`step`] (losses and gradients),
+//! [`optimiser`], [`metrics`] and [`memory`], [`progress`] and [`plot`], [`state`] (checkpoints to go on from, with their [`tensors`] and
+//! [`identity`] and [`saving`]), [`signals`], and [`rescue`] (a place for a model whose folder can't be written).
+
+pub mod batch;
+pub mod folder;
+pub mod identity;
+pub mod memory;
+pub mod metrics;
+pub mod optimiser;
+pub mod plan;
+pub mod plot;
+mod progress;
+pub mod random;
+pub mod rescue;
+pub mod saving;
+pub mod schedule;
+pub mod session;
+pub mod signals;
+pub mod state;
+pub mod step;
+mod tensors;

@@ -1,0 +1,227 @@
+//! AdamW over the parameters of a model, with one norm of all gradients.
+
+use burn::module::{Module, ModuleMapper, ModuleVisitor, Param, ParamId};
+use burn::optim::{AdamWConfig, AdamWState, GradientsParams, Optimizer};
+use burn::tensor::{FloatDType, Tensor};
+use burn_kernels::optim::{FusedAdamW, InitFused};
+use std::any::Any;
+use std::collections::HashMap;
+
+/// The settings of AdamW.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct AdamW {
+    /// The decay of the first moment.
+    pub beta_1: f32,
+    /// The decay of the second moment.
+    pub beta_2: f32,
+    /// The number that is added to the root of the second moment.
+    pub epsilon: f32,
+    /// The decay of matrices. Norms and biases, which are vectors, have none.
+    pub weight_decay: f32,
+    /// The largest norm of all gradients together, if it is limited.
+    pub clip: Option<f64>,
+}
+
+impl AdamW {
+    /// The settings of `kernels train`.
+    pub const FROM_SCRATCH: Self = Self {
+        beta_1: 0.9,
+        beta_2: 0.95,
+        epsilon: 1e-8,
+        weight_decay: 0.01,
+        clip: Some(1.0),
+    };
+}
+
+/// An optimiser with the state of each parameter.
+pub struct Optimiser {
+    decaying: FusedAdamW,
+    plain: FusedAdamW,
+    clip: Option<f64>,
+    states: HashMap<ParamId, Box<dyn Any + Send>>,
+}
+
+impl Optimiser {
+    /// Creates an optimiser without a state.
+    pub fn new(settings: AdamW) -> Self {
+        let config = AdamWConfig::new()
+            .with_beta_1(settings.beta_1)
+            .with_beta_2(settings.beta_2)
+            .with_epsilon(settings.epsilon);
+        let with_decay = |decay| config.clone().with_weight_decay(decay).build_fused();
+        Self {
+            decaying: with_decay(settings.weight_decay),
+            plain: with_decay(0.0),
+            clip: settings.clip,
+            states: HashMap::new(),
+        }
+    }
+
+    /// Takes a step. Returns the module and the norm of all gradients before it is limited.
+    ///
+    /// # Errors
+    /// Returns an error if the device fails.
+    pub fn step<M: Module>(
+        &mut self,
+        rate: f64,
+        module: M,
+        gradients: GradientsParams,
+    ) -> anyhow::Result<(M, f64)> {
+        let norm = norm(&module, &gradients)?;
+        let factor = match self.clip {
+            Some(largest) if norm > largest => Some(largest / norm),
+            _ => None,
+        };
+        let module = module.map(&mut Step {
+            optimiser: self,
+            gradients,
+            rate,
+            factor,
+        });
+        Ok((module, norm))
+    }
+
+    /// Returns the state of a parameter of rank `D`, if it had a step.
+    pub fn state<const D: usize>(&self, id: ParamId) -> Option<&AdamWState<D>> {
+        self.states.get(&id)?.downcast_ref()
+    }
+
+    /// Sets the state of a parameter.
+    pub fn set_state<const D: usize>(&mut self, id: ParamId, state: AdamWState<D>) {
+        self.states.insert(id, Box::new(state));
+    }
+}
+
+struct Step<'a> {
+    optimiser: &'a mut Optimiser,
+    gradients: GradientsParams,
+    rate: f64,
+    /// The factor of all gradients, if their norm is too large.
+    factor: Option<f64>,
+}
+
+impl ModuleMapper for Step<'_> {
+    fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
+        let Some(gradient) = self.gradients.remove::<D>(param.id) else {
+            return param;
+        };
+        let gradient = match self.factor {
+            Some(factor) => gradient * factor,
+            None => gradient,
+        };
+        let (id, tensor, mapper) = param.consume();
+        let state = self.optimiser.states.remove(&id);
+        // A state of another rank would be of another parameter, and ids are unique.
+        let state = state.and_then(|state| state.downcast::<AdamWState<D>>().ok());
+        let adamw = match D {
+            0 | 1 => &self.optimiser.plain,
+            _ => &self.optimiser.decaying,
+        };
+        let (updated, state) = adamw.step(self.rate, tensor.inner(), gradient, state.map(|s| *s));
+        if let Some(state) = state {
+            self.optimiser.set_state(id, state);
+        }
+        Param::from_mapped_value(id, Tensor::from_inner(updated).require_grad(), mapper)
+    }
+}
+
+/// Returns the norm of all gradients together, in at least f32.
+fn norm<M: Module>(module: &M, gradients: &GradientsParams) -> anyhow::Result<f64> {
+    struct Squares<'a> {
+        gradients: &'a GradientsParams,
+        sum: Option<Tensor<1>>,
+    }
+    impl ModuleVisitor for Squares<'_> {
+        fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+            let Some(gradient) = self.gradients.get::<D>(param.id) else {
+                return;
+            };
+            let gradient = match gradient.dtype().size() {
+                4.. => gradient,
+                _ => gradient.cast(FloatDType::F32),
+            };
+            let squares = gradient.square().sum();
+            self.sum = Some(match self.sum.take() {
+                Some(sum) => sum + squares,
+                None => squares,
+            });
+        }
+    }
+    let mut squares = Squares {
+        gradients,
+        sum: None,
+    };
+    module.visit(&mut squares);
+    let sum = squares.sum.map(|sum| sum.try_into_scalar::<f64>());
+    Ok(sum.transpose()?.unwrap_or(0.0).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::nn::{Linear, LinearConfig};
+    use burn::tensor::Device;
+
+    const SETTINGS: AdamW = AdamW {
+        beta_1: 0.9,
+        beta_2: 0.95,
+        epsilon: 1e-8,
+        weight_decay: 0.5,
+        clip: Some(1.0),
+    };
+
+    fn layer(device: &Device) -> Linear {
+        let mut layer = LinearConfig::new(2, 2).init(device);
+        layer.weight = Param::from_tensor(Tensor::ones([2, 2], device));
+        layer.bias = Some(Param::from_tensor(Tensor::ones([2], device)));
+        layer
+    }
+
+    fn gradients(layer: &Linear, factor: f64) -> GradientsParams {
+        let ones = Tensor::<2>::ones([1, 2], &layer.weight.val().device());
+        let loss = layer.forward(ones);
+        GradientsParams::from_grads((loss * factor).sum().backward(), layer)
+    }
+
+    #[test]
+    fn all_gradients_have_one_norm_and_vectors_do_not_decay() {
+        let device = Device::flex().autodiff();
+        let mut optimiser = Optimiser::new(SETTINGS);
+        let layer = layer(&device);
+        // Four gradients of the weight and two of the bias are 3.
+        let (layer, norm) = optimiser
+            .step(0.1, layer.clone(), gradients(&layer, 3.0))
+            .unwrap();
+        assert!((norm - 54.0_f64.sqrt()).abs() < 1e-5, "{norm}");
+        let bias = layer.bias.as_ref().unwrap();
+        let state: &AdamWState<1> = optimiser.state(bias.id).unwrap();
+        let first = state.momentum.moment_1.clone().into_data();
+        for moment in first.iter::<f64>() {
+            // A tenth of the gradient, which is divided by the norm.
+            assert!((moment - 0.3 / 54.0_f64.sqrt()).abs() < 1e-6, "{moment}");
+        }
+        // The first step of Adam is the rate; the weight also loses a twentieth.
+        let value = |tensor: Tensor<1>| tensor.into_data().iter::<f64>().next().unwrap();
+        assert!((value(bias.val().inner()) - 0.9).abs() < 1e-5);
+        assert!((value(layer.weight.val().inner().reshape([4])) - 0.85).abs() < 1e-5);
+        assert!(layer.weight.val().is_require_grad());
+    }
+
+    #[test]
+    fn small_gradients_stay() {
+        let device = Device::flex().autodiff();
+        let mut optimiser = Optimiser::new(SETTINGS);
+        let layer = layer(&device);
+        let small = gradients(&layer, 0.25);
+        let (layer, norm) = optimiser.step(0.1, layer, small).unwrap();
+        assert!((norm - 6.0_f64.sqrt() / 4.0).abs() < 1e-6, "{norm}");
+        let bias = layer.bias.as_ref().unwrap();
+        let state: &AdamWState<1> = optimiser.state(bias.id).unwrap();
+        let first = state.momentum.moment_1.clone().into_data();
+        assert!(
+            first
+                .iter::<f64>()
+                .all(|moment| (moment - 0.025).abs() < 1e-7)
+        );
+    }
+}

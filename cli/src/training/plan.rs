@@ -1,0 +1,57 @@
+//! The plan of a run: everything that the training loop does, apart from its data.
+
+use super::schedule::Schedule;
+use super::step::Method;
+use burn::tensor::{Device, FloatDType};
+use std::time::{Duration, Instant};
+
+/// What a run does, apart from its data.
+pub struct Plan {
+    /// The number of optimiser steps.
+    pub steps: usize,
+    /// The number of steps before each validation. The last validation is after the last step.
+    pub steps_per_validation: usize,
+    /// The learning rate.
+    pub schedule: Schedule,
+    /// The dtype that losses and gradients are computed in.
+    pub dtype: FloatDType,
+    /// True to compute each layer twice, in place of keeping its activations.
+    pub gradient_checkpointing: bool,
+    /// The seed of all random numbers.
+    pub seed: u64,
+    /// The device, with autodiff.
+    pub device: Device,
+    /// The times of checkpoints.
+    pub saving: Saving,
+    /// The number of validations without a lower loss after which training ends.
+    pub patience: Option<usize>,
+    /// The command that goes on with the run.
+    pub resume: String,
+}
+
+/// The times at which a run saves its state, apart from better validations and signals.
+#[derive(Clone, Copy, Debug)]
+pub struct Saving {
+    /// After every so many steps.
+    pub steps: Option<usize>,
+    /// After so much time.
+    pub time: Option<Duration>,
+}
+
+impl Saving {
+    pub(super) fn is_due(self, step: usize, last: Instant) -> bool {
+        self.steps.is_some_and(|every| step.is_multiple_of(every))
+            || self.time.is_some_and(|every| last.elapsed() >= every)
+    }
+}
+
+impl Plan {
+    /// Returns the way in which a training step with this seed is computed.
+    pub(super) fn method(&self, seed: u64) -> Method<'_> {
+        Method {
+            dtype: self.dtype,
+            device: &self.device,
+            recompute: self.gradient_checkpointing.then_some(seed),
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! The options of checkpoints.
+
+use super::plan::Saving;
+use serde::Serialize;
+use std::time::Duration;
+
+/// When checkpoints are saved, and how many stay.
+#[derive(Clone, Copy, Debug, clap::Args, Serialize)]
+#[group(skip)]
+#[serde(rename_all = "kebab-case")]
+pub struct Args {
+    /// Save a checkpoint after every so many steps.
+    #[arg(long, value_name = "STEPS", value_parser = above_zero)]
+    save_steps: Option<usize>,
+    /// Save a checkpoint after so many minutes; 0 for none.
+    #[arg(long, value_name = "MINUTES", default_value_t = 5.0, value_parser = minutes)]
+    save_minutes: f64,
+    /// The number of last checkpoints that stay while a run trains, beside the one with the lowest validation loss.
+    #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = above_zero)]
+    pub keep: usize,
+}
+
+impl Args {
+    /// Returns the times of checkpoints.
+    pub fn saving(self) -> Saving {
+        let time = Duration::try_from_secs_f64(self.save_minutes * 60.0).ok();
+        Saving {
+            steps: self.save_steps,
+            time: time.filter(|time| !time.is_zero()),
+        }
+    }
+}
+
+fn above_zero(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number > 0 => Ok(number),
+        _ => Err("expected a whole number of at least 1".to_owned()),
+    }
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(minutes) if (0.0..1e6).contains(&minutes) => Ok(minutes),
+        _ => Err("expected a number of minutes, at least 0".to_owned()),
+    }
+}

@@ -1,0 +1,327 @@
+//! The training loop: steps, validations, checkpoints and signals.
+
+use super::batch::Source;
+use super::memory::Resident;
+use super::metrics::{self, Point, Recorder};
+use super::plan::Plan;
+use super::progress::Display;
+use super::random::SplitMix64;
+use super::signals::Signals;
+use super::state::{Best, Progress, States, Trainee};
+use super::step::{Loss, Mean, Method, Pass, without_gradients};
+use crate::signals::{exit_code, name};
+use anyhow::bail;
+use kernels_io::escape_path;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// The end of a run by a signal.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted by {} {message}", name(*.signal))]
+pub struct Interrupted {
+    signal: i32,
+    message: String,
+}
+
+impl Interrupted {
+    /// Returns the exit code that shells use for a program ended by this signal.
+    pub fn exit_code(&self) -> u8 {
+        exit_code(self.signal)
+    }
+}
+
+/// A run in progress.
+pub struct Session<'a> {
+    plan: &'a Plan,
+    source: &'a dyn Source,
+    states: &'a States,
+    trainee: Option<Trainee>,
+    progress: Progress,
+    recorder: Recorder,
+    display: Display,
+    signals: Signals,
+    /// The last saved state, and its step.
+    saved: Option<(PathBuf, Progress)>,
+    saved_at: Instant,
+    /// The time at which this process would have begun if it had trained from the first step.
+    began: Instant,
+    before: f64,
+}
+
+/// A run that came to its end.
+pub struct Trained {
+    /// The model and its optimiser.
+    pub trainee: Trainee,
+    /// All points.
+    pub points: Vec<Point>,
+    /// The place of the run.
+    pub progress: Progress,
+}
+
+impl<'a> Session<'a> {
+    /// Prepares the run. `progress` and the points of `recorder` are those of a saved state, or empty.
+    ///
+    /// # Errors
+    /// Returns an error if the system refuses to pass signals.
+    pub fn new(
+        plan: &'a Plan,
+        source: &'a dyn Source,
+        states: &'a States,
+        (trainee, progress): (Trainee, Progress),
+        recorder: Recorder,
+        quiet: bool,
+    ) -> anyhow::Result<Self> {
+        let now = Instant::now();
+        Ok(Self {
+            plan,
+            source,
+            states,
+            trainee: Some(trainee),
+            recorder,
+            display: Display::new(plan.steps, quiet),
+            signals: Signals::listen()?,
+            saved: None,
+            saved_at: now,
+            began: now,
+            before: progress.seconds,
+            progress,
+        })
+    }
+
+    /// Trains to the end.
+    ///
+    /// # Errors
+    /// Returns [`Interrupted`] after a signal, and an error if the loss is no number or the device fails. The trained
+    /// model is then saved, or the error says why it could not be.
+    pub fn run(mut self) -> anyhow::Result<Trained> {
+        loop {
+            self.answer_signals()?;
+            let better = match self.validation_is_due() {
+                true => self.validate()?,
+                false => false,
+            };
+            if better || self.saves_now() {
+                self.save_or_tell();
+            }
+            if self.is_done() {
+                break;
+            }
+            self.answer_signals()?;
+            self.step()?;
+        }
+        self.signals.leave_at_once();
+        if let Err(error) = self.recorder.complete() {
+            self.tell(&format!("warning: {error:#}"));
+        }
+        Ok(Trained {
+            trainee: self.trainee.take().expect("steps give the model back"),
+            points: self.recorder.points().to_vec(),
+            progress: self.progress.clone(),
+        })
+    }
+
+    fn is_done(&self) -> bool {
+        let Progress {
+            step, since_best, ..
+        } = self.progress;
+        step >= self.plan.steps
+            || self
+                .plan
+                .patience
+                .is_some_and(|patience| since_best >= patience)
+    }
+
+    fn step(&mut self) -> anyhow::Result<()> {
+        let (plan, step) = (self.plan, self.progress.step);
+        let started = Instant::now();
+        let seed = SplitMix64::of(plan.seed, step as u64).next();
+        plan.device.seed(seed);
+        let batches = self.source.training(step);
+        let tokens = batches.iter().map(|batch| batch.tokens()).sum::<usize>();
+        let trainee = self.trainee.take().expect("steps give the model back");
+        let rate = plan.schedule.rate(step);
+        let (trainee, loss, norm) = trainee.step(&batches, plan.method(seed), rate)?;
+        self.trainee = Some(trainee);
+        self.progress.step += 1;
+        let time = started.elapsed();
+        self.record(metrics::TRAIN, loss, tokens, time, Some((rate, norm)))?;
+        if let Some(point) = self.recorder.points().last() {
+            self.display.step(point, tokens, time);
+        }
+        Ok(())
+    }
+
+    fn validation_is_due(&self) -> bool {
+        let Progress {
+            step, validated, ..
+        } = self.progress;
+        let regular = step.is_multiple_of(self.plan.steps_per_validation);
+        step > validated && (regular || step == self.plan.steps) && self.source.validations() > 0
+    }
+
+    /// Computes the loss of the held-out data. Returns `true` if it is the lowest so far.
+    fn validate(&mut self) -> anyhow::Result<bool> {
+        self.display.validating();
+        let started = Instant::now();
+        let device = self.plan.device.clone().inner();
+        let trainee = self.trainee.as_ref().expect("steps give the model back");
+        let model = without_gradients(&trainee.model);
+        let (mut mean, mut tokens) = (Mean::default(), 0);
+        {
+            let method = Method {
+                dtype: self.plan.dtype,
+                device: &device,
+                recompute: None,
+            };
+            let pass = Pass::new(&model, method);
+            for index in 0..self.source.validations() {
+                let batch = self.source.validation(index);
+                mean.add(pass.loss(&batch)?, batch.targets());
+                tokens += batch.tokens();
+                self.answer_signals()?;
+            }
+        }
+        let loss = mean.get();
+        self.record(metrics::VALID, loss, tokens, started.elapsed(), None)?;
+        let (step, loss) = (self.progress.step, loss.cross_entropy);
+        self.display.validation(step, loss);
+        self.progress.validated = step;
+        let better = self.progress.best.is_none_or(|best| loss < best.loss);
+        match better {
+            true => {
+                self.progress.best = Some(Best { step, loss });
+                self.progress.since_best = 0;
+            }
+            false => self.progress.since_best += 1,
+        }
+        Ok(better)
+    }
+
+    fn record(
+        &mut self,
+        split: &str,
+        loss: Loss,
+        tokens: usize,
+        time: Duration,
+        rate_and_norm: Option<(f64, f64)>,
+    ) -> anyhow::Result<()> {
+        self.progress.seconds = self.before + self.began.elapsed().as_secs_f64();
+        let step = self.progress.step;
+        self.recorder.record(Point {
+            step,
+            epoch: step.saturating_sub(1) / self.plan.steps_per_validation + 1,
+            split: split.to_owned(),
+            loss: loss.cross_entropy,
+            load_balancing_loss: loss.load_balancing,
+            tokens_per_s: tokens as f64 / time.as_secs_f64(),
+            lr: rate_and_norm.map(|(rate, _)| rate),
+            grad_norm: rate_and_norm.map(|(_, norm)| norm),
+            memory_bytes: Resident::ask().map(|memory| memory.now),
+            seconds: self.progress.seconds,
+        });
+        if loss.cross_entropy.is_finite() {
+            return Ok(());
+        }
+        let kind = match split {
+            metrics::TRAIN => "training",
+            _ => "validation",
+        };
+        bail!(
+            "the {kind} loss is {} at step {step}: training diverged, try a smaller --lr{}",
+            loss.cross_entropy,
+            self.last_saved()
+        )
+    }
+
+    fn saves_now(&self) -> bool {
+        self.progress.step > 0
+            && self.progress.step < self.plan.steps
+            && !self.is_saved()
+            && self.plan.saving.is_due(self.progress.step, self.saved_at)
+    }
+
+    fn is_saved(&self) -> bool {
+        let saved = self.saved.as_ref();
+        saved.is_some_and(|(_, saved)| *saved == self.progress)
+    }
+
+    fn save(&mut self) -> anyhow::Result<PathBuf> {
+        let trainee = self.trainee.as_ref().expect("steps give the model back");
+        let points = self.recorder.points();
+        let path = self.states.save(trainee, &self.progress, points)?;
+        self.saved = Some((path.clone(), self.progress.clone()));
+        self.saved_at = Instant::now();
+        Ok(path)
+    }
+
+    /// Saves the state. A failure is told, and training goes on.
+    fn save_or_tell(&mut self) {
+        if let Err(error) = self.save() {
+            self.saved_at = Instant::now();
+            let (step, last) = (self.progress.step, self.last_saved());
+            self.tell(&format!(
+                "warning: the checkpoint of step {step} can't be saved: {error:#}{last}; training goes on"
+            ));
+        }
+    }
+
+    /// Saves the state and ends the run if a signal asked for it.
+    fn answer_signals(&mut self) -> anyhow::Result<()> {
+        let Some(signal) = self.signals.asked() else {
+            return Ok(());
+        };
+        let step = self.progress.step;
+        let saved = match self.is_saved() || step == 0 {
+            true => Ok(()),
+            false => {
+                self.display
+                    .tell("a checkpoint is being saved; a second signal ends the program at once");
+                self.save().map(drop)
+            }
+        };
+        let complete = self.recorder.complete();
+        let resume = &self.plan.resume;
+        let message = match saved {
+            Ok(()) => format!(
+                "after step {step} of {}, which is saved; go on with: {resume}",
+                self.plan.steps
+            ),
+            Err(error) => format!(
+                "after step {step} of {}, which COULD NOT BE SAVED: {error:#}{}",
+                self.plan.steps,
+                self.last_saved()
+            ),
+        };
+        if let Err(error) = complete {
+            self.tell(&format!("warning: {error:#}"));
+        }
+        Err(Interrupted { signal, message }.into())
+    }
+
+    /// Says which state a run can go on from.
+    fn last_saved(&self) -> String {
+        match &self.saved {
+            Some((path, progress)) => format!(
+                "; the last checkpoint is that of step {} ({})",
+                progress.step,
+                escape_path(path)
+            ),
+            None => String::new(),
+        }
+    }
+
+    fn tell(&mut self, line: &str) {
+        self.display.tell(line);
+    }
+}
+
+/// Says what is left if the device fails, which Burn reports by panic.
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.saved.is_some() {
+            let resume = &self.plan.resume;
+            let last = self.last_saved();
+            crate::output::note(format!("training ended{last}; go on with: {resume}"));
+        }
+    }
+}

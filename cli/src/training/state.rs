@@ -1,0 +1,336 @@
+//! Saved states of a run, from which it can go on: parameters, optimiser, place in data and schedule, metrics.
+//!
+//! ```text
+//! resume/step-00000120/
+//!     state.json            the step, the best validation so far, and the settings of the run
+//!     points.jsonl          the points up to this step
+//!     tensors.safetensors   the trained parameters and the state of their optimiser
+//! ```
+//!
+//! Data, schedule and random numbers are functions of seed and step, so the step is all that is kept of them. A state
+//! appears complete or not at all.
+
+use super::batch::Batch;
+use super::metrics::{self, Point};
+use super::optimiser::Optimiser;
+use super::step::{Loss, Method, Pass};
+use super::{identity, tensors};
+use crate::output;
+use anyhow::{Context, bail};
+use burn::tensor::Device;
+use kernels_io::{Limit, Staging, clear_leftovers, escape_path, write_new};
+use kernels_models::CausalLm;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The version of these files.
+const FORMAT: u32 = 1;
+const STATE: &str = "state.json";
+const POINTS: &str = "points.jsonl";
+const TENSORS: &str = "tensors.safetensors";
+
+/// The place of a run between two steps.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// The number of steps so far.
+    pub step: usize,
+    /// The step of the last validation, or 0.
+    pub validated: usize,
+    /// The validation with the lowest loss.
+    pub best: Option<Best>,
+    /// The number of validations since then.
+    pub since_best: usize,
+    /// Seconds of training so far.
+    pub seconds: f64,
+}
+
+/// A validation.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Best {
+    /// The number of steps before it.
+    pub step: usize,
+    /// The loss.
+    pub loss: f64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    format: u32,
+    progress: Progress,
+    run: Value,
+}
+
+/// A model in training.
+pub struct Trainee {
+    /// The model.
+    pub model: CausalLm,
+    /// Its optimiser.
+    pub optimiser: Optimiser,
+}
+
+impl Trainee {
+    /// Takes a step on batches, with losses in `dtype`. Returns the trained model, the loss before the step, and the norm
+    /// of its gradients.
+    ///
+    /// # Errors
+    /// Returns an error if the device fails.
+    pub fn step(
+        self,
+        batches: &[Batch],
+        method: Method<'_>,
+        rate: f64,
+    ) -> anyhow::Result<(Self, Loss, f64)> {
+        let Self {
+            model,
+            mut optimiser,
+        } = self;
+        let (loss, gradients) = Pass::new(&model, method).gradients(batches)?;
+        let (model, norm) = optimiser.step(rate, model, gradients)?;
+        Ok((Self { model, optimiser }, loss, norm))
+    }
+}
+
+/// The saved states of a run.
+pub struct States {
+    folder: PathBuf,
+    /// The number of last states that are kept, beside the best.
+    keep: usize,
+    /// The settings of the run.
+    run: Value,
+}
+
+impl States {
+    /// Names the folder of the states of a run with these settings.
+    pub fn new(folder: PathBuf, keep: usize, run: Value) -> Self {
+        Self { folder, keep, run }
+    }
+
+    /// Saves a state, and removes those that are no longer kept. Returns its folder.
+    ///
+    /// # Errors
+    /// Returns an error if the system or the device fails. Earlier states are then unchanged.
+    pub fn save(
+        &self,
+        trainee: &Trainee,
+        progress: &Progress,
+        points: &[Point],
+    ) -> anyhow::Result<PathBuf> {
+        let target = self.path(Name::of(progress));
+        if target.exists() {
+            // It was saved before, by this run or by the one that it continues.
+            return Ok(target);
+        }
+        let staging = Staging::beside(&target)?;
+        let stored = Stored {
+            format: FORMAT,
+            progress: progress.clone(),
+            run: self.run.clone(),
+        };
+        let text = serde_json::to_vec_pretty(&stored)?;
+        write_new(&staging.path().join(STATE), &text)?;
+        write_new(&staging.path().join(POINTS), &metrics::lines(points))?;
+        let path = staging.path().join(TENSORS);
+        tensors::write(&path, &trainee.model, &trainee.optimiser)?;
+        staging.publish()?;
+        self.remove_others(progress);
+        Ok(target)
+    }
+
+    /// Returns the newest state, or `None` without one.
+    ///
+    /// # Errors
+    /// Returns an error if it can't be read, or if it is of another configuration.
+    pub fn newest(&self) -> anyhow::Result<Option<Saved>> {
+        clear_leftovers(&self.folder);
+        let newest = self.names().pop();
+        newest.map(|name| self.open(name)).transpose()
+    }
+
+    /// Returns the state of the best validation, or `None` if it was not saved.
+    ///
+    /// # Errors
+    /// Returns an error as [`newest`](Self::newest) does.
+    #[cfg(feature = "text")]
+    pub fn best(&self, progress: &Progress) -> anyhow::Result<Option<Saved>> {
+        let name = progress.best.map(Name::of_best);
+        let name = name.filter(|name| self.path(*name).exists());
+        name.map(|name| self.open(name)).transpose()
+    }
+
+    fn open(&self, name: Name) -> anyhow::Result<Saved> {
+        let folder = self.path(name);
+        let shown = escape_path(&folder);
+        let advice = || {
+            format!("the checkpoint {shown} can't be read; remove it to go on from the one before")
+        };
+        let saved = Saved::open(folder.clone()).with_context(advice)?;
+        identity::check(&format!("the checkpoint {shown}"), &saved.run, &self.run)?;
+        if let Some(remark) = identity::remark(&saved.run, &self.run) {
+            output::note(remark);
+        }
+        Ok(saved)
+    }
+
+    /// Removes all states.
+    pub fn clear(&self) {
+        if self.folder.exists() {
+            remove(&self.folder);
+        }
+    }
+
+    /// Returns the names of all states, in order.
+    fn names(&self) -> Vec<Name> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let names = entries.filter_map(|entry| Name::parse(entry.file_name().to_str()?));
+        let mut names: Vec<Name> = names.collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn path(&self, name: Name) -> PathBuf {
+        self.folder.join(name.to_string())
+    }
+
+    fn remove_others(&self, progress: &Progress) {
+        let mut names = self.names();
+        names.truncate(names.len().saturating_sub(self.keep));
+        let best = progress.best.map(Name::of_best);
+        for name in names.into_iter().filter(|name| Some(*name) != best) {
+            remove(&self.path(name));
+        }
+    }
+}
+
+/// The name of a state: its step, and whether the validation after it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Name {
+    step: usize,
+    validated: bool,
+}
+
+impl Name {
+    const PREFIX: &str = "step-";
+    const VALIDATED: &str = "-validated";
+
+    fn of(progress: &Progress) -> Self {
+        Self {
+            step: progress.step,
+            validated: progress.step > 0 && progress.validated == progress.step,
+        }
+    }
+
+    fn of_best(best: Best) -> Self {
+        Self {
+            step: best.step,
+            validated: true,
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        let name = name.strip_prefix(Self::PREFIX)?;
+        let number = name.strip_suffix(Self::VALIDATED);
+        Some(Self {
+            step: number.unwrap_or(name).parse().ok()?,
+            validated: number.is_some(),
+        })
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let end = if self.validated { Self::VALIDATED } else { "" };
+        write!(f, "{}{:08}{end}", Self::PREFIX, self.step)
+    }
+}
+
+/// A saved state.
+pub struct Saved {
+    folder: PathBuf,
+    run: Value,
+    /// The place of the run.
+    pub progress: Progress,
+    /// The points so far.
+    pub points: Vec<Point>,
+}
+
+impl Saved {
+    fn open(folder: PathBuf) -> anyhow::Result<Self> {
+        const LIMIT: Limit = Limit::mib("a state", 64);
+        const POINTS_LIMIT: Limit = Limit::mib("points of a run", 4096);
+        let text = kernels_io::read_text(&folder.join(STATE), LIMIT)?;
+        let stored: Stored = serde_json::from_str(&text).context(STATE)?;
+        if stored.format != FORMAT {
+            bail!(
+                "{STATE} has the format {}, and this program reads {FORMAT}",
+                stored.format
+            );
+        }
+        let text = kernels_io::read_text(&folder.join(POINTS), POINTS_LIMIT)?;
+        Ok(Self {
+            points: metrics::parse(&text).context(POINTS)?,
+            folder,
+            run: stored.run,
+            progress: stored.progress,
+        })
+    }
+
+    /// Replaces the trained parameters and their optimiser's state by the saved ones.
+    ///
+    /// # Errors
+    /// Returns an error if the file can't be read, or is not of this model.
+    pub fn restore(&self, trainee: Trainee, device: &Device) -> anyhow::Result<Trainee> {
+        let Trainee {
+            model,
+            mut optimiser,
+        } = trainee;
+        let path = self.folder.join(TENSORS);
+        let model = tensors::read(&path, model, &mut optimiser, device)?;
+        Ok(Trainee { model, optimiser })
+    }
+}
+
+/// Removes a folder. It first gets the name of an unfinished one, so that no part of it is taken for a whole state. A
+/// failure is told, because the disk may be full for it.
+fn remove(folder: &Path) {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let aside = format!(".{name}.{}.removed.partial", std::process::id());
+    let aside = folder.with_file_name(aside);
+    let removed = fs::rename(folder, &aside).and_then(|()| fs::remove_dir_all(&aside));
+    if let Err(error) = removed {
+        let shown = escape_path(folder);
+        output::note(format_args!("warning: cannot remove {shown}: {error}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_sort_by_time() {
+        let before = Progress {
+            step: 120,
+            validated: 60,
+            ..Progress::default()
+        };
+        let after = Progress {
+            validated: 120,
+            ..before.clone()
+        };
+        let (before, after) = (Name::of(&before), Name::of(&after));
+        assert_eq!(before.to_string(), "step-00000120");
+        assert_eq!(after.to_string(), "step-00000120-validated");
+        assert!(before < after);
+        assert!(after < Name::parse("step-00000121").unwrap());
+        for name in [before, after] {
+            assert_eq!(Name::parse(&name.to_string()), Some(name));
+        }
+        for name in ["step-", "step-x", ".step-00000120.1.a.partial", "other"] {
+            assert_eq!(Name::parse(name), None, "{name}");
+        }
+        assert!(!Name::of(&Progress::default()).validated);
+    }
+}

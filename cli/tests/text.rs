@@ -1,0 +1,498 @@
+//! Compares tokenizers and chat templates with those of transformers, and refuses broken ones.
+#![cfg(feature = "text")]
+
+use kernels_cli::text::{Chat, ChatTemplate, Message, TextError, Tokenizer, Writer};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// The embeddings of the fixtures' model.
+const EMBEDDINGS: usize = 320;
+
+fn fixture(name: &str) -> PathBuf {
+    let text = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/text");
+    text.join(name)
+}
+
+fn golden() -> Value {
+    let text = fs::read_to_string(fixture("golden.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+fn ids(value: &Value) -> Vec<u32> {
+    let ids = list(value).iter();
+    ids.map(|id| id.as_u64().unwrap() as u32).collect()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+fn tiny() -> Tokenizer {
+    Tokenizer::open(&fixture("tiny"), EMBEDDINGS).unwrap()
+}
+
+fn spm() -> Tokenizer {
+    Tokenizer::open(&fixture("spm"), 1000).unwrap()
+}
+
+#[test]
+fn ids_and_texts_are_those_of_transformers() {
+    let golden = golden();
+    for (name, tokenizer) in [("tiny", tiny()), ("spm", spm())] {
+        let cases = list(&golden["tokenizers"][name]);
+        assert!(cases.len() > 9);
+        for case in cases {
+            let source = text(&case["text"]);
+            let all = ids(&case["ids"]);
+            assert_eq!(tokenizer.encode(source).unwrap(), all, "{name}: {source}");
+            let plain = tokenizer.encode_plain(source).unwrap();
+            assert_eq!(plain.ids, ids(&case["plain"]), "{name}: {source}");
+            assert_eq!(plain.bytes.len(), plain.ids.len());
+            assert_eq!(
+                tokenizer.decode(&all).unwrap(),
+                text(&case["decoded"]),
+                "{name}"
+            );
+        }
+    }
+    let [first, ..] = spm().encode("x").unwrap()[..] else {
+        panic!("no token");
+    };
+    assert_eq!(spm().id("<s>"), Some(first), "the file adds it");
+    assert_eq!(spm().special("bos_token"), Some("<s>"));
+    assert_eq!(spm().special("pad_token"), None);
+}
+
+#[test]
+fn tokenizers_of_gguf_files_are_those_of_transformers() {
+    let golden = golden();
+    for (name, folder) in [("tiny", tiny()), ("spm", spm())] {
+        let tokenizer = Tokenizer::open(&fixture(&format!("{name}.gguf")), 1000).unwrap();
+        for case in list(&golden["tokenizers"][name]) {
+            let all = ids(&case["ids"]);
+            assert_eq!(
+                tokenizer.encode(text(&case["text"])).unwrap(),
+                all,
+                "{name}"
+            );
+            assert_eq!(tokenizer.decode(&all).unwrap(), text(&case["decoded"]));
+        }
+        for special in ["bos_token", "eos_token", "unk_token"] {
+            assert_eq!(tokenizer.special(special), folder.special(special));
+        }
+    }
+    let tokenizer = Tokenizer::open(&fixture("tiny.gguf"), EMBEDDINGS).unwrap();
+    let chat = Chat::open(&fixture("tiny.gguf"), tokenizer).unwrap();
+    let marked =
+        |case: &&Value| case["template"] == "marked" && case["add_generation_prompt"] == true;
+    let cases: Vec<_> = list(&golden["chats"]).iter().filter(marked).collect();
+    assert!(cases.len() > 2);
+    for case in cases {
+        assert_eq!(chat.prompt(&messages(case)).unwrap(), ids(&case["ids"]));
+    }
+}
+
+#[test]
+fn tokenizers_of_gguf_files_that_are_not_known_are_named() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("model.gguf");
+    let said = |from: &[u8], to: &[u8]| {
+        let mut bytes = fs::read(fixture("tiny.gguf")).unwrap();
+        let at = bytes
+            .windows(from.len())
+            .position(|part| part == from)
+            .unwrap();
+        bytes[at..at + to.len()].copy_from_slice(to);
+        fs::write(&path, bytes).unwrap();
+        // A folder with one GGUF file means that file.
+        Tokenizer::open(folder.path(), EMBEDDINGS)
+            .unwrap_err()
+            .to_string()
+    };
+    for (from, to, words) in [
+        (
+            &b"qwen2"[..],
+            &b"qwen9"[..],
+            ["key `tokenizer.ggml.pre`", "`qwen9`"],
+        ),
+        (b"gpt2", b"gpt9", ["key `tokenizer.ggml.model`", "`gpt9`"]),
+        (
+            b"ggml.merges",
+            b"ggml.nerges",
+            ["key `tokenizer.ggml.merges`", "no merges"],
+        ),
+        (
+            b"ggml.pre",
+            b"ggml.qre",
+            ["key `tokenizer.ggml.pre`", "does not say how"],
+        ),
+        (
+            b"\x01\0\0\0\0\0\0\0!\x01\0\0\0\0\0\0\0\"",
+            b"\x01\0\0\0\0\0\0\0!\x01\0\0\0\0\0\0\0!",
+            ["key `tokenizer.ggml.tokens`", "the same text"],
+        ),
+        (
+            b"ggml.tokens",
+            b"ggml.nokens",
+            ["key `tokenizer.ggml.tokens`", "no tokenizer"],
+        ),
+    ] {
+        let said = said(from, to);
+        for word in words.into_iter().chain(["model.gguf"]) {
+            assert!(said.contains(word), "{said}");
+        }
+    }
+    // Without a limit, the ways to divide a token of megabytes would take hours.
+    let mut bytes = fs::read(fixture("spm.gguf")).unwrap();
+    let river = b"\x05\0\0\0\0\0\0\0river";
+    let at = bytes.windows(river.len()).position(|part| part == river);
+    let long = [&600_u64.to_le_bytes()[..], &[b'x'; 600]].concat();
+    bytes.splice(at.unwrap()..at.unwrap() + river.len(), long);
+    fs::write(&path, bytes).unwrap();
+    let said = Tokenizer::open(&path, 1000).unwrap_err().to_string();
+    assert!(said.contains("has 600 bytes"), "{said}");
+
+    fs::copy(fixture("tiny.gguf"), &path).unwrap();
+    let said = Tokenizer::open(&path, EMBEDDINGS - 1)
+        .unwrap_err()
+        .to_string();
+    assert!(said.contains("another model"), "{said}");
+    // The tokenizer beside a file comes first.
+    fs::copy(
+        fixture("spm/tokenizer.json"),
+        folder.path().join("tokenizer.json"),
+    )
+    .unwrap();
+    let beside = Tokenizer::open(folder.path(), 1000).unwrap();
+    assert_eq!(
+        beside.encode("The river").unwrap(),
+        spm().encode("The river").unwrap()
+    );
+}
+
+fn messages(case: &Value) -> Vec<Message> {
+    let messages = list(&case["messages"]).iter();
+    let message = |m: &Value| Message::new(text(&m["role"]), text(&m["content"]));
+    messages.map(message).collect()
+}
+
+/// A folder with the tokenizer of `tiny` and another template.
+fn with_template(source: &str) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    for file in ["tokenizer.json", "tokenizer_config.json"] {
+        fs::copy(fixture("tiny").join(file), folder.path().join(file)).unwrap();
+    }
+    fs::write(folder.path().join("chat_template.jinja"), source).unwrap();
+    folder
+}
+
+fn chat(source: &str) -> Result<Chat, TextError> {
+    Chat::open(with_template(source).path(), tiny())
+}
+
+#[test]
+fn conversations_are_rendered_as_by_transformers() {
+    let golden = golden();
+    let (mut marked, mut refused) = (0, 0);
+    for case in list(&golden["chats"]) {
+        let chat = chat(text(&golden["templates"][text(&case["template"])])).unwrap();
+        let messages = messages(case);
+        let asks = case["add_generation_prompt"].as_bool().unwrap();
+        let rendered = chat.template().render(&messages, asks);
+        if let Some(error) = case.get("error") {
+            let said = rendered.unwrap_err().to_string();
+            assert!(said.contains(text(error)), "{said}");
+            refused += 1;
+            continue;
+        }
+        assert_eq!(rendered.unwrap(), text(&case["text"]), "{case}");
+        let expected = ids(&case["ids"]);
+        if asks {
+            assert_eq!(chat.prompt(&messages).unwrap(), expected);
+        } else if let Some(answer) = case.get("answer") {
+            let tokens = chat.tokens(&messages).unwrap();
+            let written = |at| tokens.answers.iter().any(|range| range.contains(&at));
+            let mask: Vec<u32> = (0..tokens.ids.len()).map(|at| written(at).into()).collect();
+            assert_eq!(tokens.ids, expected);
+            assert_eq!(mask, ids(answer), "{case}");
+            marked += mask.iter().sum::<u32>();
+        }
+    }
+    assert!(marked > 20 && refused == 2, "{marked} {refused}");
+}
+
+/// The texts of the assistant's turns, by their tokens.
+fn answers(chat: &Chat, messages: &[Message]) -> Result<Vec<String>, TextError> {
+    let tokens = chat.tokens(messages)?;
+    let rendered = chat.template().render(messages, false)?;
+    let bytes = chat.tokenizer().encode_plain(&rendered)?.bytes;
+    let text = |answer: &std::ops::Range<usize>| {
+        let last = bytes[answer.end - 1].end;
+        rendered[bytes[answer.start].start..last].to_owned()
+    };
+    Ok(tokens.answers.iter().map(text).collect())
+}
+
+#[test]
+fn answers_are_found_in_templates_that_do_not_mark_them() {
+    let golden = golden();
+    let twice = [
+        Message::user("1"),
+        Message::assistant("größer 🙂"),
+        Message::user("and?"),
+        Message::assistant("  the miller "),
+    ];
+    for (name, expected) in [
+        ("marked", ["größer 🙂<|im_end|>", "  the miller <|im_end|>"]),
+        ("plain", [" größer 🙂<|im_end|>", " the miller<|im_end|>"]),
+        // Only the last answer begins with thoughts.
+        (
+            "thinking",
+            [
+                "größer 🙂<|im_end|>",
+                "<think>\n\n</think>\n\n  the miller <|im_end|>",
+            ],
+        ),
+    ] {
+        let chat = chat(text(&golden["templates"][name])).unwrap();
+        assert_eq!(answers(&chat, &twice).unwrap(), expected, "{name}");
+    }
+    let none = [Message::user("1")];
+    let plain = chat(text(&golden["templates"]["plain"])).unwrap();
+    assert!(plain.tokens(&none).unwrap().answers.is_empty());
+
+    let elsewhere = "{% for m in messages %}{{ m.content | upper }}{% endfor %}{% if add_generation_prompt %}>{% endif %}";
+    let said = chat(elsewhere)
+        .unwrap()
+        .tokens(&twice)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        said.contains("message 2") && said.contains("{% generation %}"),
+        "{said}"
+    );
+}
+
+fn render(source: &str) -> Result<String, TextError> {
+    let messages = [Message::user(" Grüße\n"), Message::assistant("a\"<b>")];
+    chat(source)?.template().render(&messages, true)
+}
+
+#[test]
+fn templates_have_what_transformers_gives_them() {
+    // The second is what Jinja of Python gives, with the settings of transformers.
+    for (source, expected) in [
+        (
+            "{{ bos_token }}{{ messages[0]['content'].strip() }}{{ eos_token }}",
+            "<|endoftext|>Grüße<|im_end|>",
+        ),
+        ("{{ messages[-1].content | tojson }}", "\"a\\\"<b>\""),
+        (
+            "{{ [1, {'b': none, 'a': [true, 0.5]}] | tojson(indent=2) }}",
+            "[\n  1,\n  {\n    \"b\": null,\n    \"a\": [\n      true,\n      0.5\n    ]\n  }\n]",
+        ),
+        ("{{ [{}, []] | tojson(indent=1) }}", "[\n {},\n []\n]"),
+        (
+            "{{ unknown_thing | default('xy') }}{{ unknown_thing }}",
+            "xy",
+        ),
+        (
+            "{{ 'a b'.split(' ')[-1] ~ 'x'.upper() }}{{ messages[1:] | length }}{{ messages[::-1][0].role }}",
+            "bX1assistant",
+        ),
+    ] {
+        assert_eq!(render(source).unwrap(), expected, "{source}");
+    }
+    let year = render("{{ strftime_now('%Y') }}").unwrap();
+    assert!(year.parse::<u32>().unwrap() > 2024, "{year}");
+}
+
+#[test]
+fn templates_that_fail_name_the_file_and_the_reason() {
+    let endless = "{% for i in range(99999) %}{% for j in range(99999) %}{% for k in range(99999) %}{% endfor %}{% endfor %}{% endfor %}";
+    for (source, words) in [
+        (
+            "{{ raise_exception('Roles must alternate') }}",
+            ["Roles must alternate", "chat_template.jinja"],
+        ),
+        (
+            "a\n{% if %}",
+            ["chat_template.jinja (line 2)", "unexpected"],
+        ),
+        ("{{ messages[0].content.shout() }}", ["shout", "line 1"]),
+        ("{{ strftime_now('%') }}", ["strftime_now", "%"]),
+        ("{{ 1 | tojson(sort_keys=true) }}", ["`tojson`", "`indent`"]),
+        (endless, ["does not end", "chat_template.jinja"]),
+    ] {
+        let said = render(source).unwrap_err().to_string();
+        for word in words {
+            assert!(said.contains(word), "{source}: {said}");
+        }
+    }
+    let chat = chat("x").unwrap();
+    let said = chat.prompt(&[]).unwrap_err().to_string();
+    assert!(said.contains("at least one message"), "{said}");
+    let said = chat
+        .prompt(&[Message::user("\u{fdd0}")])
+        .unwrap_err()
+        .to_string();
+    assert!(
+        said.contains("message 1") && said.contains("U+FDD0"),
+        "{said}"
+    );
+}
+
+/// The error of the tokenizer or the template in a copy of `tiny` that was changed.
+fn spoilt(change: impl FnOnce(&Path)) -> String {
+    let folder = with_template("x");
+    change(folder.path());
+    let opened = Tokenizer::open(folder.path(), EMBEDDINGS);
+    let opened = opened.and_then(|tokenizer| Chat::open(folder.path(), tokenizer));
+    opened.unwrap_err().to_string()
+}
+
+#[test]
+fn files_that_do_not_fit_are_named() {
+    let config = |value: Value| {
+        move |folder: &Path| {
+            fs::write(folder.join("tokenizer_config.json"), value.to_string()).unwrap()
+        }
+    };
+    let said = spoilt(|folder| fs::remove_file(folder.join("tokenizer.json")).unwrap());
+    assert!(
+        said.contains("no tokenizer.json") && said.contains("save_pretrained"),
+        "{said}"
+    );
+    let said = spoilt(|folder| fs::write(folder.join("tokenizer.json"), "{}").unwrap());
+    assert!(said.contains("tokenizer.json: not a tokenizer"), "{said}");
+    let said = spoilt(|folder| fs::write(folder.join("tokenizer_config.json"), "[1]").unwrap());
+    assert!(
+        said.contains("tokenizer_config.json: expected a JSON object"),
+        "{said}"
+    );
+    let said = spoilt(config(json!({"eos_token": 3})));
+    assert!(said.contains("field `eos_token`"), "{said}");
+    let added = json!({"added_tokens_decoder": {"7": {"content": "<|im_end|>"}}});
+    let said = spoilt(config(added));
+    assert!(
+        said.contains("`<|im_end|>`") && said.contains("different tokenizers"),
+        "{said}"
+    );
+    let said = spoilt(|folder| {
+        fs::remove_file(folder.join("chat_template.jinja")).unwrap();
+        config(json!({}))(folder);
+    });
+    assert!(said.contains("no chat template"), "{said}");
+
+    let said = Tokenizer::open(&fixture("tiny"), EMBEDDINGS - 1)
+        .unwrap_err()
+        .to_string();
+    for word in [
+        "tokenizer.json",
+        "id 319",
+        "319 embeddings",
+        "another model",
+    ] {
+        assert!(said.contains(word), "{said}");
+    }
+}
+
+#[test]
+fn older_places_of_templates_and_tokens_are_read() {
+    let folder = with_template("x");
+    fs::remove_file(folder.path().join("chat_template.jinja")).unwrap();
+    let config = json!({"chat_template": [{"name": "rag", "template": "a"}, {"name": "default", "template": "b{{ eos_token }}"}]});
+    fs::write(
+        folder.path().join("tokenizer_config.json"),
+        config.to_string(),
+    )
+    .unwrap();
+    let map = json!({"eos_token": {"content": "<|im_end|>", "lstrip": false}});
+    fs::write(
+        folder.path().join("special_tokens_map.json"),
+        map.to_string(),
+    )
+    .unwrap();
+    let render = || {
+        let tokenizer = Tokenizer::open(folder.path(), EMBEDDINGS).unwrap();
+        let template = ChatTemplate::open(folder.path(), &tokenizer)
+            .unwrap()
+            .unwrap();
+        template.render(&[Message::user("x")], false).unwrap()
+    };
+    assert_eq!(render(), "b<|im_end|>");
+    let other = json!({"chat_template": "c"});
+    fs::write(folder.path().join("chat_template.json"), other.to_string()).unwrap();
+    assert_eq!(render(), "c");
+}
+
+/// The pieces of a text whose ids come one by one.
+fn pieces(tokenizer: &Tokenizer, ids: &[u32], stops: &[&str]) -> (Vec<String>, bool) {
+    let stops: Vec<String> = stops.iter().map(|&stop| stop.to_owned()).collect();
+    let mut writer = Writer::new(tokenizer, &stops);
+    let mut pieces: Vec<String> = ids.iter().map(|&id| writer.push(id).unwrap()).collect();
+    pieces.push(writer.finish().unwrap());
+    assert_eq!(pieces.concat(), writer.text());
+    (pieces, writer.stopped())
+}
+
+#[test]
+fn pieces_are_whole_characters_and_give_the_text() {
+    let golden = golden();
+    for (name, tokenizer) in [("tiny", tiny()), ("spm", spm())] {
+        for case in list(&golden["tokenizers"][name]) {
+            let ids = ids(&case["ids"]);
+            let (pieces, stopped) = pieces(&tokenizer, &ids, &[]);
+            assert_eq!(pieces.concat(), text(&case["decoded"]), "{name}: {case}");
+            assert!(
+                !stopped && pieces.iter().all(|piece| !piece.contains('\u{fffd}')),
+                "{pieces:?}"
+            );
+        }
+    }
+    // Random ids are no UTF-8 in many places.
+    let tokenizer = tiny();
+    for case in list(&golden["greedy"]) {
+        let ids = ids(&case["ids"]);
+        let (pieces, _) = pieces(&tokenizer, &ids, &[]);
+        assert_eq!(pieces.concat(), text(&case["text"]));
+        assert!(pieces.iter().filter(|piece| !piece.is_empty()).count() > 3);
+    }
+    // The three bytes of a character come one by one, and the fourth of another never comes.
+    let ids = tokenizer.encode("a日🙂").unwrap();
+    let (pieces, _) = pieces(&tokenizer, &ids[..ids.len() - 1], &[]);
+    assert_eq!(pieces, ["a", "", "", "日", "", "", "", "\u{fffd}"]);
+}
+
+#[test]
+fn texts_end_exactly_at_a_stop_string() {
+    let tokenizer = tiny();
+    let ids = tokenizer
+        .encode("The river has no name. Thank you.")
+        .unwrap();
+    for (stops, text, stopped) in [
+        (&["no name"][..], "The river has ", true),
+        (&["you!", "e. T"], "The river has no nam", true),
+        (&["T"], "", true),
+        (&[" you. And"], "The river has no name. Thank you.", false),
+        (&["name", "no name."], "The river has no ", true),
+        (&["name.", "no name."], "The river has ", true),
+        (&["er h"], "The riv", true),
+    ] {
+        let (pieces, found) = pieces(&tokenizer, &ids, stops);
+        assert_eq!(
+            (pieces.concat().as_str(), found),
+            (text, stopped),
+            "{stops:?}"
+        );
+    }
+    // What a stop string can begin with is held back until it is certain.
+    let (pieces, _) = pieces(&tokenizer, &tokenizer.encode("11121").unwrap(), &["113"]);
+    assert_eq!(pieces, ["", "", "1", "112", "", "1"]);
+}
