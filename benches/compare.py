@@ -30,7 +30,7 @@ import venv
 import compare_report
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TORCH = "torch==2.15.*"
+TORCH = ("torch==2.15.*", "transformers==5.23.*")
 TORCH_SIDE = ROOT / "benches" / "compare_torch.py"
 TORCH_TRAINING = ROOT / "benches" / "training_torch.py"
 
@@ -96,12 +96,12 @@ def environment(folder):
     """Returns the Python of the virtual environment, which is made with torch if it is not there."""
     python = folder / "bin" / "python"
     if not python.exists():
-        say(f"installing {TORCH} into {folder}")
+        say(f"installing {' and '.join(TORCH)} into {folder}")
         # A folder appears with a complete environment or not at all, so that a stopped installation is not taken for one.
         unfinished = folder.with_name(folder.name + ".unfinished")
         shutil.rmtree(unfinished, ignore_errors=True)
         venv.create(unfinished, with_pip=True)
-        subprocess.run([unfinished / "bin" / "python", "-m", "pip", "install", "--quiet", TORCH, "numpy"], check=True)
+        subprocess.run([unfinished / "bin" / "python", "-m", "pip", "install", "--quiet", *TORCH, "numpy"], check=True)
         unfinished.rename(folder)
     return python
 

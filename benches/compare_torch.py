@@ -6,7 +6,7 @@
 `benches/compare.py` runs both in turn. Keys, shapes, warm-up and numbers of runs are the same. Times are medians in
 milliseconds. Where there are several ways to write an operation, each is run, and a row has the fastest: a norm by
 its formula and as `rms_norm`; experts as a loop over them and as `grouped_mm`, as transformers has them; AdamW fused
-and for each tensor. A backward pass is driven by `(y * dy).sum()`, and losses by themselves.
+and for each tensor. The rows `…_model` are transformers' own one-layer models of the families, and need that package. A backward pass is driven by `(y * dy).sum()`, and losses by themselves.
 """
 import argparse
 import json
@@ -18,8 +18,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+import families_torch
+
 HIDDEN, INNER, HEADS, KV_HEADS, HEAD, EPS = 1024, 3072, 16, 8, 64, 1e-6
 EXPERTS, EXPERT_INNER, TOP_K, CLASSES = 32, 512, 4, 32000
+VOCABULARY = families_torch.DESCRIPTION["common"]["vocab_size"]
 # The width of a head in the decoder layers, as Qwen3-0.6B has it.
 LAYER_HEAD = 128
 
@@ -347,6 +350,15 @@ def qwen3_products(of):
     return Calls({"": call}, inputs, layers.parameters(), drive)
 
 
+def family(name):
+    def prepare(of):
+        models = dict(families_torch.models(name, of.dtype))
+        parameters = [parameter for model in models.values() for parameter in model.parameters()]
+        return Calls(models, (torch.randint(0, VOCABULARY, (1, of.size)),), parameters)
+
+    return prepare
+
+
 BOTH = ("forward", "forward+backward")
 OPERATIONS = (rms_norm, add_rms_norm, swiglu, mlp, rope, qk_norm_rope, attention, linear, experts, cross_entropy,
               linear_cross_entropy)
@@ -354,8 +366,11 @@ GROUPS = {
     **{operation.__name__: (operation, (512, 2048), BOTH) for operation in OPERATIONS},
     "adam_w": (AdamW, (1024, 4096), ("step",)),
     **{layer.__name__: (layer, (512,), BOTH) for layer in (qwen3_layer, qwen3_products, qwen3_moe_layer)},
+    **{f"{name}_model": (family(name), (512,), BOTH) for name in families_torch.FAMILIES},
 }
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+# Models of the families are compared in f32 only.
+F32_ONLY = tuple(f"{name}_model" for name in families_torch.FAMILIES)
 
 
 def all_rows():
@@ -363,6 +378,8 @@ def all_rows():
     for group, (prepare, sizes, steps) in GROUPS.items():
         for size in sizes:
             for name, dtype in DTYPES.items():
+                if group in F32_ONLY and name != "f32":
+                    continue
                 for step in steps:
                     yield f"{group}/{size}/{name}/{step}", prepare, Setting(size, dtype, step)
 
