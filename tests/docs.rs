@@ -248,6 +248,7 @@ fn explained_messages_are_messages() {
     for folder in [
         "kernels-macros/src",
         "kernels-runtime/src",
+        "models/src",
         "cli/src",
         "tests/ui/fail",
     ] {

@@ -65,7 +65,7 @@ fn rows(page: &str) -> Vec<Row<'_>> {
     rows
 }
 
-/// What is wrong with the page. `read` gives the text of a file of the repository.
+/// Returns everything that is wrong with the page. `read` gives the text of a file of the repository.
 fn problems(page: &str, read: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let (mut problems, mut seen) = (Vec::new(), BTreeSet::new());
     for Row {
@@ -175,6 +175,7 @@ fn every_row_is_there_and_every_claim_is_proved() {
 /// A page with one mistake of each kind.
 #[test]
 fn mistakes_are_found() {
+    // The ignored test is a text of this case: a claim that names such a test has no proof.
     let tests = "#[test] fn runs() {} #[test] #[ignore] fn ignored() {} fn helper() {} \
                  #[cfg(test)] mod tests { #[test] fn inner() {} }";
     let read = |path: &str| match path {

@@ -1,9 +1,10 @@
-//! A small sequence classifier with annotated layers, shared by the two training loops.
+//! A small sequence classifier with annotated layers, shared by three of the programs.
 
 use burn::module::{Module, Param};
-use burn::nn::{Linear, LinearConfig};
+use burn::nn::LinearConfig;
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn_kernels::fused_kernel;
+use burn_kernels::nn::Linear;
 
 /// The width of the model.
 pub const WIDTH: usize = 256;
@@ -54,6 +55,7 @@ impl Classifier {
             LinearConfig::new(inputs, outputs)
                 .with_bias(false)
                 .init(device)
+                .into()
         };
         Self {
             norm: Norm {
