@@ -62,6 +62,21 @@ static WHOLE: Configuration = Configuration {
     lines: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
 };
 
+/// Asks for the 16 cache lines of the tile of columns that is two steps ahead in a list. Nothing is read: the end of a
+/// list may be passed. Columns are the operand that is read from the second-level cache.
+macro_rules! ahead {
+    ($list:literal) => {
+        concat!(
+            ".irp place, 2048, 2112, 2176, 2240, 2304, 2368, 2432, 2496, ",
+            "2560, 2624, 2688, 2752, 2816, 2880, 2944, 3008\n",
+            "prefetcht0 [{",
+            $list,
+            "} + \\place]\n",
+            ".endr"
+        )
+    };
+}
+
 /// The place of a block of sums: its first element, and the number of elements to the next line.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
@@ -117,8 +132,10 @@ impl Unit {
                 "tileloadd tmm4, [{a} + {line}*1]",
                 "tileloadd tmm6, [{c} + {line}*1]",
                 "tdpbf16ps tmm0, tmm4, tmm6",
+                ahead!("c"),
                 "tileloadd tmm7, [{d} + {line}*1]",
                 "tdpbf16ps tmm1, tmm4, tmm7",
+                ahead!("d"),
                 "tileloadd tmm5, [{b} + {line}*1]",
                 "tdpbf16ps tmm2, tmm5, tmm6",
                 "tdpbf16ps tmm3, tmm5, tmm7",
@@ -178,8 +195,10 @@ impl Unit {
                 "tileloadd tmm4, [{a} + {line}*1]",
                 "tileloadd tmm6, [{c} + {line}*1]",
                 "tdpbf16ps tmm0, tmm4, tmm6",
+                ahead!("c"),
                 "tileloadd tmm7, [{d} + {line}*1]",
                 "tdpbf16ps tmm1, tmm4, tmm7",
+                ahead!("d"),
                 "add {a}, 1024",
                 "add {c}, 1024",
                 "add {d}, 1024",

@@ -4,9 +4,8 @@ use super::instructions::{Place, Unit};
 use super::{Tile, tiles_of};
 use std::mem::MaybeUninit;
 
-/// The number of steps, each of 32 terms, that are summed at a time. The tiles of two blocks of rows then stay in the
-/// first-level cache.
-const STEPS: usize = 16;
+/// The number of steps, each of 32 terms, that are summed at a time.
+const STEPS: usize = 32;
 
 /// The sums of a product: lines that are `stride` apart, which are added to if `add`.
 pub(in super::super) struct Out<'a> {

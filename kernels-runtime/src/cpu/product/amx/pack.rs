@@ -153,31 +153,50 @@ impl<H: Half> Pack<'_, H> {
             return;
         }
         let by_terms = source.k_stride == 1;
-        let turned = by_terms == (side == Side::Right);
-        for (block, tiles) in to.chunks_exact_mut(steps).enumerate() {
-            let first = block * Tile::LINES;
-            let lines = source.count.saturating_sub(first).min(Tile::LINES);
-            for (step, tile) in tiles.iter_mut().enumerate() {
-                let term = step * Tile::TERMS;
-                let terms = (source.k - term).min(Tile::TERMS);
-                let is_whole = lines == Tile::LINES && terms == Tile::TERMS;
-                let at = first * source.stride + term * source.k_stride;
-                let square = if is_whole && by_terms {
-                    by_rows(&source.data[at..], source.stride)
-                } else if is_whole && source.stride == 1 {
-                    by_pairs_of_lines(&source.data[at..], source.k_stride)
-                } else {
-                    let square = one_by_one(&source, first..first + lines, term..term + terms);
-                    *tile = Tile(if side == Side::Left {
-                        square
-                    } else {
-                        turn.turn(square)
-                    });
-                    continue;
-                };
-                *tile = Tile(if turned { turn.turn(square) } else { square });
-            }
+        let blocks = to.len() / steps;
+        let mut tile = |block: usize, step: usize| {
+            let square = square(&source, block, step, side, turn);
+            to[block * steps + step] = Tile(square);
+        };
+        // Memory is read in its order.
+        if by_terms {
+            (0..blocks).for_each(|block| (0..steps).for_each(|step| tile(block, step)));
+        } else {
+            (0..steps).for_each(|step| (0..blocks).for_each(|block| tile(block, step)));
         }
+    }
+}
+
+/// Reads a tile.
+#[inline(always)]
+fn square<H: Half, T: Turn>(
+    source: &Source<'_, H>,
+    block: usize,
+    step: usize,
+    side: Side,
+    turn: T,
+) -> Square {
+    let (row, term) = (block * Tile::LINES, step * Tile::TERMS);
+    let rows = source.count.saturating_sub(row).min(Tile::LINES);
+    let terms = (source.k - term).min(Tile::TERMS);
+    let is_whole = rows == Tile::LINES && terms == Tile::TERMS;
+    let at = row * source.stride + term * source.k_stride;
+    let (square, lines_are_rows) = if is_whole && source.k_stride == 1 {
+        (by_rows(&source.data[at..], source.stride), true)
+    } else if is_whole && source.stride == 1 {
+        (
+            by_pairs_of_lines(&source.data[at..], source.k_stride),
+            false,
+        )
+    } else {
+        (
+            one_by_one(source, row..row + rows, term..term + terms),
+            true,
+        )
+    };
+    match lines_are_rows == (side == Side::Left) {
+        true => square,
+        false => turn.turn(square),
     }
 }
 

@@ -9,7 +9,7 @@ use burn::tensor::bf16;
 use rayon::prelude::*;
 
 /// The number of rows whose sums are computed before they are rounded. They stay in the second-level cache.
-const ROWS: usize = 256;
+const ROWS: usize = 64;
 
 /// The smallest and the largest number of columns that a thread takes at a time, and the number of parts that are enough.
 const NARROW: usize = 64;
