@@ -162,6 +162,9 @@ pub unsafe extern "C" fn aclnnRepeatGetWorkspaceSize(
         operands.result("out", output, input.dtype, &shape)?;
         Ok(
             by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                if operands[1].count() == 0 {
+                    return Ok(());
+                }
                 let mut values = operands[0].values::<T>(memory)?;
                 let mut shape = whole.clone();
                 for (at, count) in counts.iter().enumerate() {
