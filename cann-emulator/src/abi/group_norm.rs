@@ -119,7 +119,7 @@ pub unsafe extern "C" fn aclnnGroupNormGetWorkspaceSize(
             Sizes::check(name, &tensor, &[sizes.batch, sizes.groups])?;
         }
         ensure!(
-            eps > 0.0,
+            (f64::MIN_POSITIVE..).contains(&eps),
             ACLNN_ERR_PARAM_INVALID,
             "eps is {eps}; it must be positive"
         );

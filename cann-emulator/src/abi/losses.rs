@@ -266,7 +266,7 @@ macro_rules! losses {
 
 fn check_beta(beta: f32) -> Outcome<()> {
     ensure!(
-        beta >= 0.0,
+        (0.0..).contains(&beta),
         ACLNN_ERR_PARAM_INVALID,
         "beta is {beta}; it must not be negative"
     );
