@@ -38,6 +38,7 @@ cargo run --quiet --locked -p cann-emulator --bin cann-emulator-install -- "$fol
 export LD_LIBRARY_PATH="$folder/cann" HF_HUB_OFFLINE=1 PYTHONDONTWRITEBYTECODE=1
 "$folder/venv/bin/python" operators.py
 "$folder/venv/bin/python" train.py
+"$folder/venv/bin/python" ddp.py
 if [ -n "${KERNELS:-}" ]; then
   "$folder/venv/bin/python" three.py "$KERNELS"
 else
