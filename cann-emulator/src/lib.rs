@@ -30,8 +30,8 @@
 //! # Limits of the model
 //!
 //! Some features are refused: dropout and shifts of flash attention, quantised products by group, tensors of four bits
-//! and the format FRACTAL_NZ. A view that repeats elements, or has none, has at most 2²⁸ of them, counting empty axes as
-//! one. Random numbers have the right distribution but are not CANN's numbers.
+//! and the format FRACTAL_NZ. A view that repeats elements has at most 2²⁸ of them. Random numbers have the right
+//! distribution but are not CANN's numbers.
 //!
 //! # Use
 //!

@@ -18,8 +18,8 @@ pub(crate) struct Tensor {
     pub(crate) address: usize,
 }
 
-/// The most elements of a view that has more of them than memory: some share memory, or there are none. A host could not
-/// hold what a device would compute one by one.
+/// The most elements of a view that has more of them than memory, because some share it. A host could not hold what a
+/// device would compute one by one.
 pub(crate) const MOST_SHARED: usize = 1 << 28;
 
 /// Returns the size of an element in bytes, for the dtypes that the emulator computes with or copies.

@@ -79,6 +79,9 @@ fn take(
                 Some(named) => named.clone(),
                 None => places(memory, needed(&mut rest), count)?,
             };
+            if input.count() == 0 {
+                return Ok(());
+            }
             let inner: usize = input.shape.iter().skip(at + 1).product();
             let mut values = input.values::<T>(memory)?;
             let mut filled = vec![false; count];

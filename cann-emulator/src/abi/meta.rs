@@ -139,9 +139,9 @@ fn check_storage(tensor: &Tensor) -> Outcome<()> {
         tensor.strides,
         tensor.offset
     );
-    let count: usize = tensor.shape.iter().map(|length| *length.max(&1)).product();
+    let count = tensor.count();
     ensure!(
-        count <= tensor::MOST_SHARED || (tensor.count() > 0 && count as i128 <= furthest + 1),
+        count <= tensor::MOST_SHARED || count as i128 <= furthest + 1,
         ACLNN_ERR_PARAM_INVALID,
         "{:?} has more elements than memory; the emulator takes up to {} in such a view",
         tensor.shape,

@@ -104,6 +104,9 @@ pub unsafe extern "C" fn aclnnFlipGetWorkspaceSize(
         operands.result("out", output, input.dtype, &input.shape)?;
         Ok(
             by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                if operands[1].count() == 0 {
+                    return Ok(());
+                }
                 let mut values = operands[0].values::<T>(memory)?;
                 for at in axes.iter().filter(|at| **at < operands[0].rank()) {
                     let around = Around::of(&operands[0].shape, *at);

@@ -370,7 +370,9 @@ fn leave(this: &Rank) {
         ok(HcclBarrier(this.comm, this.stream));
         let (status, text) = failure(this);
         assert_eq!(status, ACL_ERROR_RT_LINK_ERROR, "{text}");
-        assert!(text.contains("rank 1 has left"), "{text}");
+        // Rank 0, which has the root, may have failed and ended before.
+        let ended = this.rank == 2 && text.contains("has ended");
+        assert!(ended || text.contains("rank 1 has left"), "{text}");
     }
 }
 
@@ -399,44 +401,23 @@ fn ranks_that_never_come_are_an_error() {
 }
 
 #[test]
-fn ranks_that_cannot_join_are_told_why() {
+fn ranks_that_come_after_all_others_are_told_why() {
     let _session = session(1, 0);
     let root = write_root(&root());
-    let more = [
-        ("HCCL_TEST_ROOT", root.as_str()),
-        ("HCCL_CONNECT_TIMEOUT", "30"),
-    ];
+    let more = [("HCCL_TEST_ROOT", root.as_str())];
     let mut first = Process::start("nothing", 2, "0", &more);
-    // SAFETY: the place is a variable.
-    let join = |ranks, rank| unsafe {
-        let mut comm = null_mut();
-        HcclCommInitRootInfo(ranks, &read_root(&root), rank, &mut comm)
-    };
-    // The first rank may come a little later than here.
-    let begin = Instant::now();
-    let mut second = loop {
-        let mut second =
-            Process::start("nothing", 3, "1", &[more[0], ("HCCL_CONNECT_TIMEOUT", "1")]);
-        let (well, text) = second.end();
-        assert!(!well, "{text}");
-        if text.contains("another rank said 2") {
-            break Process::start("nothing", 2, "0", &more);
-        }
-        assert!(begin.elapsed() < PATIENCE, "{text}");
-    };
-    let (well, text) = second.end();
-    assert!(
-        !well && text.contains("rank 0 is in the group already"),
-        "{text}"
-    );
-    assert_eq!(join(3, 2), HCCL_E_PARA);
-    assert!(message().contains("another rank said 2"));
     let mut comm = null_mut();
     // SAFETY: the place is a variable, handles are checked.
     unsafe {
         ok(HcclCommInitRootInfo(2, &read_root(&root), 1, &mut comm));
         ok(HcclCommDestroy(comm));
+        let again = HcclCommInitRootInfo(2, &read_root(&root), 1, &mut comm);
+        assert_eq!(again, HCCL_E_PARA);
     }
+    assert!(message().contains("in the group already"));
     let (well, text) = first.end();
     assert!(well, "{text}");
+    let mut third = Process::start("nothing", 2, "0", &more);
+    let (well, text) = third.end();
+    assert!(!well && text.contains("complete"), "{text}");
 }
