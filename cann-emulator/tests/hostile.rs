@@ -34,16 +34,11 @@ fn broke(status: Status, text: &str) {
 }
 
 #[test]
-fn views_that_no_machine_holds_are_refused() {
+fn views_that_reach_beyond_all_addresses_are_refused() {
     let _session = Session::start();
-    let (huge, long) = (1 << 50, 1usize << 29);
     for (shape, strides, offset) in [
-        // All elements are one.
-        (&[huge][..], Some(&[0][..]), 0),
-        (&[1 << 20, 1 << 20], Some(&[0, 1]), 0),
-        (&[long], Some(&[0]), 0),
         // Strides that nothing uses, whose multiples overflow.
-        (&[1], Some(&[i64::MAX]), 1),
+        (&[1][..], Some(&[i64::MAX][..]), 1),
         (&[1, 2], Some(&[i64::MIN, 1]), 0),
         (&[0, 2], Some(&[i64::MIN, 1]), 0),
         (&[2], Some(&[1 << 56]), 0),
@@ -51,10 +46,7 @@ fn views_that_no_machine_holds_are_refused() {
         let tensor = bare(F32, shape, strides, offset);
         assert!(tensor.is_null(), "{shape:?}");
         let text = message();
-        assert!(
-            text.contains("than can be addressed") || text.contains("than memory"),
-            "{text}"
-        );
+        assert!(text.contains("than can be addressed"), "{text}");
     }
     // SAFETY: nothing is read of arrays that are so long.
     unsafe {

@@ -139,14 +139,6 @@ fn check_storage(tensor: &Tensor) -> Outcome<()> {
         tensor.strides,
         tensor.offset
     );
-    let count = tensor.count();
-    ensure!(
-        count <= tensor::MOST_SHARED || count as i128 <= furthest + 1,
-        ACLNN_ERR_PARAM_INVALID,
-        "{:?} has more elements than memory; the emulator takes up to {} in such a view",
-        tensor.shape,
-        tensor::MOST_SHARED
-    );
     if tensor.storage.is_empty() || tensor.count() == 0 {
         return Ok(());
     }
