@@ -86,7 +86,7 @@ impl Host for CannBackend {
         backend::join_party(party);
     }
 
-    fn all_reduce(
+    fn reduce_together(
         tensor: CannTensor,
         operation: ReduceOperation,
         devices: &[CannDevice],

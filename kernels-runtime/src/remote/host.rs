@@ -69,7 +69,7 @@ pub trait Host:
     ///
     /// # Errors
     /// Returns the reason if the devices can't reduce together, which is the default.
-    fn all_reduce(
+    fn reduce_together(
         _tensor: FloatTensor<Self>,
         _operation: ReduceOperation,
         _devices: &[Self::Device],

@@ -19,7 +19,7 @@ impl<B: Host> DistributedOps<Self> for Bounded<B> {
         let tensor = operands.open(tensor);
         let running = operands.begin(need);
         let devices: Vec<_> = devices.into_iter().map(B::Device::from_id).collect();
-        let reduced = B::all_reduce(tensor, operation, &devices);
+        let reduced = B::reduce_together(tensor, operation, &devices);
         let reduced = reduced.unwrap_or_else(|why| panic!("all_reduce: {why}"));
         CollectiveTensor::new(running.end(reduced))
     }
