@@ -191,10 +191,14 @@ fn a_reduction_with_a_session_that_ended_is_an_error() {
             };
             let ones = |index: usize| Tensor::<1>::ones([2], &devices[index]);
             let sums = [sum(0, ones(0)), sum(1, ones(1))];
+            let flush = || devices.iter().for_each(|device| device.flush().unwrap());
+            flush();
             assert_eq!(sums.map(read), [[2.0; 2]; 2]);
             // The types differ, which ends the second session.
             let waiting = sum(0, ones(0));
             drop(sum(1, ones(1).cast(burn::tensor::FloatDType::F16)));
+            // The second session ends by this, so that it may not answer.
+            let _ = devices[1].flush();
             let said = waiting.try_into_data().unwrap_err().to_string();
             assert!(
                 said.contains("NPU 1 reduces 2 elements of f16 where NPU 0 reduces 2 of f32"),
@@ -218,6 +222,7 @@ fn a_reduction_with_a_session_that_ended_is_an_error() {
                     .resolve()
                 })
                 .collect();
+            devices.iter().for_each(|device| device.flush().unwrap());
             for sum in sums {
                 assert_eq!(read(sum), [1.0; 2]);
             }

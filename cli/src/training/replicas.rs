@@ -106,6 +106,10 @@ impl Replicas {
             gradients.push(computed);
         }
         add_up(&trainees[0], &mut gradients, &plan.devices);
+        // Burn keeps messages back. A read of one device would wait for ever for the parts that others have not got.
+        let flushed = plan.devices.iter();
+        let flushed = flushed.map(|device| device.flush().map_err(anyhow::Error::from));
+        named(plan, flushed.collect())?;
         let norm = optimiser::norm(&trainees[0].model, &gradients[0]);
         let norm = norm.map_err(|error| anyhow!("{}: {error:#}", plan.names[0]))?;
         let parts = trainees.into_iter().zip(gradients);
