@@ -16,6 +16,9 @@
 //! * **Dtypes** are promoted and results converted as CANN does: elementwise operators take operands of different dtypes
 //!   and round their result once more if the output has another dtype. Other operators take what their document names.
 //! * **Indices** out of range, with which a device would read or write elsewhere, break the stream.
+//! * **Ranks** of a group that call different collectives, come too late or end are an error for all who wait for them.
+//!   Each process has its own devices, so ranks of two processes may both have device 0. The process that made the root
+//!   must live as long as the group.
 //! * **`aclFinalize`** writes to stderr what was not given back, and [`last_report`] returns it.
 //!
 //! Every function has the prototype of `cann-sys`, which the compiler checks. A function that the emulator lacks is
@@ -27,7 +30,8 @@
 //! # Limits of the model
 //!
 //! Some features are refused: dropout and shifts of flash attention, quantised products by group, tensors of four bits
-//! and the format FRACTAL_NZ. Random numbers have the right distribution but are not CANN's numbers.
+//! and the format FRACTAL_NZ. A view that repeats elements has at most 2²⁸ of them. Random numbers have the right
+//! distribution but are not CANN's numbers.
 //!
 //! # Use
 //!

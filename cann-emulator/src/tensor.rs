@@ -18,6 +18,10 @@ pub(crate) struct Tensor {
     pub(crate) address: usize,
 }
 
+/// The most elements of a view that has more of them than memory, because some share it. A host could not hold what a
+/// device would compute one by one.
+pub(crate) const MOST_SHARED: usize = 1 << 28;
+
 /// Returns the size of an element in bytes, for the dtypes that the emulator computes with or copies.
 pub(crate) fn size_of(dtype: aclDataType) -> Option<usize> {
     match dtype {
@@ -116,12 +120,12 @@ impl Tensor {
     pub(crate) fn overlaps(&self) -> bool {
         let mut axes: Vec<_> = self.shape.iter().zip(&self.strides).collect();
         axes.retain(|(length, _)| **length != 1);
-        axes.sort_by_key(|(_, stride)| stride.abs());
+        axes.sort_by_key(|(_, stride)| stride.unsigned_abs());
         let mut reach = 0;
         self.count() > 0
             && axes.into_iter().any(|(length, stride)| {
-                let apart = stride.abs() > reach;
-                reach += (*length as i64 - 1) * stride.abs();
+                let apart = stride.unsigned_abs() > reach;
+                reach += (*length as u64 - 1) * stride.unsigned_abs();
                 !apart
             })
     }
@@ -214,7 +218,15 @@ impl Tensor {
         convert: impl Fn([u8; N]) -> T,
     ) -> Outcome<Vec<T>> {
         let (elements, _) = memory.bytes(self.address, self.extent()?)?.as_chunks::<N>();
-        let mut values = Vec::with_capacity(self.count());
+        let count = self.count();
+        ensure!(
+            count <= elements.len().max(MOST_SHARED),
+            ACLNN_ERR_PARAM_INVALID,
+            "{:?} has {count} elements in the memory of {}; the emulator repeats up to {MOST_SHARED}",
+            self.shape,
+            elements.len()
+        );
+        let mut values = Vec::with_capacity(count);
         self.runs(|place, length, step| {
             let start = place as usize;
             match step {

@@ -134,6 +134,16 @@ fn a_c_program_is_two_ranks_of_a_group() {
     assert_eq!(text(&output.stderr), "", "nothing leaked");
 }
 
+#[test]
+fn c_programs_are_a_group_of_two_processes() {
+    let installed = Installed::new("processes");
+    let program = installed.compile("cc", &["-std=gnu11"], "two_processes.c");
+    let output = installed.run(&program, &[]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), "done\n");
+    assert_eq!(text(&output.stderr), "", "nothing leaked");
+}
+
 /// Returns the names in `absent.md`.
 fn absent() -> BTreeSet<&'static str> {
     let lines = include_str!("../absent.md").lines();

@@ -37,7 +37,9 @@ fi
 cargo run --quiet --locked -p cann-emulator --bin cann-emulator-install -- "$folder/cann"
 export LD_LIBRARY_PATH="$folder/cann" HF_HUB_OFFLINE=1 PYTHONDONTWRITEBYTECODE=1
 "$folder/venv/bin/python" operators.py
+"$folder/venv/bin/python" layers.py
 "$folder/venv/bin/python" train.py
+"$folder/venv/bin/python" ddp.py
 if [ -n "${KERNELS:-}" ]; then
   "$folder/venv/bin/python" three.py "$KERNELS"
 else

@@ -8,7 +8,7 @@ use crate::abi::checks::{ALL, INDICES, REALS, USUAL, broadcast, check_size};
 use crate::abi::operators;
 use crate::abi::promotion::check_castable;
 use crate::error::{Outcome, ensure};
-use crate::executor::{Operands, Work, check_dtype, phase_one};
+use crate::executor::{Operands, Work, phase_one};
 use crate::number::by_number;
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
@@ -119,8 +119,7 @@ pub unsafe extern "C" fn aclnnArangeGetWorkspaceSize(
             "no number of steps of {by} leads from {first} to {}",
             end.to::<f64>()
         );
-        let output = operands.output("out", output)?;
-        check_dtype("out", &output, &[REALS, INDICES].concat())?;
+        let output = operands.target("out", output, &[REALS, INDICES].concat())?;
         check_size("out", &output, &[steps.ceil() as usize])?;
         // Integers stay exact; floats are rounded once, from f64.
         let whole = !start.is_float() && !step.is_float();

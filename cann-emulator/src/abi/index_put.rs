@@ -15,7 +15,7 @@ use crate::executor::{Operands, check_dtype, phase_one};
 use crate::memory::Memory;
 use crate::number::by_number;
 use crate::ops::arithmetic::Arithmetic;
-use crate::tensor::{Tensor, contiguous};
+use crate::tensor::{MOST_SHARED, Tensor, contiguous};
 
 /// A member of the list that names elements.
 struct Member {
@@ -185,6 +185,19 @@ impl Named {
             shape = broadcast(&shape, &index.shape)?;
         }
         let strides = contiguous(&of.shape);
+        let others = self
+            .front
+            .iter()
+            .chain(&self.behind)
+            .map(|at| of.shape[*at]);
+        let mut lengths = shape.iter().copied().chain(others);
+        let count = lengths.try_fold(1_usize, |all, length| all.checked_mul(length.max(1)));
+        ensure!(
+            count.is_some_and(|count| count <= MOST_SHARED.max(of.count())),
+            ACLNN_ERR_PARAM_INVALID,
+            "indices of the shape {shape:?} name more of {:?} than the emulator repeats",
+            of.shape
+        );
         let mut named = vec![0; shape.iter().product()];
         for index in &indices {
             for (place, value) in named.iter_mut().zip(index.expanded(&shape)) {

@@ -45,7 +45,7 @@ fn parameter(
 }
 
 /// Returns which of three gradients are requested.
-fn wanted(mask: *const aclBoolArray) -> Outcome<[bool; 3]> {
+pub(super) fn wanted(mask: *const aclBoolArray) -> Outcome<[bool; 3]> {
     let mask = object::bools(mask as usize)?;
     match mask[..] {
         [input, weight, bias] => Ok([input, weight, bias]),

@@ -40,7 +40,15 @@ unsafe fn slice<'a, T>(values: *const T, count: u64) -> Outcome<&'a [T]> {
         ACLNN_ERR_PARAM_NULLPTR,
         "an array of {count} values is NULL"
     );
-    // SAFETY: the caller guarantees it.
+    let size = usize::try_from(count)
+        .ok()
+        .and_then(|count| count.checked_mul(size_of::<T>()));
+    ensure!(
+        size.is_some_and(|size| isize::try_from(size).is_ok()),
+        ACLNN_ERR_PARAM_INVALID,
+        "an array of {count} values is larger than can be addressed"
+    );
+    // SAFETY: the caller guarantees it, and the size was checked.
     Ok(unsafe { std::slice::from_raw_parts(values, count as usize) })
 }
 
@@ -123,7 +131,9 @@ fn check_storage(tensor: &Tensor) -> Outcome<()> {
         .map(|(length, stride)| reach(*stride, *length).abs())
         .sum();
     ensure!(
-        i128::from(tensor.offset) + furthest < MOST_ELEMENTS as i128,
+        i128::from(tensor.offset) + furthest < MOST_ELEMENTS as i128
+            // Nor may a stride that is never used be larger, so that offsets never overflow.
+            && tensor.strides.iter().all(|stride| stride.unsigned_abs() < MOST_ELEMENTS as u64),
         ACLNN_ERR_PARAM_INVALID,
         "strides {:?} and offset {} reach further than can be addressed",
         tensor.strides,

@@ -6,7 +6,7 @@ use cann_sys::meta::*;
 
 use crate::abi::checks::USUAL;
 use crate::abi::operators;
-use crate::error::{Outcome, ensure};
+use crate::error::{Outcome, ensure, fail};
 use crate::executor::phase_one;
 use crate::number::by_number;
 use crate::tensor::{Tensor, contiguous};
@@ -30,14 +30,15 @@ fn margins(input: &Tensor, pad: &[i64]) -> Outcome<Margins> {
     for (axis, length) in input.shape.iter().enumerate() {
         let pair = pad.chunks_exact(2).nth(input.rank() - 1 - axis);
         let (left, right) = pair.map_or((0, 0), |pair| (pair[0], pair[1]));
-        let padded = *length as i64 + left + right;
-        ensure!(
-            padded >= 0,
-            ACLNN_ERR_PARAM_INVALID,
-            "pad cuts more than the {length} elements of axis {axis}"
-        );
+        let padded = i128::from(left) + i128::from(right) + *length as i128;
+        let (Ok(padded), true) = (usize::try_from(padded), left > i64::MIN / 2) else {
+            fail!(
+                ACLNN_ERR_PARAM_INVALID,
+                "pad cuts more than the {length} elements of axis {axis}, or adds more than can be addressed"
+            )
+        };
         before[axis] = left;
-        shape.push(padded as usize);
+        shape.push(padded);
     }
     Ok(Margins { before, shape })
 }
@@ -77,9 +78,9 @@ pub unsafe extern "C" fn aclnnConstantPadNdGetWorkspaceSize(
         // It is converted to the dtype: torch_npu pads integers with an f64.
         let value = operands.scalar("value", value)?;
         operands.result("out", output, input.dtype, &margins.shape)?;
-        let sources = margins.sources(&input.shape);
         Ok(
             by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                let sources = margins.sources(&operands[0].shape);
                 let own = operands[0].values::<T>(memory)?;
                 let fill: T = value.to();
                 let values: Vec<T> = sources.iter().map(|from| from.map_or(fill, |from| own[from])).collect();

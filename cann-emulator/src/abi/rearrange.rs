@@ -104,6 +104,9 @@ pub unsafe extern "C" fn aclnnFlipGetWorkspaceSize(
         operands.result("out", output, input.dtype, &input.shape)?;
         Ok(
             by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                if operands[1].count() == 0 {
+                    return Ok(());
+                }
                 let mut values = operands[0].values::<T>(memory)?;
                 for at in axes.iter().filter(|at| **at < operands[0].rank()) {
                     let around = Around::of(&operands[0].shape, *at);
@@ -137,7 +140,7 @@ pub unsafe extern "C" fn aclnnRepeatInterleaveIntWithDimGetWorkspaceSize(
         let at = axis(&input, at)?;
         let count = usize::try_from(repeats).unwrap_or(0);
         let mut shape = input.shape.clone();
-        shape[at] *= count;
+        shape[at] = shape[at].saturating_mul(count);
         ensure!(
             repeats >= 0 && usize::try_from(output_size) == Ok(shape[at]),
             ACLNN_ERR_PARAM_INVALID,
@@ -147,6 +150,9 @@ pub unsafe extern "C" fn aclnnRepeatInterleaveIntWithDimGetWorkspaceSize(
         operands.result("out", output, input.dtype, &shape)?;
         Ok(
             by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                if operands[1].count() == 0 {
+                    return Ok(());
+                }
                 let around = Around::of(&operands[0].shape, at);
                 let rows: Vec<usize> =
                     (0..around.length).flat_map(|row| std::iter::repeat_n(row, count)).collect();

@@ -162,6 +162,9 @@ pub unsafe extern "C" fn aclnnRepeatGetWorkspaceSize(
         operands.result("out", output, input.dtype, &shape)?;
         Ok(
             by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                if operands[1].count() == 0 {
+                    return Ok(());
+                }
                 let mut values = operands[0].values::<T>(memory)?;
                 let mut shape = whole.clone();
                 for (at, count) in counts.iter().enumerate() {
@@ -224,6 +227,9 @@ pub unsafe extern "C" fn aclnnRollGetWorkspaceSize(
         operands.result("out", output, input.dtype, &input.shape)?;
         Ok(
             by_number!(input.dtype, T => Arc::new(move |memory, operands| {
+                if operands[1].count() == 0 {
+                    return Ok(());
+                }
                 let mut values = operands[0].values::<T>(memory)?;
                 for (at, shift) in axes.iter().zip(shifts.iter()) {
                     let around = Around::of(&shape, *at);

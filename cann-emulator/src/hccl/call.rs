@@ -40,7 +40,7 @@ pub(crate) struct Block {
     pub(crate) offset: usize,
 }
 
-/// The part of a rank.
+/// The part of a rank, with the places in its device's memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) operation: Operation,
@@ -72,66 +72,105 @@ pub(crate) fn number(dtype: HcclDataType) -> Option<Number> {
     })
 }
 
+impl Call {
+    /// Reads what the rank sends.
+    pub(crate) fn read(&self, memory: &Memory) -> Outcome<Part> {
+        let size = self.number.size();
+        let read = |block: &Block| {
+            let address = self.send + block.offset * size;
+            Ok(memory.bytes(address, block.count * size)?.to_vec())
+        };
+        Ok(Part {
+            operation: self.operation,
+            number: self.number,
+            sends: self.sends.iter().map(read).collect::<Outcome<_>>()?,
+            receives: self.receives.iter().map(|block| block.count).collect(),
+        })
+    }
+
+    /// Writes what the rank receives.
+    pub(crate) fn write(&self, memory: &mut Memory, results: &[Vec<u8>]) -> Outcome<()> {
+        for (block, bytes) in self.receives.iter().zip(results) {
+            let address = self.receive + block.offset * self.number.size();
+            memory
+                .bytes_mut(address, bytes.len())?
+                .copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+}
+
+/// The part of a rank, without its memory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) operation: Operation,
+    pub(crate) number: Number,
+    /// The bytes of each sent block.
+    pub(crate) sends: Vec<Vec<u8>>,
+    /// The number of elements of each received block.
+    pub(crate) receives: Vec<usize>,
+}
+
 /// Checks that all parts have the same operation and dtype.
-fn check(calls: &[Call]) -> Outcome<()> {
-    let first = &calls[0];
-    for (rank, call) in calls.iter().enumerate() {
+fn check(parts: &[Part]) -> Outcome<()> {
+    let first = &parts[0];
+    for (rank, part) in parts.iter().enumerate() {
         ensure!(
-            call.operation == first.operation && call.number == first.number,
+            part.operation == first.operation && part.number == first.number,
             ACL_ERROR_RT_PARAM_INVALID,
             "rank 0 is at {:?} of {:?} and rank {rank} at {:?} of {:?}; \
              all ranks must call the same collectives in the same order",
             first.operation,
             first.number,
-            call.operation,
-            call.number
+            part.operation,
+            part.number
         );
     }
     Ok(())
 }
 
-/// Does the work of all ranks, in their order: reads everything, then writes.
-pub(crate) fn perform(memory: &mut Memory, calls: &[Call]) -> Outcome<()> {
-    check(calls)?;
-    let mut results = Vec::new();
-    for (rank, call) in calls.iter().enumerate() {
-        for (position, block) in call.receives.iter().enumerate() {
-            let bytes = incoming(memory, calls, rank, position)?;
-            let size = call.number.size();
-            ensure!(
-                bytes.len() == block.count * size,
-                ACL_ERROR_RT_PARAM_INVALID,
-                "rank {rank} takes {} elements where {} come; all ranks must say the same",
-                block.count,
-                bytes.len() / size
-            );
-            results.push((call.receive + block.offset * size, bytes));
-        }
-    }
-    for (address, bytes) in results {
-        memory
-            .bytes_mut(address, bytes.len())?
-            .copy_from_slice(&bytes);
-    }
-    Ok(())
+/// The bytes of each block that each rank receives.
+pub(crate) type Results = Vec<Vec<Vec<u8>>>;
+
+/// Does the work of all ranks, in their order.
+pub(crate) fn perform(parts: &[Part]) -> Outcome<Results> {
+    check(parts)?;
+    let received = |rank: usize| {
+        let part = &parts[rank];
+        let blocks = part.receives.iter().enumerate();
+        blocks
+            .map(|(position, count)| {
+                let bytes = incoming(parts, rank, position)?;
+                let size = part.number.size();
+                ensure!(
+                    Some(bytes.len()) == count.checked_mul(size),
+                    ACL_ERROR_RT_PARAM_INVALID,
+                    "rank {rank} takes {count} elements where {} come; all ranks must say the same",
+                    bytes.len() / size
+                );
+                Ok(bytes)
+            })
+            .collect()
+    };
+    (0..parts.len()).map(received).collect()
 }
 
 /// Returns the bytes that come to a rank for one of its receiving blocks.
-fn incoming(memory: &Memory, calls: &[Call], rank: usize, position: usize) -> Outcome<Vec<u8>> {
-    let from = |sender: usize, position: usize| sent(memory, &calls[sender], position);
-    let reduced = |by: Reduction, position: usize| {
-        let parts: Outcome<Vec<_>> = (0..calls.len())
-            .map(|sender| from(sender, position))
+fn incoming(parts: &[Part], rank: usize, position: usize) -> Outcome<Vec<u8>> {
+    let from = |sender, position| sent(parts, sender, position).cloned();
+    let reduced = |by, position| {
+        let all: Outcome<Vec<&Vec<u8>>> = (0..parts.len())
+            .map(|sender| sent(parts, sender, position))
             .collect();
-        let parts = parts?;
+        let all = all?;
         ensure!(
-            parts.iter().all(|part| part.len() == parts[0].len()),
+            all.iter().all(|part| part.len() == all[0].len()),
             ACL_ERROR_RT_PARAM_INVALID,
             "ranks bring different numbers of elements; all must say the same"
         );
-        Ok(reduce(calls[rank].number, by, &parts))
+        Ok(reduce(parts[rank].number, by, &all))
     };
-    match calls[rank].operation {
+    match parts[rank].operation {
         Operation::Broadcast { root } => from(root, 0),
         Operation::Scatter { root } => from(root, rank),
         Operation::AllGather => from(position, 0),
@@ -143,14 +182,12 @@ fn incoming(memory: &Memory, calls: &[Call], rank: usize, position: usize) -> Ou
     }
 }
 
-fn sent(memory: &Memory, call: &Call, position: usize) -> Outcome<Vec<u8>> {
-    let Some(block) = call.sends.get(position) else {
-        fail!(
+fn sent(parts: &[Part], sender: usize, position: usize) -> Outcome<&Vec<u8>> {
+    match parts.get(sender).and_then(|part| part.sends.get(position)) {
+        Some(bytes) => Ok(bytes),
+        None => fail!(
             ACL_ERROR_RT_PARAM_INVALID,
             "a rank sends less than another takes"
-        )
-    };
-    let size = call.number.size();
-    let address = call.send + block.offset * size;
-    Ok(memory.bytes(address, block.count * size)?.to_vec())
+        ),
+    }
 }

@@ -1,21 +1,28 @@
-//! Groups: how ranks join them, and the handle that a rank gets.
+//! Groups, and the handle that a rank gets.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
 
-use cann_sys::hccl::*;
-
+use super::call::Part;
+use super::guest::Guest;
+use super::lock;
 use super::meeting::{Key, Meetings};
-use super::patience;
-use crate::error::{Failure, Outcome, ensure, fail};
+use super::root::Root;
+use crate::error::{Failure, Outcome};
 
-/// All ranks of a group.
+/// The way to the meetings of a group.
+pub(crate) enum Link {
+    Here(Arc<Meetings>),
+    There(Guest),
+}
+
+/// A group, as ranks of this process see it.
 pub(crate) struct Group {
     pub(crate) id: u64,
     pub(crate) size: usize,
-    pub(crate) meetings: Meetings,
+    link: Link,
     /// The first error of a collective.
     failure: Mutex<Option<Failure>>,
 }
@@ -31,16 +38,12 @@ pub(crate) struct Communicator {
     pairs: Mutex<HashMap<(u32, u32), u64>>,
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Group {
-    fn new(id: u64, size: usize) -> Arc<Self> {
+    pub(crate) fn new(id: u64, size: usize, link: Link) -> Arc<Self> {
         Arc::new(Self {
             id,
             size,
-            meetings: Meetings::default(),
+            link,
             failure: Mutex::new(None),
         })
     }
@@ -55,7 +58,7 @@ impl Group {
 }
 
 impl Communicator {
-    fn new(group: Arc<Group>, rank: usize, device: i32) -> Arc<Self> {
+    pub(crate) fn new(group: Arc<Group>, rank: usize, device: i32) -> Arc<Self> {
         Arc::new(Self {
             group,
             rank,
@@ -64,6 +67,29 @@ impl Communicator {
             collectives: AtomicU64::new(0),
             pairs: Mutex::default(),
         })
+    }
+
+    /// Enters a meeting.
+    pub(crate) fn enter(&self, key: Key, part: Outcome<Part>) -> Outcome<()> {
+        match &self.group.link {
+            Link::Here(meetings) => meetings.enter(key, self.rank, part)?,
+            Link::There(guest) => guest.enter(key, part),
+        }
+        Ok(())
+    }
+
+    /// Waits until the work is done or never will be. Returns what the rank receives, or `None` if its stream was
+    /// abandoned.
+    pub(crate) fn leave(
+        &self,
+        key: Key,
+        deadline: Option<Instant>,
+        abandoned: &dyn Fn() -> bool,
+    ) -> Outcome<Option<Vec<Vec<u8>>>> {
+        match &self.group.link {
+            Link::Here(meetings) => meetings.leave(key, self.rank, deadline, abandoned),
+            Link::There(guest) => guest.leave(key, deadline, abandoned),
+        }
     }
 
     /// Returns the key of this rank's next collective.
@@ -81,142 +107,21 @@ impl Communicator {
     }
 }
 
-/// The message of the first rank to the others: the process and the group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Root {
-    process: u32,
-    id: u64,
-}
-
-/// A mark by which other bytes are recognised.
-const MARK: &[u8; 16] = b"cann-emulator/01";
-
-impl Root {
-    pub(crate) fn write(self, bytes: &mut [u8]) {
-        bytes.fill(0);
-        bytes[..16].copy_from_slice(MARK);
-        bytes[16..20].copy_from_slice(&self.process.to_le_bytes());
-        bytes[20..28].copy_from_slice(&self.id.to_le_bytes());
-    }
-
-    pub(crate) fn read(bytes: &[u8]) -> Outcome<Self> {
-        ensure!(
-            bytes[..16] == *MARK,
-            HCCL_E_PARA.0 as i32,
-            "these are not the bytes that HcclGetRootInfo of the emulator gave"
-        );
-        let process = u32::from_le_bytes(bytes[16..20].try_into().expect("four bytes"));
-        let id = u64::from_le_bytes(bytes[20..28].try_into().expect("eight bytes"));
-        Ok(Self { process, id })
-    }
-}
-
-static GROUPS: AtomicU64 = AtomicU64::new(1);
-
-/// Makes the root of a new group in this process.
-pub(crate) fn root() -> Root {
-    Root {
-        process: std::process::id(),
-        id: GROUPS.fetch_add(1, Ordering::Relaxed),
-    }
-}
-
-/// A group whose ranks are joining.
-struct Gathering {
-    group: Arc<Group>,
-    /// The device of each rank that has joined.
-    devices: HashMap<usize, i32>,
-}
-
-static GATHERINGS: Mutex<Option<HashMap<u64, Gathering>>> = Mutex::new(None);
-static CHANGED: Condvar = Condvar::new();
-
-/// Joins a group and waits for all other ranks, as long as `HCCL_CONNECT_TIMEOUT` allows.
-pub(crate) fn join(
-    root: Root,
-    size: usize,
-    rank: usize,
-    device: i32,
-) -> Outcome<Arc<Communicator>> {
-    ensure!(
-        root.process == std::process::id(),
-        HCCL_E_NOT_SUPPORT.0 as i32,
-        "the root is of process {}, this is {}: the emulator has groups of one process only; \
-         run a rank a thread",
-        root.process,
-        std::process::id()
-    );
-    ensure!(
-        size > 0 && rank < size,
-        HCCL_E_PARA.0 as i32,
-        "rank {rank} of {size}; ranks count from 0"
-    );
-    let deadline = Instant::now() + patience("HCCL_CONNECT_TIMEOUT", 120)?;
-    let mut guard = lock(&GATHERINGS);
-    let group = admit(guard.get_or_insert_default(), root, size, rank, device)?;
-    CHANGED.notify_all();
-    loop {
-        let come = guard
-            .get_or_insert_default()
-            .get(&root.id)
-            .map_or(0, |gathering| gathering.devices.len());
-        if come == size {
-            return Ok(Communicator::new(group, rank, device));
+impl Drop for Communicator {
+    fn drop(&mut self) {
+        if let Link::Here(meetings) = &self.group.link {
+            meetings.depart(self.rank);
         }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            if let Some(gathering) = guard.get_or_insert_default().get_mut(&root.id) {
-                gathering.devices.remove(&rank);
-            }
-            fail!(
-                HCCL_E_TIMEOUT.0 as i32,
-                "{come} of {size} ranks came in time (HCCL_CONNECT_TIMEOUT)"
-            )
-        }
-        let waited = CHANGED.wait_timeout(guard, left);
-        guard = waited.unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 
-/// Admits a rank to the group of its root. The first rank makes the group.
-fn admit(
-    gatherings: &mut HashMap<u64, Gathering>,
-    root: Root,
-    size: usize,
-    rank: usize,
-    device: i32,
-) -> Outcome<Arc<Group>> {
-    let gathering = gatherings.entry(root.id).or_insert_with(|| Gathering {
-        group: Group::new(root.id, size),
-        devices: HashMap::new(),
-    });
-    let group = &gathering.group;
-    ensure!(
-        group.size == size,
-        HCCL_E_PARA.0 as i32,
-        "a group of {size} ranks; another rank said {}",
-        group.size
-    );
-    ensure!(
-        !gathering.devices.contains_key(&rank),
-        HCCL_E_PARA.0 as i32,
-        "rank {rank} is in the group already"
-    );
-    ensure!(
-        !gathering.devices.values().any(|other| *other == device),
-        HCCL_E_PARA.0 as i32,
-        "device {device} is another rank's already; each rank has its own"
-    );
-    gathering.devices.insert(rank, device);
-    Ok(gathering.group.clone())
-}
-
-/// Makes a group of all `devices`, with ranks in their order.
-pub(crate) fn whole(devices: &[i32]) -> Vec<Arc<Communicator>> {
-    let group = Group::new(root().id, devices.len());
-    devices
-        .iter()
-        .enumerate()
+/// Makes a group of all `devices` of this process, with ranks in their order.
+pub(crate) fn whole(devices: &[i32]) -> Outcome<Vec<Arc<Communicator>>> {
+    let size = devices.len();
+    let link = Link::Here(Meetings::new(size));
+    let group = Group::new(Root::new()?.id, size, link);
+    let ranks = devices.iter().enumerate();
+    Ok(ranks
         .map(|(rank, device)| Communicator::new(group.clone(), rank, *device))
-        .collect()
+        .collect())
 }

@@ -35,6 +35,9 @@ pub(crate) trait Float: Arithmetic {
     fn ln(self) -> Self;
     fn log1p(self) -> Self;
     fn expm1(self) -> Self;
+    fn log2(self) -> Self;
+    fn log10(self) -> Self;
+    fn exp2(self) -> Self;
     fn sqrt(self) -> Self;
     fn rsqrt(self) -> Self;
     fn reciprocal(self) -> Self;
@@ -161,6 +164,15 @@ macro_rules! floats {
             }
             fn expm1(self) -> Self {
                 self.exp_m1()
+            }
+            fn log2(self) -> Self {
+                $type::log2(self)
+            }
+            fn log10(self) -> Self {
+                $type::log10(self)
+            }
+            fn exp2(self) -> Self {
+                $type::exp2(self)
             }
             fn sqrt(self) -> Self {
                 $type::sqrt(self)

@@ -8,7 +8,8 @@ pub(crate) fn ends(list: &[i64], counts: bool) -> Vec<i64> {
     let mut end = 0;
     list.iter()
         .map(|count| {
-            end += count;
+            // An end that no i64 holds is as far beyond the rows as the largest.
+            end = i64::saturating_add(end, *count);
             end
         })
         .collect()

@@ -44,7 +44,7 @@ impl Number {
 }
 
 /// Reduces parts of equal length, from first to last.
-pub(crate) fn reduce(number: Number, by: Reduction, parts: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn reduce(number: Number, by: Reduction, parts: &[&Vec<u8>]) -> Vec<u8> {
     macro_rules! integers {
         ($type:ty) => {
             fold(parts, |a, b| {
@@ -93,11 +93,11 @@ pub(crate) fn reduce(number: Number, by: Reduction, parts: &[Vec<u8>]) -> Vec<u8
 }
 
 fn fold<const N: usize>(
-    parts: &[Vec<u8>],
+    parts: &[&Vec<u8>],
     combine: impl Fn([u8; N], [u8; N]) -> [u8; N],
 ) -> Vec<u8> {
     let (first, others) = parts.split_first().expect("a group has a rank");
-    let mut result = first.clone();
+    let mut result = first.to_vec();
     for part in others {
         let pairs = result.chunks_exact_mut(N).zip(part.chunks_exact(N));
         for (to, from) in pairs {

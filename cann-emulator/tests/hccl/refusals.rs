@@ -145,10 +145,10 @@ fn roots_and_ranks_that_cannot_be_are_refused() {
     assert_eq!(join(2, &good, 2), HCCL_E_PARA);
     assert_eq!(join(0, &good, 0), HCCL_E_PARA);
     let mut other = good;
-    // The number of the process comes after the mark.
-    other.internal[16] ^= 1;
-    assert_eq!(join(2, &other, 0), HCCL_E_NOT_SUPPORT);
-    assert!(message().contains("groups of one process only"));
+    // The number of the group comes after the mark and the process.
+    other.internal[20] ^= 1;
+    assert_eq!(join(2, &other, 0), HCCL_E_TCP_CONNECT);
+    assert!(message().contains("on another machine"));
     other.internal[0] ^= 1;
     assert_eq!(join(2, &other, 0), HCCL_E_PARA);
     ok(join(1, &good, 0));

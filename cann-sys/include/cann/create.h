@@ -26,6 +26,9 @@ CANN_OP(aclnnInplaceBernoulli, const aclTensor *target, const aclScalar *probabi
         int64_t generator_offset);
 CANN_OP(aclnnMultinomial, const aclTensor *input, int64_t draws, bool replacement, int64_t seed,
         int64_t generator_offset, aclTensor *output);
+CANN_OP(aclnnLinspace, const aclScalar *start, const aclScalar *end, int64_t steps,
+        aclTensor *output);
+CANN_OP(aclnnEye, int64_t rows, int64_t columns, aclTensor *output);
 
 CANN_END
 

@@ -179,6 +179,18 @@ CANN_OP(aclnnInplaceFloorDivide, aclTensor *target, const aclTensor *rhs);
 CANN_OP(aclnnFloorDivides, const aclTensor *input, const aclScalar *rhs, aclTensor *output);
 CANN_OP(aclnnInplaceFloorDivides, aclTensor *target, const aclScalar *rhs);
 CANN_OP(aclnnEqual, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnLog2, const aclTensor *input, const aclTensor *output);
+CANN_OP(aclnnInplaceLog2, const aclTensor *target);
+CANN_OP(aclnnLog10, const aclTensor *input, const aclTensor *output);
+CANN_OP(aclnnInplaceLog10, const aclTensor *target);
+CANN_OP(aclnnExp2, const aclTensor *input, aclTensor *output);
+CANN_OP(aclnnInplaceExp2, aclTensor *target);
+CANN_OP(aclnnNanToNum, const aclTensor *input, float nan, float positive_infinity,
+        float negative_infinity, aclTensor *output);
+CANN_OP(aclnnInplaceNanToNum, aclTensor *target, float nan, float positive_infinity,
+        float negative_infinity);
+CANN_OP(aclnnIsClose, const aclTensor *input, const aclTensor *rhs, double relative,
+        double absolute, bool equal_nan, aclTensor *output);
 
 CANN_END
 

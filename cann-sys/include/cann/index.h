@@ -38,6 +38,16 @@ CANN_OP(aclnnScatterValue, const aclTensor *input, int64_t axis, const aclTensor
         const aclScalar *value, int64_t reduction, aclTensor *output);
 CANN_OP(aclnnInplaceScatterValue, aclTensor *target, int64_t axis, const aclTensor *index,
         const aclScalar *value, int64_t reduction);
+CANN_OP(aclnnInplaceMaskedScatter, aclTensor *target, const aclTensor *mask,
+        const aclTensor *source);
+CANN_OP(aclnnIndexFillTensor, const aclTensor *input, int64_t axis, const aclIntArray *index,
+        const aclScalar *fill, aclTensor *output);
+CANN_OP(aclnnInplaceIndexFillTensor, aclTensor *target, int64_t axis, const aclIntArray *index,
+        const aclScalar *fill);
+CANN_OP(aclnnIndexFill, const aclTensor *input, int64_t axis, const aclTensor *index,
+        const aclScalar *fill, aclTensor *output);
+CANN_OP(aclnnInplaceIndexFill, aclTensor *target, int64_t axis, const aclTensor *index,
+        const aclScalar *fill);
 
 CANN_END
 

@@ -40,6 +40,14 @@ CANN_OP(aclnnWeightQuantBatchMatmulV3, const aclTensor *x, const aclTensor *weig
         const aclTensor *bias_or_null, int antiquant_group_size, int inner_precise,
         const aclTensor *output);
 CANN_OP(aclnnConvertWeightToINT4Pack, const aclTensor *weight, aclTensor *packed);
+CANN_OP(aclnnMv, const aclTensor *input, const aclTensor *vector, aclTensor *output,
+        int8_t cube_math);
+CANN_OP(aclnnDot, const aclTensor *input, const aclTensor *rhs, aclTensor *output);
+CANN_OP(aclnnConvolutionBackward, const aclTensor *d_output, const aclTensor *input,
+        const aclTensor *weight, const aclIntArray *bias_sizes_or_null, const aclIntArray *stride,
+        const aclIntArray *padding, const aclIntArray *dilation, bool transposed,
+        const aclIntArray *output_padding, int groups, const aclBoolArray *output_mask,
+        int8_t cube_math, aclTensor *d_input, aclTensor *d_weight, aclTensor *d_bias);
 
 CANN_END
 

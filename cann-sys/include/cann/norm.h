@@ -28,6 +28,13 @@ CANN_OP(aclnnLayerNormBackward, const aclTensor *d_output, const aclTensor *inpu
         const aclTensor *weight_or_null, const aclTensor *bias_or_null,
         const aclBoolArray *output_mask, aclTensor *d_input_out, aclTensor *d_weight_out,
         aclTensor *d_bias_out);
+CANN_OP(aclnnGroupNorm, const aclTensor *input, const aclTensor *gamma_or_null,
+        const aclTensor *beta_or_null, int64_t batch, int64_t channels, int64_t places,
+        int64_t groups, double eps, aclTensor *output, aclTensor *mean_out, aclTensor *rstd_out);
+CANN_OP(aclnnGroupNormBackward, const aclTensor *d_output, const aclTensor *input,
+        const aclTensor *mean, const aclTensor *rstd, const aclTensor *gamma_or_null, int64_t batch,
+        int64_t channels, int64_t places, int64_t groups, const aclBoolArray *output_mask,
+        aclTensor *d_input, aclTensor *d_gamma, aclTensor *d_beta);
 
 CANN_END
 

@@ -55,6 +55,29 @@ CANN_OP(aclnnForeachMulList, const aclTensorList *x1, const aclTensorList *x2,
 CANN_OP(aclnnForeachDivList, const aclTensorList *x1, const aclTensorList *x2,
         aclTensorList *output);
 CANN_OP(aclnnForeachNorm, const aclTensorList *x, const aclScalar *order, aclTensorList *output);
+CANN_OP(aclnnL1Loss, const aclTensor *input, const aclTensor *target, int64_t reduction,
+        aclTensor *output);
+CANN_OP(aclnnL1LossBackward, const aclTensor *d_output, const aclTensor *input,
+        const aclTensor *target, int64_t reduction, aclTensor *d_input);
+CANN_OP(aclnnSmoothL1Loss, const aclTensor *input, const aclTensor *target, int64_t reduction,
+        float beta, aclTensor *output);
+CANN_OP(aclnnSmoothL1LossBackward, const aclTensor *d_output, const aclTensor *input,
+        const aclTensor *target, int64_t reduction, float beta, aclTensor *d_input);
+CANN_OP(aclnnKlDiv, const aclTensor *input, const aclTensor *target, int64_t reduction,
+        bool log_target, aclTensor *output);
+CANN_OP(aclnnKlDivBackward, const aclTensor *d_output, const aclTensor *input,
+        const aclTensor *target, int64_t reduction, bool log_target, aclTensor *d_input);
+CANN_OP(aclnnBinaryCrossEntropy, const aclTensor *input, const aclTensor *target,
+        const aclTensor *weight_or_null, int64_t reduction, aclTensor *output);
+CANN_OP(aclnnBinaryCrossEntropyBackward, const aclTensor *d_output, const aclTensor *input,
+        const aclTensor *target, const aclTensor *weight_or_null, int64_t reduction,
+        aclTensor *d_input);
+CANN_OP(aclnnBinaryCrossEntropyWithLogits, const aclTensor *input, const aclTensor *target,
+        const aclTensor *weight_or_null, const aclTensor *pos_weight_or_null, int64_t reduction,
+        aclTensor *output);
+CANN_OP(aclnnBinaryCrossEntropyWithLogitsBackward, const aclTensor *d_output,
+        const aclTensor *input, const aclTensor *target, const aclTensor *weight_or_null,
+        const aclTensor *pos_weight_or_null, int64_t reduction, aclTensor *d_input);
 
 CANN_END
 

@@ -164,6 +164,33 @@ pub type aclnnMultinomial = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnLinspaceGetWorkspaceSize = unsafe extern "C" fn(
+    start: *const aclScalar,
+    end: *const aclScalar,
+    steps: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLinspace = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnEyeGetWorkspaceSize = unsafe extern "C" fn(
+    rows: i64,
+    columns: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnEye = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/create.h`.
@@ -192,5 +219,9 @@ crate::table::function_table! {
         aclnnInplaceBernoulli,
         aclnnMultinomialGetWorkspaceSize,
         aclnnMultinomial,
+        aclnnLinspaceGetWorkspaceSize,
+        aclnnLinspace,
+        aclnnEyeGetWorkspaceSize,
+        aclnnEye,
     }
 }

@@ -1933,6 +1933,120 @@ pub type aclnnEqual = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnLog2GetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLog2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceLog2GetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceLog2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnLog10GetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnLog10 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceLog10GetWorkspaceSize = unsafe extern "C" fn(
+    target: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceLog10 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnExp2GetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnExp2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceExp2GetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceExp2 = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnNanToNumGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    nan: f32,
+    positive_infinity: f32,
+    negative_infinity: f32,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnNanToNum = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceNanToNumGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    nan: f32,
+    positive_infinity: f32,
+    negative_infinity: f32,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceNanToNum = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnIsCloseGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    relative: f64,
+    absolute: f64,
+    equal_nan: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnIsClose = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/elementwise.h`.
@@ -2249,5 +2363,23 @@ crate::table::function_table! {
         aclnnInplaceFloorDivides,
         aclnnEqualGetWorkspaceSize,
         aclnnEqual,
+        aclnnLog2GetWorkspaceSize,
+        aclnnLog2,
+        aclnnInplaceLog2GetWorkspaceSize,
+        aclnnInplaceLog2,
+        aclnnLog10GetWorkspaceSize,
+        aclnnLog10,
+        aclnnInplaceLog10GetWorkspaceSize,
+        aclnnInplaceLog10,
+        aclnnExp2GetWorkspaceSize,
+        aclnnExp2,
+        aclnnInplaceExp2GetWorkspaceSize,
+        aclnnInplaceExp2,
+        aclnnNanToNumGetWorkspaceSize,
+        aclnnNanToNum,
+        aclnnInplaceNanToNumGetWorkspaceSize,
+        aclnnInplaceNanToNum,
+        aclnnIsCloseGetWorkspaceSize,
+        aclnnIsClose,
     }
 }

@@ -265,6 +265,77 @@ pub type aclnnInplaceScatterValue = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnInplaceMaskedScatterGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    mask: *const aclTensor,
+    source: *const aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceMaskedScatter = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnIndexFillTensorGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    index: *const aclIntArray,
+    fill: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnIndexFillTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceIndexFillTensorGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    axis: i64,
+    index: *const aclIntArray,
+    fill: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceIndexFillTensor = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnIndexFillGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    axis: i64,
+    index: *const aclTensor,
+    fill: *const aclScalar,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnIndexFill = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnInplaceIndexFillGetWorkspaceSize = unsafe extern "C" fn(
+    target: *mut aclTensor,
+    axis: i64,
+    index: *const aclTensor,
+    fill: *const aclScalar,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnInplaceIndexFill = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/index.h`.
@@ -305,5 +376,15 @@ crate::table::function_table! {
         aclnnScatterValue,
         aclnnInplaceScatterValueGetWorkspaceSize,
         aclnnInplaceScatterValue,
+        aclnnInplaceMaskedScatterGetWorkspaceSize,
+        aclnnInplaceMaskedScatter,
+        aclnnIndexFillTensorGetWorkspaceSize,
+        aclnnIndexFillTensor,
+        aclnnInplaceIndexFillTensorGetWorkspaceSize,
+        aclnnInplaceIndexFillTensor,
+        aclnnIndexFillGetWorkspaceSize,
+        aclnnIndexFill,
+        aclnnInplaceIndexFillGetWorkspaceSize,
+        aclnnInplaceIndexFill,
     }
 }

@@ -206,6 +206,58 @@ pub type aclnnConvertWeightToINT4Pack = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnMvGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    vector: *const aclTensor,
+    output: *mut aclTensor,
+    cube_math: i8,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnMv = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnDotGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    rhs: *const aclTensor,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnDot = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnConvolutionBackwardGetWorkspaceSize = unsafe extern "C" fn(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    weight: *const aclTensor,
+    bias_sizes_or_null: *const aclIntArray,
+    stride: *const aclIntArray,
+    padding: *const aclIntArray,
+    dilation: *const aclIntArray,
+    transposed: bool,
+    output_padding: *const aclIntArray,
+    groups: ::std::os::raw::c_int,
+    output_mask: *const aclBoolArray,
+    cube_math: i8,
+    d_input: *mut aclTensor,
+    d_weight: *mut aclTensor,
+    d_bias: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnConvolutionBackward = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/matmul.h`.
@@ -234,5 +286,11 @@ crate::table::function_table! {
         aclnnWeightQuantBatchMatmulV3,
         aclnnConvertWeightToINT4PackGetWorkspaceSize,
         aclnnConvertWeightToINT4Pack,
+        aclnnMvGetWorkspaceSize,
+        aclnnMv,
+        aclnnDotGetWorkspaceSize,
+        aclnnDot,
+        aclnnConvolutionBackwardGetWorkspaceSize,
+        aclnnConvolutionBackward,
     }
 }

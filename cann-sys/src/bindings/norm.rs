@@ -139,6 +139,50 @@ pub type aclnnLayerNormBackward = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnGroupNormGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    gamma_or_null: *const aclTensor,
+    beta_or_null: *const aclTensor,
+    batch: i64,
+    channels: i64,
+    places: i64,
+    groups: i64,
+    eps: f64,
+    output: *mut aclTensor,
+    mean_out: *mut aclTensor,
+    rstd_out: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnGroupNorm = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnGroupNormBackwardGetWorkspaceSize = unsafe extern "C" fn(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    mean: *const aclTensor,
+    rstd: *const aclTensor,
+    gamma_or_null: *const aclTensor,
+    batch: i64,
+    channels: i64,
+    places: i64,
+    groups: i64,
+    output_mask: *const aclBoolArray,
+    d_input: *mut aclTensor,
+    d_gamma: *mut aclTensor,
+    d_beta: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnGroupNormBackward = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/norm.h`.
@@ -159,5 +203,9 @@ crate::table::function_table! {
         aclnnLayerNormWithImplMode,
         aclnnLayerNormBackwardGetWorkspaceSize,
         aclnnLayerNormBackward,
+        aclnnGroupNormGetWorkspaceSize,
+        aclnnGroupNorm,
+        aclnnGroupNormBackwardGetWorkspaceSize,
+        aclnnGroupNormBackward,
     }
 }

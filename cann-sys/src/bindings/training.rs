@@ -322,6 +322,161 @@ pub type aclnnForeachNorm = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnL1LossGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    target: *const aclTensor,
+    reduction: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnL1Loss = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnL1LossBackwardGetWorkspaceSize = unsafe extern "C" fn(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    target: *const aclTensor,
+    reduction: i64,
+    d_input: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnL1LossBackward = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnSmoothL1LossGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    target: *const aclTensor,
+    reduction: i64,
+    beta: f32,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnSmoothL1Loss = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnSmoothL1LossBackwardGetWorkspaceSize = unsafe extern "C" fn(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    target: *const aclTensor,
+    reduction: i64,
+    beta: f32,
+    d_input: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnSmoothL1LossBackward = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnKlDivGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    target: *const aclTensor,
+    reduction: i64,
+    log_target: bool,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnKlDiv = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnKlDivBackwardGetWorkspaceSize = unsafe extern "C" fn(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    target: *const aclTensor,
+    reduction: i64,
+    log_target: bool,
+    d_input: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnKlDivBackward = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnBinaryCrossEntropyGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    target: *const aclTensor,
+    weight_or_null: *const aclTensor,
+    reduction: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnBinaryCrossEntropy = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnBinaryCrossEntropyBackwardGetWorkspaceSize = unsafe extern "C" fn(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    target: *const aclTensor,
+    weight_or_null: *const aclTensor,
+    reduction: i64,
+    d_input: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnBinaryCrossEntropyBackward = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize = unsafe extern "C" fn(
+    input: *const aclTensor,
+    target: *const aclTensor,
+    weight_or_null: *const aclTensor,
+    pos_weight_or_null: *const aclTensor,
+    reduction: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnBinaryCrossEntropyWithLogits = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
+pub type aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize = unsafe extern "C" fn(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    target: *const aclTensor,
+    weight_or_null: *const aclTensor,
+    pos_weight_or_null: *const aclTensor,
+    reduction: i64,
+    d_input: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnBinaryCrossEntropyWithLogitsBackward = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/training.h`.
@@ -368,5 +523,25 @@ crate::table::function_table! {
         aclnnForeachDivList,
         aclnnForeachNormGetWorkspaceSize,
         aclnnForeachNorm,
+        aclnnL1LossGetWorkspaceSize,
+        aclnnL1Loss,
+        aclnnL1LossBackwardGetWorkspaceSize,
+        aclnnL1LossBackward,
+        aclnnSmoothL1LossGetWorkspaceSize,
+        aclnnSmoothL1Loss,
+        aclnnSmoothL1LossBackwardGetWorkspaceSize,
+        aclnnSmoothL1LossBackward,
+        aclnnKlDivGetWorkspaceSize,
+        aclnnKlDiv,
+        aclnnKlDivBackwardGetWorkspaceSize,
+        aclnnKlDivBackward,
+        aclnnBinaryCrossEntropyGetWorkspaceSize,
+        aclnnBinaryCrossEntropy,
+        aclnnBinaryCrossEntropyBackwardGetWorkspaceSize,
+        aclnnBinaryCrossEntropyBackward,
+        aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize,
+        aclnnBinaryCrossEntropyWithLogits,
+        aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize,
+        aclnnBinaryCrossEntropyWithLogitsBackward,
     }
 }

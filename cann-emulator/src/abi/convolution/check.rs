@@ -7,7 +7,7 @@ use crate::error::{Outcome, ensure};
 use crate::ops::convolution::Geometry;
 use crate::ops::matmul::{to_half, to_hf32};
 use crate::state;
-use crate::tensor::{Tensor, name_of};
+use crate::tensor::{MOST_SHARED, Tensor, name_of};
 
 /// The longest axis.
 const LONGEST: usize = 1_000_000;
@@ -232,5 +232,18 @@ pub(super) fn geometry(input: &Tensor, weight: &Tensor, settings: &Settings) -> 
         geometry.padding[to] = front as usize;
         geometry.dilation[to] = usize::try_from(dilation).unwrap_or(usize::MAX);
     }
+    // The emulator holds what the kernel reads at all places of one image.
+    let channels = if settings.transposed { 0 } else { 1 };
+    let lengths = geometry.kernel.iter().chain(&geometry.small);
+    let read = lengths
+        .chain([&weight.shape[channels]])
+        .try_fold(1_usize, |all, length| all.checked_mul(*length));
+    ensure!(
+        read.is_some_and(|read| read <= MOST_SHARED),
+        ACLNN_ERR_PARAM_INVALID,
+        "a kernel of {:?} at {:?} places reads more than the emulator holds, {MOST_SHARED} elements",
+        geometry.kernel,
+        geometry.small
+    );
     Ok(geometry)
 }

@@ -3,7 +3,10 @@
 //! CANN's document does not take f32 with mode 0, which keeps the dtype. It names no mode 4, and for f16 and bf16 no
 //! effect of mode 3. Sums are in f32, with the bias, and rounded once.
 
+mod backward;
 mod check;
+
+pub use self::backward::*;
 
 use std::sync::Arc;
 

@@ -136,6 +136,8 @@ of_one! { elementwise, mut:
         USUAL, Real => |x| function!(x, ln);
     aclnnLog1pGetWorkspaceSize, aclnnLog1p; mut aclnnInplaceLog1pGetWorkspaceSize, aclnnInplaceLog1p:
         USUAL, RealOut => |x| function!(x, log1p);
+    aclnnExp2GetWorkspaceSize, aclnnExp2; mut aclnnInplaceExp2GetWorkspaceSize, aclnnInplaceExp2:
+        USUAL, Real => |x| function!(x, exp2);
     aclnnSqrtGetWorkspaceSize, aclnnSqrt; mut aclnnInplaceSqrtGetWorkspaceSize, aclnnInplaceSqrt:
         USUAL, Root => |x| function!(x, sqrt);
     aclnnRsqrtGetWorkspaceSize, aclnnRsqrt; mut aclnnInplaceRsqrtGetWorkspaceSize, aclnnInplaceRsqrt:
@@ -191,4 +193,11 @@ of_one! { activation, const:
         FLOATS, Equal => |x| map(x, |x: f32| x * (x + 3.0).clamp(0.0, 6.0) / 6.0);
     aclnnReluGetWorkspaceSize, aclnnRelu; mut aclnnInplaceReluGetWorkspaceSize, aclnnInplaceRelu:
         RELU, Equal => |x| by_number!(x.of, T => map(x, <T as Arithmetic>::relu));
+}
+
+of_one! { elementwise, const:
+    aclnnLog2GetWorkspaceSize, aclnnLog2; const aclnnInplaceLog2GetWorkspaceSize, aclnnInplaceLog2:
+        USUAL, Real => |x| function!(x, log2);
+    aclnnLog10GetWorkspaceSize, aclnnLog10; const aclnnInplaceLog10GetWorkspaceSize, aclnnInplaceLog10:
+        USUAL, Real => |x| function!(x, log10);
 }

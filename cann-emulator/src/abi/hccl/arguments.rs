@@ -7,7 +7,7 @@ use cann_sys::hccl::*;
 
 use super::{NOT_SUPPORT, PARA, PTR};
 use crate::error::{Outcome, ensure, fail};
-use crate::hccl::{Block, Call, Communicator, Key, Operation, call, patience};
+use crate::hccl::{Block, Call, Communicator, Key, Limit, Operation, call};
 use crate::memory::memory;
 use crate::ops::reduce_ranks::{Number, Reduction};
 use crate::state;
@@ -139,11 +139,11 @@ pub(super) unsafe fn listed(
         .collect()
 }
 
-/// Puts parts of meetings on the stream. All are entered before any is waited for.
+/// Puts calls on the stream. All are entered before any is waited for.
 pub(super) fn enqueue(
     communicator: &Arc<Communicator>,
     stream: aclrtStream,
-    parts: Vec<(Key, usize, usize, Call)>,
+    calls: Vec<(Key, Call)>,
 ) -> Outcome<()> {
     ensure!(!stream.is_null(), PTR, "the stream is NULL");
     let stream = state::stream(stream as usize)?;
@@ -154,17 +154,25 @@ pub(super) fn enqueue(
         stream.device,
         communicator.device
     );
-    let limit = patience("HCCL_EXEC_TIMEOUT", 1836)?;
-    let group = communicator.group.clone();
+    let limit = Limit::read()?;
+    // The task keeps the rank in the group until it is done.
+    let communicator = communicator.clone();
     stream.enqueue(Task::Patient(Box::new(move |abandoned| {
-        let keys: Vec<Key> = parts.iter().map(|(key, ..)| *key).collect();
-        for (key, size, place, call) in parts {
-            group.meetings.enter(key, size, place, call);
+        let deadline = limit.deadline();
+        let done = calls.iter().map(|(key, call)| {
+            let part = call.read(&memory());
+            communicator.enter(*key, part)
+        });
+        let entered: Vec<Outcome<()>> = done.collect();
+        let mut outcome = entered.into_iter().collect::<Outcome<()>>();
+        for (key, call) in &calls {
+            let left = communicator.leave(*key, deadline, abandoned);
+            let written = left.and_then(|results| match results {
+                Some(results) => call.write(&mut memory(), &results),
+                None => Ok(()),
+            });
+            outcome = outcome.and(written);
         }
-        for key in keys {
-            let met = group.meetings.leave(key, limit, abandoned);
-            met.inspect_err(|failure| group.fail(failure))?;
-        }
-        Ok(())
+        outcome.inspect_err(|failure| communicator.group.fail(failure))
     })))
 }

@@ -22,9 +22,7 @@ fn collective(communicator: &Arc<Communicator>, stream: aclrtStream, call: Call)
         check_buffer(communicator, "the buffer to receive", call.receive)?;
     }
     ensure!(!stream.is_null(), PTR, "the stream is NULL");
-    let (size, rank) = (communicator.group.size, communicator.rank);
-    let key = communicator.next();
-    enqueue(communicator, stream, vec![(key, size, rank, call)])
+    enqueue(communicator, stream, vec![(communicator.next(), call)])
 }
 
 function!(HcclBarrier(comm: HcclComm, stream: aclrtStream) {

@@ -17,7 +17,7 @@ function!(HcclGetRootInfo(root: *mut HcclRootInfo) {
     state::current_device()?;
     ensure!(!root.is_null(), PTR, "the place for the root is NULL");
     let mut bytes = [0; HCCL_ROOT_INFO_BYTES as usize];
-    hccl::root().write(&mut bytes);
+    hccl::make_root()?.write(&mut bytes);
     // SAFETY: checked above, and the caller guarantees the place.
     unsafe { give(root, HcclRootInfo { internal: bytes.map(|byte| byte as c_char) }) }
 });
@@ -70,7 +70,7 @@ function!(HcclCommInitAll(count: u32, devices: *mut i32, comms: *mut HcclComm) {
         ensure!((0..known).contains(device), PARA, "there is no device {device}: there are {known}");
         ensure!(!devices[..position].contains(device), PARA, "device {device} is there twice");
     }
-    for (position, joined) in hccl::whole(devices).into_iter().enumerate() {
+    for (position, joined) in hccl::whole(devices)?.into_iter().enumerate() {
         // SAFETY: the caller guarantees as many places as devices.
         unsafe { comms.add(position).write(handle(joined)) };
     }
@@ -95,7 +95,7 @@ function!(HcclGetRankId(comm: HcclComm, rank: *mut u32) {
 
 function!(HcclGetCommName(comm: HcclComm, name: *mut c_char) {
     let found = communicator(comm)?;
-    let own = || format!("cann_emulator_group_{}", found.group.id);
+    let own = || format!("cann_emulator_group_{:016x}", found.group.id);
     let text = format!("{}\0", found.name.get().cloned().unwrap_or_else(own));
     ensure!(!name.is_null(), PTR, "the place for the name is NULL");
     // SAFETY: the caller guarantees a place of the documented 128 bytes.

@@ -1,4 +1,4 @@
-//! Groups of ranks and their collectives, in one process.
+//! Groups of ranks and their collectives, in one or several processes of a machine.
 //!
 //! Buffers must be memory of the rank's device, and the stream must belong to that device. A call with a count of zero
 //! does nothing, on any rank. As with other functions, the text of an error belongs to the thread.

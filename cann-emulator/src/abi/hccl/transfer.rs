@@ -18,7 +18,7 @@ fn transfer(
     count: u64,
     dtype: HcclDataType,
     other: u32,
-) -> Outcome<(Key, usize, usize, Call)> {
+) -> Outcome<(Key, Call)> {
     let (count, number) = (elements(count)?, number(dtype)?);
     let rank = comm.rank as u32;
     ensure!(
@@ -31,11 +31,11 @@ fn transfer(
     match kind {
         HCCL_SEND => {
             (call.send, call.sends) = (data as usize, one(count));
-            Ok((comm.next_pair(rank, other), 2, 0, call))
+            Ok((comm.next_pair(rank, other), call))
         }
         HCCL_RECV => {
             (call.receive, call.receives) = (data as usize, one(count));
-            Ok((comm.next_pair(other, rank), 2, 1, call))
+            Ok((comm.next_pair(other, rank), call))
         }
         unknown => fail!(PARA, "a transfer is sent or received, not {}", unknown.0),
     }

@@ -2,9 +2,12 @@
 
 mod add;
 mod mode;
+mod vector;
 
 pub use self::add::*;
+pub use self::vector::*;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use cann_sys::meta::*;
@@ -20,9 +23,12 @@ use crate::tensor::Tensor;
 
 /// The matrices that an operator takes.
 struct Takes {
-    axes: std::ops::RangeInclusive<usize>,
+    left: RangeInclusive<usize>,
+    right: RangeInclusive<usize>,
     /// Whether the output may have another float type than the product.
     converts: bool,
+    /// Whether both must have one dtype.
+    equal: bool,
 }
 
 /// The sizes of a product of batches of matrices.
@@ -132,16 +138,20 @@ fn take(
     takes: &Takes,
 ) -> Outcome<Work> {
     let input = operands.view("self", input, FLOATS)?;
-    let right = operands.view("mat2", right, FLOATS)?;
+    let own = [input.dtype];
+    let dtypes = if takes.equal { &own } else { FLOATS };
+    let right = operands.view("mat2", right, dtypes)?;
     let dtype = common(&input, &right)?;
     let rounding = rounding(cube_math, dtype)?;
-    for (name, tensor) in [("self", &input), ("mat2", &right)] {
+    for (name, tensor, axes) in [
+        ("self", &input, &takes.left),
+        ("mat2", &right, &takes.right),
+    ] {
         ensure!(
-            takes.axes.contains(&tensor.rank()),
+            axes.contains(&tensor.rank()),
             ACLNN_ERR_PARAM_INVALID,
-            "{name} has {} axes; {:?} are taken",
-            tensor.rank(),
-            takes.axes
+            "{name} has {} axes; {axes:?} are taken",
+            tensor.rank()
         );
     }
     let vectors = [input.rank() == 1, right.rank() == 1];
@@ -181,7 +191,7 @@ macro_rules! products {
             executor: *mut *mut aclOpExecutor,
         ) -> aclnnStatus {
             phase_one(stringify!($two), workspace_size, executor, |operands| {
-                let takes = Takes { axes: $axes, converts: $converts };
+                let takes = Takes { left: $axes, right: $axes, converts: $converts, equal: false };
                 take(operands, [input, right], output, cube_math, &takes)
             })
         }

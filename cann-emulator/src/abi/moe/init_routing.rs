@@ -146,7 +146,7 @@ impl Second {
     /// Returns the number of rows of the result.
     fn rows(&self, slots: usize) -> usize {
         match (self.pads, self.active) {
-            (1, _) => (self.experts * self.capacity) as usize,
+            (1, _) => self.experts.saturating_mul(self.capacity) as usize,
             (_, 0) => slots,
             (_, active) => slots.min(active as usize),
         }

@@ -122,43 +122,48 @@ pub unsafe extern "C" fn aclnnBincountGetWorkspaceSize(
             let [input, weights @ .., out] = operands else { unreachable!("taken above") };
             let values = input.values::<i64>(memory)?;
             let weights = weights.first().map(|weights| weights.values::<T>(memory)).transpose()?;
-            let sums = counted(&values, weights.as_deref(), least, dtype)?;
-            check_size("out", out, &[sums.len()])?;
+            check_size("out", out, &[length(&values, least)?])?;
+            let sums = counted(&values, weights.as_deref(), out.count(), dtype);
             out.store_values(memory, &sums)
         })))
     })
 }
 
-/// Returns the number or the weight of each integer, from 0 to the greatest, and at least `least` results.
-fn counted<T: Number + Arithmetic>(
-    values: &[i64],
-    weights: Option<&[T]>,
-    least: usize,
-    dtype: aclDataType,
-) -> Outcome<Vec<T>> {
-    let most = values.iter().copied().max().unwrap_or(-1);
+/// Returns the number of results: one for each integer from 0 to the greatest, and at least `least`.
+fn length(values: &[i64], least: usize) -> Outcome<usize> {
     if let Some(wrong) = values.iter().find(|value| **value < 0) {
         fail!(
             ACLNN_ERR_PARAM_INVALID,
             "self has {wrong}; only integers that are not negative are counted"
         );
     }
-    let Some(length) = usize::try_from(most + 1)
-        .ok()
-        .filter(|length| *length < LONGEST)
-    else {
-        fail!(
+    let most = values.iter().copied().max().unwrap_or(-1);
+    let length = most
+        .checked_add(1)
+        .and_then(|length| usize::try_from(length).ok());
+    match length.filter(|length| *length < LONGEST) {
+        Some(length) => Ok(length.max(least)),
+        None => fail!(
             ACLNN_ERR_PARAM_INVALID,
             "self has {most}, too large to be counted"
-        )
-    };
-    let mut sums = vec![T::from_i64(0); length.max(least)];
+        ),
+    }
+}
+
+/// Returns the number or the weight of each integer, as many as `length`.
+fn counted<T: Number + Arithmetic>(
+    values: &[i64],
+    weights: Option<&[T]>,
+    length: usize,
+    dtype: aclDataType,
+) -> Vec<T> {
+    let mut sums = vec![T::from_i64(0); length];
     for (at, value) in values.iter().enumerate() {
         let weight = weights.map_or(T::from_i64(1), |weights| weights[at].held_as(dtype));
         let sum = &mut sums[*value as usize];
         *sum = sum.add(weight).held_as(dtype);
     }
-    Ok(sums)
+    sums
 }
 
 /// The most results, more than fit on a device.

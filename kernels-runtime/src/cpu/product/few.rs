@@ -114,8 +114,8 @@ where
         for (i, line) in lines.iter_mut().enumerate() {
             *line = &data[(input + i) * input_stride..][..features];
         }
-        for (row, sums) in self.sums.chunks_exact_mut(features).enumerate() {
-            let row = &self.rows[row * self.stride + input..][..N];
+        for (number, sums) in self.sums.chunks_exact_mut(features).enumerate() {
+            let row = &self.rows[number * self.stride + input..][..N];
             let mut factors = [C::Of::<T::Acc>::splat(c, row[0]); N];
             for (factor, x) in factors.iter_mut().zip(row) {
                 *factor = C::Of::<T::Acc>::splat(c, *x);
@@ -123,6 +123,12 @@ where
             let (blocks, rest) = sums.as_chunks_mut::<LANES>();
             let whole = blocks.len();
             for (at, sums) in blocks.iter_mut().enumerate() {
+                if number == 0 && (at * LANES * size_of::<T>()).is_multiple_of(CACHE_LINE) {
+                    for i in 0..N {
+                        let line = (input + N + i) * input_stride;
+                        ask_for(data.as_ptr().wrapping_add(line + at * LANES));
+                    }
+                }
                 let mut sum = C::Of::<T::Acc>::splat(c, <T::Acc as Real>::ZERO);
                 for (line, factor) in lines.iter().zip(&factors) {
                     sum = block::<C, T, Whole>(c, line, at).mul_add(*factor, sum);
@@ -138,6 +144,23 @@ where
             }
         }
     }
+}
+
+/// The number of bytes of a cache line.
+const CACHE_LINE: usize = 64;
+
+/// Asks for the cache line of an element that is needed soon. The processor does not foresee lines of some kilobytes that are
+/// read side by side. The element may lie beyond the weights.
+#[inline(always)]
+fn ask_for<T>(place: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint takes any address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T1>(place.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
 }
 
 #[cfg(test)]

@@ -2,10 +2,12 @@
 //!
 //! Rows are contiguous and in the accumulation type. Weights are read in place, in any
 //! order of their axes. With AVX-512, products in f32 have special kernels, `tiles` and, for
-//! rows that don't fill a vector, `quads`. Products in bf16 take two elements at a time if there is an
-//! instruction for it (`pairs`). [`dot`] multiplies few rows, and the `gemm` crate everything else. Half types are
+//! rows that don't fill a vector, `quads`. Products in bf16 use tiles of AMX, or take two elements at a time,
+//! if there are instructions for it (`amx`, `pairs`). [`dot`] multiplies few rows, and the `gemm` crate everything else. Half types are
 //! converted in panels that stay in the cache.
 
+#[cfg(target_arch = "x86_64")]
+mod amx;
 mod block;
 mod dense;
 mod dot;
@@ -264,6 +266,10 @@ mod tests {
 
     #[test]
     fn products_with_weights_in_bf16() {
-        check::<bf16>(<bf16 as Element>::round);
+        let check = || check::<bf16>(<bf16 as Element>::round);
+        #[cfg(target_arch = "x86_64")]
+        amx::tests::without_and_with(check);
+        #[cfg(not(target_arch = "x86_64"))]
+        check();
     }
 }

@@ -3,7 +3,10 @@ use super::gemm::{Gemm, Kind, Strides, Terms, multiply, places};
 use super::memory::with_memory;
 use super::panel::load;
 #[cfg(target_arch = "x86_64")]
-use super::{pairs, together};
+use super::{
+    amx::{self, Side, Source, Tile},
+    pairs, together,
+};
 use crate::cpu::{Element, Unwritten};
 use rayon::prelude::*;
 use std::mem::MaybeUninit;
@@ -58,6 +61,9 @@ pub(crate) struct Right<'a, A> {
     /// Each two rows rounded to bf16 and joined to one, where the machine multiplies pairs.
     #[cfg(target_arch = "x86_64")]
     pairs: Option<Vec<f32>>,
+    /// The columns as tiles, where the machine multiplies these.
+    #[cfg(target_arch = "x86_64")]
+    tiles: Option<Vec<Tile>>,
 }
 
 impl<'a, A: Gemm> Right<'a, A> {
@@ -65,6 +71,14 @@ impl<'a, A: Gemm> Right<'a, A> {
     pub(crate) fn new<T: Element<Acc = A>>(rows: &'a [A], count: usize, width: usize) -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Some(rows_f32) = A::as_f32(rows).filter(|_| pairs::available::<T>()) {
+            if count >= amx::ROWS && amx::available() {
+                let source = Source::columns(rows_f32, count, width, 0..width);
+                let tiles = Some(amx::packed(source, Side::Right));
+                return Self {
+                    tiles,
+                    ..Self::single(rows, count, width)
+                };
+            }
             let pairs = Some(together::rows_together(rows_f32, count, width));
             return Self {
                 pairs,
@@ -82,6 +96,8 @@ impl<'a, A: Gemm> Right<'a, A> {
             width,
             #[cfg(target_arch = "x86_64")]
             pairs: None,
+            #[cfg(target_arch = "x86_64")]
+            tiles: None,
         }
     }
 }
@@ -213,6 +229,7 @@ fn by_pairs<T: Element>(
             },
             add: false,
             terms: Terms::Pairs,
+            tiles: None,
         };
         product.run_rounded(out, spread);
     });
@@ -253,6 +270,8 @@ fn with_right<A: Gemm, R>(
         strides,
         add,
         terms: Terms::Single,
+        #[cfg(target_arch = "x86_64")]
+        tiles: right.tiles.as_deref(),
     };
     #[cfg(target_arch = "x86_64")]
     if let (Some(pairs), Some(left)) = (&right.pairs, A::as_f32(left)) {
@@ -281,6 +300,9 @@ struct Product<'a, A> {
     strides: Strides,
     add: bool,
     terms: Terms,
+    /// The right matrix in tiles. The left one is then packed part by part.
+    #[cfg(target_arch = "x86_64")]
+    tiles: Option<&'a [Tile]>,
 }
 
 impl<A: Gemm> Product<'_, A> {
@@ -351,6 +373,19 @@ impl<A: Gemm> Product<'_, A> {
             row: self.length,
             column: 1,
         };
+        #[cfg(target_arch = "x86_64")]
+        if let (Some(right), Some(left)) = (self.tiles, A::as_f32(self.left))
+            && let Some(sums) = A::as_f32_places(out)
+        {
+            let left = Source::columns(left, self.count, self.lines, first..first + lines);
+            let out = amx::Out {
+                sums,
+                stride: self.strides.row,
+                add: self.add,
+            };
+            // SAFETY: the caller upholds the requirements.
+            return unsafe { amx::rows_times_tiles(left, right, self.length, out) };
+        }
         // SAFETY: the caller upholds the requirements.
         unsafe {
             multiply(

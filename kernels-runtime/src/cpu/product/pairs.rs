@@ -6,6 +6,7 @@
 //! results between two products are rounded as the modules round them. The instruction treats
 //! subnormal numbers as zero.
 
+use super::amx::{self, Side, Source, Tile};
 use super::gemm::{Kind, Rows, Strides, Terms, whole};
 use super::memory::with_memory;
 use super::quads::Quads;
@@ -34,6 +35,7 @@ pub(crate) struct Pairs<'a> {
     whole: usize,
     transposed: OnceLock<Vec<f32>>,
     quads: OnceLock<Quads>,
+    tiles: OnceLock<Vec<Tile>>,
 }
 
 impl<'a> Pairs<'a> {
@@ -76,7 +78,20 @@ impl<'a> Pairs<'a> {
             whole: whole::<f32>(count, inputs / 2),
             transposed: OnceLock::new(),
             quads: OnceLock::new(),
+            tiles: OnceLock::new(),
         }
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Returns the rows in tiles.
+    pub(super) fn tiles(&self) -> &[Tile] {
+        self.tiles.get_or_init(|| {
+            let rows = bytemuck::cast_slice::<f32, bf16>(&self.values);
+            amx::packed(Source::rows(rows, self.count, 2 * self.length), Side::Left)
+        })
     }
 
     fn lanes(&self) -> usize {
@@ -156,6 +171,10 @@ pub(super) fn multiply<T: Element>(
 ) -> bool {
     assert!(available::<T>(), "there are no products of these pairs");
     if pairs.count == 0 {
+        return true;
+    }
+    if pairs.count >= amx::ROWS && amx::available() {
+        amx::product(pairs, weights, out, stride, add);
         return true;
     }
     if weights.input_stride == 1 {
@@ -307,7 +326,7 @@ fn tiled(
 
 #[cfg(test)]
 mod tests {
-    use super::super::tested;
+    use super::super::{amx::tests::without_and_with, tested};
     use super::*;
 
     /// Returns whole numbers, which bf16 holds. Sums of their products are exact in f32.
@@ -385,19 +404,21 @@ mod tests {
         if !tested(available::<bf16>(), "AVX512-BF16") {
             return;
         }
-        for count in [1, 3, 4, 5, 12, 13, 15, 16, 17, 28, 29, 33, 51] {
-            for inputs in [2, 6, 8, 10, 24, 66] {
-                for features in [1, 5, 8, 9, 63, 65, 127, 129] {
-                    for at in strides(inputs, features) {
-                        if at == (1, 1) {
-                            continue; // One feature with inputs an odd number apart: see below.
+        without_and_with(|| {
+            for count in [1, 3, 4, 5, 12, 13, 15, 16, 17, 28, 29, 33, 51] {
+                for inputs in [2, 6, 8, 10, 24, 66] {
+                    for features in [1, 5, 8, 9, 63, 65, 127, 129] {
+                        for at in strides(inputs, features) {
+                            if at == (1, 1) {
+                                continue; // One feature with inputs an odd number apart: see below.
+                            }
+                            let sizes = [count, inputs, features];
+                            assert!(check(sizes, at, value), "{sizes:?} at {at:?} are not taken");
                         }
-                        let sizes = [count, inputs, features];
-                        assert!(check(sizes, at, value), "{sizes:?} at {at:?} are not taken");
                     }
                 }
             }
-        }
+        });
     }
 
     /// Tests many inputs. A tile takes only some of them at a time.
@@ -406,13 +427,15 @@ mod tests {
         if !tested(available::<bf16>(), "AVX512-BF16") {
             return;
         }
-        for count in [2, 16, 31] {
-            for inputs in [1026, 2056] {
-                for at in strides(inputs, 7) {
-                    assert!(check([count, inputs, 7], at, |i| value(i) / 8.0));
+        without_and_with(|| {
+            for count in [2, 16, 31] {
+                for inputs in [1026, 2056] {
+                    for at in strides(inputs, 7) {
+                        assert!(check([count, inputs, 7], at, |i| value(i) / 8.0));
+                    }
                 }
             }
-        }
+        });
     }
 
     /// Tests that rows are rounded to bf16, to the nearest, ties to even.
@@ -421,10 +444,12 @@ mod tests {
         if !tested(available::<bf16>(), "AVX512-BF16") {
             return;
         }
-        let row = |i: usize| 128.0 + (i % 16) as f32 / 8.0;
-        for at in strides(6, 9) {
-            assert!(check([18, 6, 9], at, row));
-        }
+        without_and_with(|| {
+            let row = |i: usize| 128.0 + (i % 16) as f32 / 8.0;
+            for at in strides(6, 9) {
+                assert!(check([18, 6, 9], at, row));
+            }
+        });
     }
 
     /// Tests that nothing is written where pairs are impossible; other kernels take these products.

@@ -4,9 +4,12 @@ use super::dense::dense;
 use super::gemm::Strides;
 use super::memory::with_memory;
 use super::outer::outer_of_tensors;
-#[cfg(target_arch = "x86_64")]
-use super::pairs::{self, Pairs};
 use super::{Gemm, Matrix, PART, Rows, each, few, panel, serial};
+#[cfg(target_arch = "x86_64")]
+use super::{
+    amx,
+    pairs::{self, Pairs},
+};
 use crate::cpu::lanes::{Task, dispatch};
 use crate::cpu::{Blocks, CHUNK, Columns, Context, Element, LANES, Read, Real, Unwritten};
 use rayon::prelude::*;
@@ -51,8 +54,12 @@ pub(crate) fn product_rounded<T: Element>(
     if is_wide::<T>() && count >= few::ROWS {
         return as_burn(rows, weights, bias, out);
     }
-    let rows = Operand::new(rows, count, weights);
     let parallel = count.saturating_mul(inputs * features) >= PARALLEL;
+    #[cfg(target_arch = "x86_64")]
+    if count >= amx::ROWS && pairs::available::<T>() && amx::available() {
+        return amx::product_rounded(rows, weights, bias, out, parallel);
+    }
+    let rows = Operand::new(rows, count, weights);
     in_columns(out, features, PART, parallel, |mut part| {
         let weights = weights.features(part.start(), 1, part.width());
         with_memory(count * part.width(), |sums| {
@@ -115,7 +122,7 @@ fn few_rows<T: Element>(
 }
 
 /// Runs `work` on each part of some columns.
-fn in_columns<T: Copy + Send>(
+pub(super) fn in_columns<T: Copy + Send>(
     out: Unwritten<'_, T>,
     length: usize,
     width: usize,
@@ -219,8 +226,11 @@ where
 }
 
 /// Adds the bias to sums and rounds them into their columns.
-fn finish<T: Element>(sums: &[T::Acc], bias: Option<&[T::Acc]>, part: &mut Columns<'_, T>)
-where
+pub(super) fn finish<T: Element>(
+    sums: &[T::Acc],
+    bias: Option<&[T::Acc]>,
+    part: &mut Columns<'_, T>,
+) where
     T::Acc: Gemm,
 {
     let (start, width) = (part.start(), part.width());
@@ -325,5 +335,9 @@ pub(crate) fn columns_times<T: Element>(
         return;
     }
     let spread = count.saturating_mul(lines * length) >= PARALLEL;
+    #[cfg(target_arch = "x86_64")]
+    if count >= amx::ROWS && pairs::available::<T>() && amx::available() {
+        return amx::columns_times(count, (left, lines), (right, length), out, spread);
+    }
     outer_of_tensors(count, (left, lines), (right, length), out, spread);
 }

@@ -157,6 +157,8 @@ pub(super) struct Running<A> {
     pub(super) sums: Vec<A>,
     /// The factors of the last block for what was summed before it.
     pub(super) factors: Vec<A>,
+    /// The sums of a block.
+    block: Vec<A>,
 }
 
 impl<A: Real> Running<A> {
@@ -165,6 +167,7 @@ impl<A: Real> Running<A> {
             largest: vec![A::of(f64::NEG_INFINITY); lanes],
             sums: vec![A::ZERO; lanes],
             factors: vec![A::ONE; lanes],
+            block: vec![A::ZERO; lanes],
         }
     }
 
@@ -223,36 +226,55 @@ impl<A: Real> Task for Add<'_, A> {
             keys,
         } = self.place;
         let scores = &mut self.scores[..stride * keys.len()];
-        let mut changed = false;
+        let Running {
+            largest,
+            sums,
+            factors,
+            block,
+        } = self.running;
+        // Line by line: one vector of each line would not stay in the first-level cache. Until the end, `factors` are the
+        // largest scores.
         for lane in lanes.clone().step_by(LANES) {
-            let [largest, sums, factors] = [
-                &mut self.running.largest,
-                &mut self.running.sums,
-                &mut self.running.factors,
-            ]
-            .map(|all| vector(&mut all[lane..]));
-            let mut most = read(c, largest);
-            for line in scores.chunks_exact_mut(*stride) {
-                most = most.at_least(read(c, vector(&mut line[lane..])));
+            *vector(&mut factors[lane..]) = *vector(&mut largest[lane..]);
+            *vector(&mut block[lane..]) = [A::ZERO; LANES];
+        }
+        for line in scores.chunks_exact(*stride) {
+            for lane in lanes.clone().step_by(LANES) {
+                let most = vector(&mut factors[lane..]);
+                let scores = read(c, line[lane..].first_chunk().expect(WHOLE));
+                *most = read(c, most).at_least(scores).values();
             }
-            let zero = C::Of::<A>::splat(c, A::ZERO);
-            // As `finite_base`.
-            let base = most.where_at_most(zero.like(f64::NEG_INFINITY), zero, most);
-            let mut sum = zero;
-            for line in scores.chunks_exact_mut(*stride) {
-                let scores = vector(&mut line[lane..]);
+        }
+        for line in scores.chunks_exact_mut(*stride) {
+            for lane in lanes.clone().step_by(LANES) {
+                let base = finite_bases(read(c, vector(&mut factors[lane..])));
+                let (scores, sum) = (vector(&mut line[lane..]), vector(&mut block[lane..]));
                 let exponentials = (read(c, scores) - base).exp();
                 *scores = exponentials.values();
-                sum = sum + exponentials;
+                *sum = (read(c, sum) + exponentials).values();
             }
-            let factor = (read(c, largest) - base).exp();
-            *factors = factor.values();
-            *sums = read(c, sums).mul_add(factor, sum).values();
-            changed |= factors.iter().any(|factor| *factor != A::ONE);
+        }
+        let mut changed = false;
+        for lane in lanes.clone().step_by(LANES) {
+            let [largest, sums, factors, block] =
+                [&mut *largest, &mut *sums, &mut *factors, &mut *block]
+                    .map(|all| vector(&mut all[lane..]));
+            let most = read(c, factors);
+            let factor = (read(c, largest) - finite_bases(most)).exp();
             *largest = most.values();
+            *factors = factor.values();
+            *sums = read(c, sums).mul_add(factor, read(c, block)).values();
+            changed |= factors.iter().any(|factor| *factor != A::ONE);
         }
         changed
     }
+}
+
+/// Computes [`finite_base`] of each lane.
+#[inline(always)]
+fn finite_bases<N: Number>(largest: N) -> N {
+    let zero = largest.like(0.0);
+    largest.where_at_most(zero.like(f64::NEG_INFINITY), zero, largest)
 }
 
 /// Multiplies lines of lanes by the factors of the lanes.
@@ -308,17 +330,15 @@ impl<A: Real> Task for Along<'_, A> {
             keys,
         } = self.place;
         let count = stride * keys.len();
-        for lane in lanes.clone().step_by(LANES) {
-            let lse = read(c, self.lse[lane..].first_chunk().expect(WHOLE));
-            let along = vector(&mut self.along[lane..]);
-            let mut sum = read(c, along);
-            let lines = self.scores[..count].chunks_exact(*stride);
-            for (scores, d_scores) in lines.zip(self.d_scores[..count].chunks_exact(*stride)) {
-                let scores = read(c, scores[lane..].first_chunk().expect(WHOLE));
-                let d_scores = read(c, d_scores[lane..].first_chunk().expect(WHOLE));
-                sum = (scores - lse).exp().mul_add(d_scores, sum);
+        let lines = self.scores[..count].chunks_exact(*stride);
+        for (scores, d_scores) in lines.zip(self.d_scores[..count].chunks_exact(*stride)) {
+            for lane in lanes.clone().step_by(LANES) {
+                let [scores, d_scores, lse] = [scores, d_scores, self.lse]
+                    .map(|all| read(c, all[lane..].first_chunk().expect(WHOLE)));
+                let along = vector(&mut self.along[lane..]);
+                let sum = (scores - lse).exp().mul_add(d_scores, read(c, along));
+                *along = sum.values();
             }
-            *along = sum.values();
         }
     }
 }

@@ -1,0 +1,164 @@
+//! Binary cross entropies of probabilities and of logits, and their gradients.
+//!
+//! As in PyTorch, the logarithm of a probability is at least -100, and the divisor of the gradient at least 1e-12. CANN
+//! documents no such limits.
+
+use cann_sys::meta::*;
+
+use crate::abi::losses::{Input, Rules, gradient, loss};
+use crate::abi::operators;
+use crate::executor::phase_one;
+
+/// The rules of probabilities.
+const PROBABILITIES: Rules = Rules {
+    reductions: 2,
+    one_dtype: true,
+    one_shape: true,
+};
+/// The rules of logits, which meet a target of any float.
+const LOGITS: Rules = Rules {
+    reductions: 2,
+    one_dtype: false,
+    one_shape: true,
+};
+
+const LEAST_LOGARITHM: f32 = -100.0;
+const LEAST_DIVISOR: f32 = 1e-12;
+
+fn of_probability([x, y, weight, _]: [f32; 4]) -> f32 {
+    let logarithm = |probability: f32| probability.ln().max(LEAST_LOGARITHM);
+    -weight * (y * logarithm(x) + (1.0 - y) * logarithm(1.0 - x))
+}
+
+fn of_probability_slope([x, y, weight, _]: [f32; 4]) -> f32 {
+    weight * (x - y) / (x * (1.0 - x)).max(LEAST_DIVISOR)
+}
+
+/// Returns the factor of `-ln σ(x)`, of which the target has its part.
+fn log_factor(y: f32, positive: f32) -> f32 {
+    1.0 + (positive - 1.0) * y
+}
+
+fn of_logit([x, y, weight, positive]: [f32; 4]) -> f32 {
+    // This is -ln σ(x), without exponents of large numbers.
+    let softplus = (-x).max(0.0) + (-x.abs()).exp().ln_1p();
+    weight * ((1.0 - y) * x + log_factor(y, positive) * softplus)
+}
+
+fn of_logit_slope([x, y, weight, positive]: [f32; 4]) -> f32 {
+    let probability = 1.0 / (1.0 + (-x).exp());
+    weight * (log_factor(y, positive) * probability - positive * y)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnBinaryCrossEntropyGetWorkspaceSize(
+    input: *const aclTensor,
+    target: *const aclTensor,
+    weight: *const aclTensor,
+    reduction: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    let name = "aclnnBinaryCrossEntropy";
+    phase_one(name, workspace_size, executor, |operands| {
+        let inputs = [
+            Input::needed("self", input),
+            Input::needed("target", target),
+            Input::factor("weight", weight),
+        ];
+        loss(
+            operands,
+            &inputs,
+            reduction,
+            PROBABILITIES,
+            output,
+            of_probability,
+        )
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnBinaryCrossEntropyBackwardGetWorkspaceSize(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    target: *const aclTensor,
+    weight: *const aclTensor,
+    reduction: i64,
+    d_input: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    let name = "aclnnBinaryCrossEntropyBackward";
+    phase_one(name, workspace_size, executor, |operands| {
+        let inputs = [
+            Input::needed("self", input),
+            Input::needed("target", target),
+            Input::factor("weightOptional", weight),
+        ];
+        let inputs = (("gradOutput", d_output), &inputs[..]);
+        gradient(
+            operands,
+            inputs,
+            reduction,
+            PROBABILITIES,
+            d_input,
+            of_probability_slope,
+        )
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize(
+    input: *const aclTensor,
+    target: *const aclTensor,
+    weight: *const aclTensor,
+    positive: *const aclTensor,
+    reduction: i64,
+    output: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    let name = "aclnnBinaryCrossEntropyWithLogits";
+    phase_one(name, workspace_size, executor, |operands| {
+        let inputs = [
+            Input::needed("self", input),
+            Input::needed("target", target),
+            Input::factor("weightOptional", weight),
+            Input::factor("posWeightOptional", positive),
+        ];
+        loss(operands, &inputs, reduction, LOGITS, output, of_logit)
+    })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    target: *const aclTensor,
+    weight: *const aclTensor,
+    positive: *const aclTensor,
+    reduction: i64,
+    d_input: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    let name = "aclnnBinaryCrossEntropyWithLogitsBackward";
+    phase_one(name, workspace_size, executor, |operands| {
+        let inputs = [
+            Input::needed("self", input),
+            Input::needed("target", target),
+            Input::factor("weightOptional", weight),
+            Input::factor("posWeightOptional", positive),
+        ];
+        let inputs = (("gradOutput", d_output), &inputs[..]);
+        gradient(operands, inputs, reduction, LOGITS, d_input, of_logit_slope)
+    })
+}
+
+operators! { training:
+    aclnnBinaryCrossEntropyGetWorkspaceSize, aclnnBinaryCrossEntropy;
+    aclnnBinaryCrossEntropyBackwardGetWorkspaceSize, aclnnBinaryCrossEntropyBackward;
+    aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize, aclnnBinaryCrossEntropyWithLogits;
+    aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize, aclnnBinaryCrossEntropyWithLogitsBackward;
+}

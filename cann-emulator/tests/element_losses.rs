@@ -1,0 +1,317 @@
+//! Tests of the losses of elements, against their formulas in f64, and of their gradients, against differences of the
+//! formulas.
+
+mod common;
+
+use std::ptr::null_mut;
+
+use cann_emulator::abi::{binary_cross_entropy::*, losses::*};
+use cann_sys::meta::*;
+use common::host::{Status, exact, refused};
+use common::{BF16, F16, F32, Session, Tensor, assert_close, noise, run};
+
+/// A loss with its settings.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Loss {
+    L1,
+    Smooth(f32),
+    Divergence(bool),
+    /// Of probabilities, with a weight or without.
+    Binary(bool),
+    /// Of logits, with a weight and a factor of the positive class or without.
+    Logits(bool),
+}
+
+use Loss::{Binary, Divergence, L1, Logits, Smooth};
+
+const LOSSES: [Loss; 8] = [
+    L1,
+    Smooth(0.5),
+    Divergence(false),
+    Divergence(true),
+    Binary(true),
+    Binary(false),
+    Logits(true),
+    Logits(false),
+];
+
+/// The tensors of a call: input, target, weight and the factor of the positive class.
+type Inputs<'a> = [&'a Tensor; 4];
+
+impl Loss {
+    /// Returns the loss of one element.
+    fn term(self, x: f64, y: f64, weight: f64, positive: f64) -> f64 {
+        let d = (x - y).abs();
+        match self {
+            L1 => d,
+            Smooth(beta) if d < f64::from(beta) => d * d / 2.0 / f64::from(beta),
+            Smooth(beta) => d - f64::from(beta) / 2.0,
+            Divergence(true) => y.exp() * (y - x),
+            Divergence(false) => y * y.ln() - y * x,
+            Binary(_) => -weight * (y * x.ln() + (1.0 - y) * (1.0 - x).ln()),
+            Logits(_) => {
+                let p = 1.0 / (1.0 + (-x).exp());
+                -weight * (positive * y * p.ln() + (1.0 - y) * (1.0 - p).ln())
+            }
+        }
+    }
+
+    fn forward(self, inputs: Inputs<'_>, reduction: i64, y: &Tensor) -> Status {
+        let [x, t, w, p] = inputs.map(|tensor| tensor.handle.cast_const());
+        let (y, none) = (y.handle, null_mut::<aclTensor>().cast_const());
+        // SAFETY: handles are checked, the places are variables.
+        let one = |size, executor| unsafe {
+            match self {
+                L1 => aclnnL1LossGetWorkspaceSize(x, t, reduction, y, size, executor),
+                Smooth(beta) => {
+                    aclnnSmoothL1LossGetWorkspaceSize(x, t, reduction, beta, y, size, executor)
+                }
+                Divergence(log) => {
+                    aclnnKlDivGetWorkspaceSize(x, t, reduction, log, y, size, executor)
+                }
+                Binary(weighted) => {
+                    let w = if weighted { w } else { none };
+                    aclnnBinaryCrossEntropyGetWorkspaceSize(x, t, w, reduction, y, size, executor)
+                }
+                Logits(weighted) => {
+                    let [w, p] = if weighted { [w, p] } else { [none; 2] };
+                    aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize(
+                        x, t, w, p, reduction, y, size, executor,
+                    )
+                }
+            }
+        };
+        run(
+            one,
+            match self {
+                L1 => aclnnL1Loss,
+                Smooth(_) => aclnnSmoothL1Loss,
+                Divergence(_) => aclnnKlDiv,
+                Binary(_) => aclnnBinaryCrossEntropy,
+                Logits(_) => aclnnBinaryCrossEntropyWithLogits,
+            },
+        )
+    }
+
+    fn backward(self, dy: &Tensor, inputs: Inputs<'_>, reduction: i64, dx: &Tensor) -> Status {
+        let [x, t, w, p] = inputs.map(|tensor| tensor.handle.cast_const());
+        let (dy, dx, none) = (dy.handle, dx.handle, null_mut::<aclTensor>().cast_const());
+        // SAFETY: as above.
+        let one = |size, executor| unsafe {
+            match self {
+                L1 => aclnnL1LossBackwardGetWorkspaceSize(dy, x, t, reduction, dx, size, executor),
+                Smooth(beta) => aclnnSmoothL1LossBackwardGetWorkspaceSize(
+                    dy, x, t, reduction, beta, dx, size, executor,
+                ),
+                Divergence(log) => {
+                    aclnnKlDivBackwardGetWorkspaceSize(dy, x, t, reduction, log, dx, size, executor)
+                }
+                Binary(weighted) => {
+                    let w = if weighted { w } else { none };
+                    aclnnBinaryCrossEntropyBackwardGetWorkspaceSize(
+                        dy, x, t, w, reduction, dx, size, executor,
+                    )
+                }
+                Logits(weighted) => {
+                    let [w, p] = if weighted { [w, p] } else { [none; 2] };
+                    aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize(
+                        dy, x, t, w, p, reduction, dx, size, executor,
+                    )
+                }
+            }
+        };
+        run(
+            one,
+            match self {
+                L1 => aclnnL1LossBackward,
+                Smooth(_) => aclnnSmoothL1LossBackward,
+                Divergence(_) => aclnnKlDivBackward,
+                Binary(_) => aclnnBinaryCrossEntropyBackward,
+                Logits(_) => aclnnBinaryCrossEntropyWithLogitsBackward,
+            },
+        )
+    }
+
+    fn weighted(self) -> bool {
+        matches!(self, Binary(true) | Logits(true))
+    }
+}
+
+/// Makes inputs of four rows of three. The weight is of one row, the factor of one column.
+fn inputs(dtype: aclDataType) -> [Tensor; 4] {
+    // Between 0.05 and 0.95, so that they are probabilities too.
+    let numbers =
+        |count, seed| -> Vec<f32> { noise(count, seed).iter().map(|x| 0.5 + 0.45 * x).collect() };
+    [
+        Tensor::floats(dtype, &[4, 3], &numbers(12, 1)),
+        Tensor::floats(dtype, &[4, 3], &numbers(12, 2)),
+        Tensor::floats(dtype, &[3], &numbers(3, 3)),
+        Tensor::floats(dtype, &[4, 1], &numbers(4, 4)),
+    ]
+}
+
+/// Returns the function of each element, with the input moved by `by`.
+fn terms(loss: Loss, inputs: &[Tensor; 4], by: f64) -> Vec<f64> {
+    let [x, t, w, p] = [0, 1, 2, 3].map(|at| exact(&inputs[at]));
+    let factor = |value: f64| if loss.weighted() { value } else { 1.0 };
+    let term = |at: usize| loss.term(x[at] + by, t[at], factor(w[at % 3]), factor(p[at / 3]));
+    (0..12).map(term).collect()
+}
+
+#[test]
+fn losses_are_kept_averaged_or_summed() {
+    let _session = Session::start();
+    for dtype in [F32, F16, BF16] {
+        let tensors = inputs(dtype);
+        let given = [&tensors[0], &tensors[1], &tensors[2], &tensors[3]];
+        for loss in LOSSES {
+            let each = terms(loss, &tensors, 0.0);
+            let total: f64 = each.iter().sum();
+            let mut cases = vec![
+                (0, &[4, 3][..], each),
+                (1, &[], vec![total / 12.0]),
+                (2, &[1], vec![total]),
+            ];
+            if let Divergence(_) = loss {
+                cases.push((3, &[], vec![total / 4.0]));
+            }
+            for (reduction, shape, expected) in cases {
+                let y = Tensor::empty(dtype, shape);
+                loss.forward(given, reduction, &y).expect("documented");
+                let what = format!("{loss:?}, {reduction}");
+                assert_close(&what, &y.read(), &expected, dtype, 3e-6);
+            }
+        }
+    }
+}
+
+#[test]
+fn gradients_are_those_of_the_formulas() {
+    let _session = Session::start();
+    let tensors = inputs(F32);
+    let given = [&tensors[0], &tensors[1], &tensors[2], &tensors[3]];
+    for loss in LOSSES {
+        let (more, less) = (terms(loss, &tensors, 1e-6), terms(loss, &tensors, -1e-6));
+        let slopes: Vec<f64> = more
+            .iter()
+            .zip(less)
+            .map(|(more, less)| (more - less) / 2e-6)
+            .collect();
+        for (reduction, divisor) in [(0, 1.0), (1, 12.0), (2, 1.0), (3, 4.0)] {
+            if reduction == 3 && !matches!(loss, Divergence(_)) {
+                continue;
+            }
+            let shape: &[usize] = if reduction == 0 { &[4, 3] } else { &[] };
+            let dy = Tensor::floats(F32, shape, &noise(shape.iter().product(), 7));
+            let dys = exact(&dy);
+            let dx = Tensor::empty(F32, &[4, 3]);
+            loss.backward(&dy, given, reduction, &dx)
+                .expect("documented");
+            let expected: Vec<f64> = slopes
+                .iter()
+                .enumerate()
+                .map(|(at, slope)| dys[at % dys.len()] * slope / divisor)
+                .collect();
+            assert_close(
+                &format!("{loss:?}, {reduction}"),
+                &dx.read(),
+                &expected,
+                F32,
+                1e-6,
+            );
+        }
+    }
+}
+
+#[test]
+fn values_at_the_borders_are_finite() {
+    let _session = Session::start();
+    let x = Tensor::floats(F32, &[4], &[0.0, 1.0, 0.0, 1.0]);
+    let t = Tensor::floats(F32, &[4], &[0.0, 1.0, 1.0, 0.0]);
+    let y = Tensor::empty(F32, &[4]);
+    Binary(false)
+        .forward([&x, &t, &x, &x], 0, &y)
+        .expect("documented");
+    assert_eq!(y.read(), [0.0, 0.0, 100.0, 100.0]);
+    let dx = Tensor::empty(F32, &[4]);
+    let dy = Tensor::floats(F32, &[], &[1.0]);
+    Binary(false)
+        .backward(&dy, [&x, &t, &x, &x], 2, &dx)
+        .expect("documented");
+    assert!(dx.read().iter().all(|value| value.is_finite()));
+    // The logarithm of a target of zero counts as nothing.
+    Divergence(false)
+        .forward([&x, &t, &x, &x], 0, &y)
+        .expect("documented");
+    assert_eq!(y.read(), [0.0, -1.0, 0.0, 0.0]);
+    let large = Tensor::floats(F32, &[4], &[200.0, -200.0, 200.0, -200.0]);
+    Logits(false)
+        .forward([&large, &t, &x, &x], 0, &y)
+        .expect("documented");
+    assert_eq!(y.read(), [200.0, 200.0, 0.0, 0.0]);
+    let same = Tensor::floats(F32, &[4], &[2.0; 4]);
+    for loss in [L1, Smooth(0.0)] {
+        loss.backward(&dy, [&same, &same, &x, &x], 2, &dx)
+            .expect("documented");
+        assert_eq!(dx.read(), [0.0; 4]);
+    }
+    let none = Tensor::empty(F32, &[0, 3]);
+    let total = Tensor::empty(F32, &[]);
+    L1.forward([&none, &none, &x, &x], 2, &total)
+        .expect("documented");
+    assert_eq!(total.read(), [0.0]);
+}
+
+#[test]
+fn inputs_are_broadcast_and_promoted_where_that_is_documented() {
+    let _session = Session::start();
+    let [x, _, row, column] = inputs(F32);
+    let half = Tensor::floats(F16, &[3], &[0.25, 0.5, 0.75]);
+    let y = Tensor::empty(F32, &[4, 3]);
+    L1.forward([&x, &half, &x, &x], 0, &y).expect("documented");
+    let expected: Vec<f64> = exact(&x)
+        .iter()
+        .enumerate()
+        .map(|(at, x)| (x - exact(&half)[at % 3]).abs())
+        .collect();
+    assert_close("promoted", &y.read(), &expected, F32, 1e-7);
+    let all = [&x, &x, &row, &column];
+    for loss in LOSSES {
+        let most = if matches!(loss, Divergence(_)) { 3 } else { 2 };
+        refused(loss.forward(all, most + 1, &y), "reduction is");
+        refused(loss.forward(all, -1, &y), "reduction is -1");
+        refused(loss.forward(all, 1, &y), "out has the shape");
+        refused(loss.forward(all, 0, &row), "out has the shape");
+        refused(
+            loss.forward(all, 0, &Tensor::empty(ACL_INT32, &[4, 3])),
+            "out is i32",
+        );
+        refused(loss.backward(&x, all, 0, &row), "out has the shape");
+    }
+    refused(Smooth(-1.0).forward(all, 0, &y), "beta is -1");
+    refused(Smooth(f32::NAN).forward(all, 0, &y), "beta is NaN");
+    refused(
+        Divergence(true).forward([&x, &half, &x, &x], 0, &y),
+        "target is f16",
+    );
+    refused(
+        Binary(false).forward([&x, &row, &x, &x], 0, &y),
+        "target has the shape",
+    );
+    let wide = Tensor::empty(F32, &[2, 4, 3]);
+    refused(
+        Binary(true).forward([&x, &x, &wide, &x], 0, &y),
+        "that of the first",
+    );
+    refused(
+        Logits(true).forward([&x, &x, &x, &wide], 0, &y),
+        "that of the first",
+    );
+    let (code, text) = L1
+        .forward([&x, &Tensor::empty(F32, &[4, 2]), &x, &x], 0, &y)
+        .expect_err("shapes");
+    assert!(
+        code == ACLNN_ERR_PARAM_INVALID && text.contains("broadcast"),
+        "{text}"
+    );
+}

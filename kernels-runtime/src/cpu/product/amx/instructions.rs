@@ -1,0 +1,231 @@
+//! The instructions of AMX, which stable Rust has only in assembly.
+
+use super::Tile;
+use std::arch::asm;
+use std::marker::PhantomData;
+use std::sync::OnceLock;
+
+/// Returns whether this machine has AMX for bf16, and the operating system lets this process use it.
+pub(in super::super) fn available() -> bool {
+    #[cfg(test)]
+    if super::tests::is_off() {
+        return false;
+    }
+    static AVAILABLE: OnceLock<bool> = OnceLock::new();
+    *AVAILABLE.get_or_init(|| super::super::tiles::available() && has_instructions() && permitted())
+}
+
+/// Returns whether the processor has tiles and their products of bf16.
+fn has_instructions() -> bool {
+    const BF16: u32 = 1 << 22;
+    const TILES: u32 = 1 << 24;
+    let most = std::arch::x86_64::__cpuid(0).eax;
+    most >= 7 && std::arch::x86_64::__cpuid_count(7, 0).edx & (BF16 | TILES) == BF16 | TILES
+}
+
+/// Asks Linux for the state of tiles, which a process has only on request
+/// (<https://docs.kernel.org/arch/x86/xstate.html>). The permission is for all threads.
+#[cfg(target_os = "linux")]
+fn permitted() -> bool {
+    const ARCH_REQ_XCOMP_PERM: libc::c_ulong = 0x1023;
+    const XFEATURE_XTILEDATA: libc::c_ulong = 18;
+    // SAFETY: the call takes two numbers and touches no memory of this process.
+    unsafe {
+        libc::syscall(
+            libc::SYS_arch_prctl,
+            ARCH_REQ_XCOMP_PERM,
+            XFEATURE_XTILEDATA,
+        ) == 0
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn permitted() -> bool {
+    false
+}
+
+/// The sizes of the tiles (Intel SDM, `LDTILECFG`): each of eight has 16 lines of 64 bytes.
+#[repr(C, align(64))]
+struct Configuration {
+    palette: u8,
+    start: u8,
+    reserved: [u8; 14],
+    bytes: [u16; 16],
+    lines: [u8; 16],
+}
+
+static WHOLE: Configuration = Configuration {
+    palette: 1,
+    start: 0,
+    reserved: [0; 14],
+    bytes: [64, 64, 64, 64, 64, 64, 64, 64, 0, 0, 0, 0, 0, 0, 0, 0],
+    lines: [16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0],
+};
+
+/// Asks for the 16 cache lines of the tile of columns that is two steps ahead in a list. Nothing is read: the end of a
+/// list may be passed. Columns are the operand that is read from the second-level cache.
+macro_rules! ahead {
+    ($list:literal) => {
+        concat!(
+            ".irp place, 2048, 2112, 2176, 2240, 2304, 2368, 2432, 2496, ",
+            "2560, 2624, 2688, 2752, 2816, 2880, 2944, 3008\n",
+            "prefetcht0 [{",
+            $list,
+            "} + \\place]\n",
+            ".endr"
+        )
+    };
+}
+
+/// The place of a block of sums: its first element, and the number of elements to the next line.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) first: *mut f32,
+    pub(super) stride: usize,
+}
+
+/// This thread's tiles, which are set up while it exists.
+pub(super) struct Unit(PhantomData<*const ()>);
+
+impl Unit {
+    /// # Panics
+    /// Panics if the machine has no [AMX](available).
+    pub(super) fn new() -> Self {
+        assert!(available(), "this machine has no AMX");
+        // SAFETY: the machine has the instruction, which reads 64 bytes. Nothing else uses tiles.
+        unsafe { asm!("ldtilecfg [{}]", in(reg) &raw const WHOLE, options(nostack, readonly)) };
+        Self(PhantomData)
+    }
+
+    /// Computes sums of two tiles of rows by two of columns, or adds them if `add`. Each operand is given as two lists of
+    /// `steps` tiles.
+    ///
+    /// # Safety
+    /// Each list must have `steps` tiles, at least one. `out` must have 32 lines of 32 elements, which nothing else
+    /// accesses, and which are written if `add`.
+    #[inline]
+    pub(super) unsafe fn two(
+        &self,
+        left: [*const Tile; 2],
+        right: [*const Tile; 2],
+        steps: usize,
+        out: Place,
+        add: bool,
+    ) {
+        let stride = size_of::<f32>() * out.stride;
+        // SAFETY: the caller upholds the requirements, and tiles are set up.
+        unsafe {
+            asm!(
+                "test {add}, {add}",
+                "jnz 3f",
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "jmp 2f",
+                "3:",
+                "tileloadd tmm0, [{top} + {stride}*1]",
+                "tileloadd tmm1, [{top} + {stride}*1 + 64]",
+                "tileloadd tmm2, [{below} + {stride}*1]",
+                "tileloadd tmm3, [{below} + {stride}*1 + 64]",
+                "2:",
+                "tileloadd tmm4, [{a} + {line}*1]",
+                "tileloadd tmm6, [{c} + {line}*1]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                ahead!("c"),
+                "tileloadd tmm7, [{d} + {line}*1]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                ahead!("d"),
+                "tileloadd tmm5, [{b} + {line}*1]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "add {a}, 1024",
+                "add {b}, 1024",
+                "add {c}, 1024",
+                "add {d}, 1024",
+                "dec {steps}",
+                "jnz 2b",
+                "tilestored [{top} + {stride}*1], tmm0",
+                "tilestored [{top} + {stride}*1 + 64], tmm1",
+                "tilestored [{below} + {stride}*1], tmm2",
+                "tilestored [{below} + {stride}*1 + 64], tmm3",
+                add = in(reg) usize::from(add),
+                a = inout(reg) left[0] => _,
+                b = inout(reg) left[1] => _,
+                c = inout(reg) right[0] => _,
+                d = inout(reg) right[1] => _,
+                line = in(reg) 64_usize,
+                steps = inout(reg) steps => _,
+                top = in(reg) out.first,
+                below = in(reg) out.first.wrapping_add(16 * out.stride),
+                stride = in(reg) stride,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            );
+        }
+    }
+
+    /// Computes as [`two`](Self::two) does, with one tile of rows and 16 lines of `out`.
+    ///
+    /// # Safety
+    /// The requirements are those of [`two`](Self::two).
+    #[inline]
+    pub(super) unsafe fn one(
+        &self,
+        left: *const Tile,
+        right: [*const Tile; 2],
+        steps: usize,
+        out: Place,
+        add: bool,
+    ) {
+        let stride = size_of::<f32>() * out.stride;
+        // SAFETY: the caller upholds the requirements, and tiles are set up.
+        unsafe {
+            asm!(
+                "test {add}, {add}",
+                "jnz 3f",
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "jmp 2f",
+                "3:",
+                "tileloadd tmm0, [{top} + {stride}*1]",
+                "tileloadd tmm1, [{top} + {stride}*1 + 64]",
+                "2:",
+                "tileloadd tmm4, [{a} + {line}*1]",
+                "tileloadd tmm6, [{c} + {line}*1]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                ahead!("c"),
+                "tileloadd tmm7, [{d} + {line}*1]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                ahead!("d"),
+                "add {a}, 1024",
+                "add {c}, 1024",
+                "add {d}, 1024",
+                "dec {steps}",
+                "jnz 2b",
+                "tilestored [{top} + {stride}*1], tmm0",
+                "tilestored [{top} + {stride}*1 + 64], tmm1",
+                add = in(reg) usize::from(add),
+                a = inout(reg) left => _,
+                c = inout(reg) right[0] => _,
+                d = inout(reg) right[1] => _,
+                line = in(reg) 64_usize,
+                steps = inout(reg) steps => _,
+                top = in(reg) out.first,
+                stride = in(reg) stride,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            );
+        }
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        // SAFETY: the machine has the instruction, because tiles were set up. Tiles that stay set up are saved at each
+        // change of threads.
+        unsafe { asm!("tilerelease", options(nostack, nomem)) };
+    }
+}

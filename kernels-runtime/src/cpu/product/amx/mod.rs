@@ -1,0 +1,89 @@
+//! Products of bf16 with AMX (Intel SDM, volume 1, chapter 18). One instruction multiplies a tile of 16 rows by 32 terms with
+//! one of 32 terms by 16 columns and adds to a tile of 16 × 16 sums in f32: 16 times the work of AVX512-BF16 in an
+//! instruction.
+//!
+//! Both operands are first copied to [tiles](pack), so that every load of a tile reads 16 adjacent cache lines. Rows
+//! are copied once for a product; some weights at a time are copied to the second-level cache.
+//!
+//! As with [pairs](super::pairs), terms are rounded to bf16 and subnormal numbers count as zero. The terms of a sum are added
+//! in their order, so sums don't depend on how a product is divided.
+
+mod instructions;
+mod multiply;
+mod pack;
+mod rounded;
+#[cfg(test)]
+pub(super) mod tests;
+
+pub(super) use instructions::available;
+pub(super) use multiply::{Out, multiply};
+pub(super) use pack::{Side, Source, Tile, aligned, pack, packed, tiles_of};
+pub(super) use rounded::{columns_times, product_rounded};
+
+use super::pairs::Pairs;
+use super::{Matrix, memory::with_memory};
+use crate::cpu::Element;
+
+/// The number of rows from which these products are faster than others.
+pub(super) const ROWS: usize = 16;
+
+/// The number of features of weights that are copied to tiles at a time.
+const PANEL: usize = 64;
+
+/// Computes `out = rows · weights`, or `out += …` if `add`. Rows of `out` are `stride` apart.
+///
+/// # Panics
+/// Panics if the machine has no AMX, or if `out` is too short.
+pub(super) fn product<T: Element>(
+    rows: &Pairs<'_>,
+    weights: Matrix<'_, T>,
+    out: &mut [f32],
+    stride: usize,
+    add: bool,
+) {
+    let left = rows.tiles();
+    let width = PANEL.min(weights.features.max(1));
+    let len = tiles_of(width, weights.inputs) * Tile::LEN;
+    with_memory(len + Tile::LINES, |memory: &mut [f32]| {
+        let panel = aligned(memory);
+        for start in (0..weights.features).step_by(PANEL) {
+            let width = PANEL.min(weights.features - start);
+            let right = &mut panel[..tiles_of(width, weights.inputs)];
+            pack(
+                Source::features(weights.features(start, 1, width)),
+                Side::Right,
+                right,
+            );
+            let out = Out {
+                sums: super::gemm::places(&mut out[start..]),
+                stride,
+                add,
+            };
+            let sizes = [rows.count(), weights.inputs, width];
+            // SAFETY: `out` is initialised.
+            unsafe { multiply(sizes, left, right, out) };
+        }
+    });
+}
+
+/// Computes `out = left · right`, or `out += …`, for rows in f32 that are rounded to bf16 and columns in tiles.
+///
+/// # Safety
+/// If `out.add`, the caller must have written its places.
+///
+/// # Panics
+/// Panics if the machine has no AMX, if there are not the tiles of `length` columns, or if `out` is too short.
+pub(super) unsafe fn rows_times_tiles(
+    left: Source<'_, f32>,
+    right: &[Tile],
+    length: usize,
+    out: Out<'_>,
+) {
+    let tiles = tiles_of(left.count, left.k);
+    with_memory(tiles * Tile::LEN + Tile::LINES, |memory: &mut [f32]| {
+        let packed = &mut aligned(memory)[..tiles];
+        pack(left, Side::Left, packed);
+        // SAFETY: the caller upholds the requirements.
+        unsafe { multiply([left.count, left.k, length], packed, right, out) };
+    });
+}

@@ -1,0 +1,158 @@
+//! Products of operands in tiles.
+
+use super::instructions::{Place, Unit};
+use super::{Tile, tiles_of};
+use std::mem::MaybeUninit;
+
+/// The number of steps, each of 32 terms, that are summed at a time.
+const STEPS: usize = 32;
+
+/// The sums of a product: lines that are `stride` apart, which are added to if `add`.
+pub(in super::super) struct Out<'a> {
+    pub(in super::super) sums: &'a mut [MaybeUninit<f32>],
+    pub(in super::super) stride: usize,
+    pub(in super::super) add: bool,
+}
+
+/// Computes `out = left · right`, or `out += …`, for `m × k` times `k × n` elements that are [packed](super::pack).
+///
+/// # Safety
+/// If `out.add`, the caller must have written its places.
+///
+/// # Panics
+/// Panics if the machine has no AMX, if an operand has another number of tiles, or if `out` is too short.
+pub(in super::super) unsafe fn multiply(
+    [m, k, n]: [usize; 3],
+    left: &[Tile],
+    right: &[Tile],
+    out: Out<'_>,
+) {
+    if m == 0 || n == 0 {
+        return;
+    }
+    assert!(
+        left.len() == tiles_of(m, k) && right.len() == tiles_of(n, k),
+        "{} and {} tiles are no product of {m} × {k} by {k} × {n}",
+        left.len(),
+        right.len()
+    );
+    let last = (m - 1).checked_mul(out.stride);
+    let reach = last.and_then(|last| last.checked_add(n));
+    assert!(
+        (m == 1 || out.stride >= n) && reach.is_some_and(|reach| reach <= out.sums.len()),
+        "{m} × {n} sums have no place in {} elements, {} apart",
+        out.sums.len(),
+        out.stride
+    );
+    let steps = k.div_ceil(Tile::TERMS);
+    if steps == 0 {
+        return clear([m, n], out);
+    }
+    let walk = Walk {
+        unit: Unit::new(),
+        left,
+        right,
+        steps,
+        sizes: [m, n],
+    };
+    // SAFETY: the assertions show that all lines are in `out`; the caller upholds the rest.
+    unsafe { walk.run(out) };
+}
+
+/// Writes the sums of no terms.
+fn clear([m, n]: [usize; 2], out: Out<'_>) {
+    if out.add {
+        return;
+    }
+    for line in out.sums.chunks_mut(out.stride.max(1)).take(m) {
+        line[..n].fill(MaybeUninit::new(0.0));
+    }
+}
+
+struct Walk<'a> {
+    unit: Unit,
+    left: &'a [Tile],
+    right: &'a [Tile],
+    /// The number of tiles of a block of rows or columns.
+    steps: usize,
+    sizes: [usize; 2],
+}
+
+/// The number of rows, and of columns, that are computed at a time.
+const BLOCK: usize = 2 * Tile::LINES;
+
+impl Walk<'_> {
+    /// # Safety
+    /// The lines of `out` must be in its places, and written if it is added to.
+    unsafe fn run(&self, out: Out<'_>) {
+        let [m, n] = self.sizes;
+        let first = out.sums.as_mut_ptr().cast::<f32>();
+        for row in (0..m).step_by(BLOCK) {
+            for start in (0..self.steps).step_by(STEPS) {
+                for column in (0..n).step_by(BLOCK) {
+                    let place = Place {
+                        // SAFETY: the element is the first of this block.
+                        first: unsafe { first.add(row * out.stride + column) },
+                        stride: out.stride,
+                    };
+                    // SAFETY: the caller upholds the requirements; the first steps write what others are added to.
+                    unsafe { self.block([row, column], start, place, out.add || start > 0) };
+                }
+            }
+        }
+    }
+
+    /// Computes some steps of one block, whose first row and column are given.
+    ///
+    /// # Safety
+    /// `out` is the place of the block, for whose rows and columns the requirements are those of [`run`](Self::run).
+    unsafe fn block(&self, [row, column]: [usize; 2], start: usize, out: Place, add: bool) {
+        let [m, n] = [self.sizes[0] - row, self.sizes[1] - column];
+        let two = m > Tile::LINES;
+        let is_whole = n >= BLOCK && (m >= BLOCK || m == Tile::LINES);
+        let mut beside = [[0.0_f32; BLOCK]; BLOCK];
+        let (place, adds) = match is_whole {
+            true => (out, add),
+            false => {
+                let first = beside.as_flattened_mut().as_mut_ptr();
+                (
+                    Place {
+                        first,
+                        stride: BLOCK,
+                    },
+                    false,
+                )
+            }
+        };
+        let steps = STEPS.min(self.steps - start);
+        let left = self.list(self.left, row, start);
+        let right = [0, 1].map(|part| self.list(self.right, column + part * Tile::LINES, start));
+        // SAFETY: `list` checks the tiles. The place has whole blocks: of `out`, or beside it.
+        unsafe {
+            match two {
+                true => {
+                    let left = [left, self.list(self.left, row + Tile::LINES, start)];
+                    self.unit.two(left, right, steps, place, adds);
+                }
+                false => self.unit.one(left, right, steps, place, adds),
+            }
+        }
+        if !is_whole {
+            for (line, sums) in beside.iter().enumerate().take(m) {
+                for (column, sum) in sums.iter().enumerate().take(n) {
+                    // SAFETY: the line and the column are of this block.
+                    unsafe {
+                        let to = out.first.add(line * out.stride + column);
+                        to.write(if add { to.read() + sum } else { *sum });
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns the tiles of 16 rows or columns, from a step on.
+    fn list(&self, operand: &[Tile], first: usize, start: usize) -> *const Tile {
+        operand[first / Tile::LINES * self.steps + start..][..STEPS.min(self.steps - start)]
+            .as_ptr()
+    }
+}

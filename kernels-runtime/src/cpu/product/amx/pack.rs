@@ -1,0 +1,259 @@
+//! Operands in tiles.
+//!
+//! An operand is divided into blocks of 16 rows (or columns, on the right), with an even number of blocks. A block is a
+//! list of tiles, each of 32 of its terms. What is missing is zero.
+
+use super::super::Matrix;
+use super::super::together::Half;
+use super::super::transpose::{SQUARE, Turn, with_turn};
+use crate::cpu::Element;
+use burn::tensor::bf16;
+use bytemuck::{Pod, Zeroable};
+use std::ops::Range;
+
+/// A tile, line by line. An element is a pair of bf16.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+pub(in super::super) struct Tile([[f32; Tile::LINES]; Tile::LINES]);
+
+// SAFETY: zeros are elements.
+unsafe impl Zeroable for Tile {}
+// SAFETY: a tile is its elements, 1024 bytes, without padding.
+unsafe impl Pod for Tile {}
+
+impl Tile {
+    /// The number of lines, and of pairs in a line.
+    pub(in super::super) const LINES: usize = SQUARE;
+    /// The number of terms of one row.
+    pub(in super::super) const TERMS: usize = 2 * Self::LINES;
+    /// The number of pairs.
+    pub(in super::super) const LEN: usize = Self::LINES * Self::LINES;
+}
+
+/// Returns the number of tiles of `count` rows or columns of `k` terms.
+pub(in super::super) fn tiles_of(count: usize, k: usize) -> usize {
+    blocks(count) * k.div_ceil(Tile::TERMS)
+}
+
+/// Returns an even number of blocks.
+fn blocks(count: usize) -> usize {
+    count.div_ceil(2 * Tile::LINES) * 2
+}
+
+/// Returns the tiles that lie in `memory`.
+pub(in super::super) fn aligned(memory: &mut [f32]) -> &mut [Tile] {
+    bytemuck::pod_align_to_mut(memory).1
+}
+
+/// The operand of a product: in its lines are terms on the left, columns on the right.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(in super::super) enum Side {
+    Left,
+    Right,
+}
+
+/// `count` rows or columns of `k` terms, at any distances.
+#[derive(Clone, Copy)]
+pub(in super::super) struct Source<'a, H> {
+    pub(in super::super) data: &'a [H],
+    pub(in super::super) count: usize,
+    pub(in super::super) k: usize,
+    pub(in super::super) stride: usize,
+    pub(in super::super) k_stride: usize,
+}
+
+impl<'a> Source<'a, bf16> {
+    /// Returns the features of weights.
+    ///
+    /// # Panics
+    /// Panics if the weights are not bf16.
+    pub(in super::super) fn features<T: Element>(weights: Matrix<'a, T>) -> Self {
+        Self {
+            data: super::super::panel::same(weights.data).expect("tiles are of bf16"),
+            count: weights.features,
+            k: weights.inputs,
+            stride: weights.feature_stride,
+            k_stride: weights.input_stride,
+        }
+    }
+}
+
+impl<'a, H: Half> Source<'a, H> {
+    /// Returns contiguous rows of `k` terms.
+    pub(in super::super) fn rows(data: &'a [H], count: usize, k: usize) -> Self {
+        Self {
+            data,
+            count,
+            k,
+            stride: k,
+            k_stride: 1,
+        }
+    }
+
+    /// Returns some columns of `k` contiguous rows of `width` elements.
+    pub(in super::super) fn columns(
+        data: &'a [H],
+        k: usize,
+        width: usize,
+        columns: Range<usize>,
+    ) -> Self {
+        let all = Self {
+            data,
+            count: width,
+            k,
+            stride: 1,
+            k_stride: width,
+        };
+        all.part(columns)
+    }
+
+    /// Returns some rows or columns.
+    pub(in super::super) fn part(self, range: Range<usize>) -> Self {
+        Self {
+            // Without terms, there are no elements to start at.
+            data: &self.data[(range.start * self.stride).min(self.data.len())..],
+            count: range.len(),
+            ..self
+        }
+    }
+}
+
+/// Copies an operand to its tiles, and rounds its terms to bf16.
+///
+/// # Panics
+/// Panics if the source reaches beyond its data, or if `to` has another number of tiles.
+pub(in super::super) fn pack<H: Half>(source: Source<'_, H>, side: Side, to: &mut [Tile]) {
+    assert_eq!(
+        to.len(),
+        tiles_of(source.count, source.k),
+        "tiles of an operand"
+    );
+    with_turn!(Pack { source, side, to });
+}
+
+/// Returns an operand in tiles of its own.
+pub(in super::super) fn packed<H: Half>(source: Source<'_, H>, side: Side) -> Vec<Tile> {
+    let mut tiles = vec![Tile::zeroed(); tiles_of(source.count, source.k)];
+    pack(source, side, &mut tiles);
+    tiles
+}
+
+struct Pack<'a, H> {
+    source: Source<'a, H>,
+    side: Side,
+    to: &'a mut [Tile],
+}
+
+impl<H: Half> Pack<'_, H> {
+    #[inline(always)]
+    pub(in super::super) fn squares<T: Turn>(self, turn: T) {
+        let Self { source, side, to } = self;
+        let steps = source.k.div_ceil(Tile::TERMS);
+        if steps == 0 {
+            return;
+        }
+        let by_terms = source.k_stride == 1;
+        let blocks = to.len() / steps;
+        let mut tile = |block: usize, step: usize| {
+            let square = square(&source, block, step, side, turn);
+            to[block * steps + step] = Tile(square);
+        };
+        // Memory is read in its order.
+        if by_terms {
+            (0..blocks).for_each(|block| (0..steps).for_each(|step| tile(block, step)));
+        } else {
+            (0..steps).for_each(|step| (0..blocks).for_each(|block| tile(block, step)));
+        }
+    }
+}
+
+/// Reads a tile.
+#[inline(always)]
+fn square<H: Half, T: Turn>(
+    source: &Source<'_, H>,
+    block: usize,
+    step: usize,
+    side: Side,
+    turn: T,
+) -> Square {
+    let (row, term) = (block * Tile::LINES, step * Tile::TERMS);
+    let rows = source.count.saturating_sub(row).min(Tile::LINES);
+    let terms = (source.k - term).min(Tile::TERMS);
+    let is_whole = rows == Tile::LINES && terms == Tile::TERMS;
+    let at = row * source.stride + term * source.k_stride;
+    let (square, lines_are_rows) = if is_whole && source.k_stride == 1 {
+        (by_rows(&source.data[at..], source.stride), true)
+    } else if is_whole && source.stride == 1 {
+        (
+            by_pairs_of_lines(&source.data[at..], source.k_stride),
+            false,
+        )
+    } else {
+        (
+            one_by_one(source, row..row + rows, term..term + terms),
+            true,
+        )
+    };
+    match lines_are_rows == (side == Side::Left) {
+        true => square,
+        false => turn.turn(square),
+    }
+}
+
+type Square = [[f32; SQUARE]; SQUARE];
+
+#[inline(always)]
+fn pair(first: u32, second: u32) -> f32 {
+    f32::from_bits(first | second << 16)
+}
+
+/// Reads 16 lines of 32 adjacent terms.
+#[inline(always)]
+fn by_rows<H: Half>(data: &[H], stride: usize) -> Square {
+    let mut square = [[0.0; SQUARE]; SQUARE];
+    for (line, to) in square.iter_mut().enumerate() {
+        let (from, _) = data[line * stride..][..Tile::TERMS].as_chunks::<2>();
+        for (to, [first, second]) in to.iter_mut().zip(from) {
+            *to = pair(first.bits(), second.bits());
+        }
+    }
+    square
+}
+
+/// Reads 32 lines of one term of 16 rows.
+#[inline(always)]
+fn by_pairs_of_lines<H: Half>(data: &[H], k_stride: usize) -> Square {
+    let mut square = [[0.0; SQUARE]; SQUARE];
+    for (line, to) in square.iter_mut().enumerate() {
+        let first = &data[2 * line * k_stride..][..SQUARE];
+        let second = &data[(2 * line + 1) * k_stride..][..SQUARE];
+        for (to, (first, second)) in to.iter_mut().zip(first.iter().zip(second)) {
+            *to = pair(first.bits(), second.bits());
+        }
+    }
+    square
+}
+
+/// Reads what is no whole tile, one line for each row.
+fn one_by_one<H: Half>(source: &Source<'_, H>, rows: Range<usize>, terms: Range<usize>) -> Square {
+    let mut square = [[0.0; SQUARE]; SQUARE];
+    let bits = |row: usize, term: usize| match term < terms.end {
+        true => source.data[row * source.stride + term * source.k_stride].bits(),
+        false => 0,
+    };
+    for (row, to) in rows.zip(&mut square) {
+        for (term, to) in terms.clone().step_by(2).zip(to) {
+            *to = pair(bits(row, term), bits(row, term + 1));
+        }
+    }
+    square
+}
+
+impl<H: Half, T: Turn> pulp::WithSimd for super::super::transpose::With<Pack<'_, H>, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: pulp::Simd>(self, _: S) {
+        self.task.squares(self.turn);
+    }
+}

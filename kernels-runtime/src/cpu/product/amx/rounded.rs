@@ -1,0 +1,121 @@
+//! Products of tensors in bf16 that are rounded once.
+
+use super::super::memory::with_memory;
+use super::super::rounded::{finish, in_columns};
+use super::super::{Gemm, Matrix, panel};
+use super::{Out, Side, Source, Tile, aligned, multiply, pack, tiles_of};
+use crate::cpu::{Element, Unwritten};
+use burn::tensor::bf16;
+use rayon::prelude::*;
+
+/// The number of rows whose sums are computed before they are rounded. They stay in the second-level cache.
+const ROWS: usize = 64;
+
+/// The smallest and the largest number of columns that a thread takes at a time, and the number of parts that are enough.
+const NARROW: usize = 64;
+const WIDE: usize = 256;
+const ENOUGH: usize = 8;
+
+/// Computes as [`super::super::product_rounded`] does, for weights in bf16.
+///
+/// # Panics
+/// Panics if the machine has no AMX, if `T` is not bf16, or if the sizes don't go together.
+pub(in super::super) fn product_rounded<T: Element>(
+    rows: &[T],
+    weights: Matrix<'_, T>,
+    bias: Option<&[T::Acc]>,
+    out: Unwritten<'_, T>,
+    parallel: bool,
+) where
+    T::Acc: Gemm,
+{
+    let count = out.len() / weights.features;
+    let left = Source::rows(terms(rows), count, weights.inputs);
+    run(left, Source::features(weights), bias, out, parallel);
+}
+
+/// Computes as [`super::super::columns_times`] does, for matrices in bf16.
+///
+/// # Panics
+/// The conditions are those of [`product_rounded`].
+pub(in super::super) fn columns_times<T: Element>(
+    count: usize,
+    (left, lines): (&[T], usize),
+    (right, length): (&[T], usize),
+    out: Unwritten<'_, T>,
+    parallel: bool,
+) where
+    T::Acc: Gemm,
+{
+    let left = Source::columns(terms(left), count, lines, 0..lines);
+    let right = Source::columns(terms(right), count, length, 0..length);
+    run(left, right, None, out, parallel);
+}
+
+fn terms<T: Element>(values: &[T]) -> &[bf16] {
+    panel::same(values).expect("tiles are of bf16")
+}
+
+fn run<T: Element>(
+    left: Source<'_, bf16>,
+    right: Source<'_, bf16>,
+    bias: Option<&[T::Acc]>,
+    out: Unwritten<'_, T>,
+    parallel: bool,
+) where
+    T::Acc: Gemm,
+{
+    let [m, k, n] = [left.count, left.k, right.count];
+    assert!(k == right.k && out.len() == m * n, "{m} × {k} by {k} × {n}");
+    let tiles = tiles_of(m, k) * Tile::LEN;
+    with_memory(tiles + Tile::LINES, |memory: &mut [f32]| {
+        let packed = &mut aligned(memory)[..tiles_of(m, k)];
+        pack_shared(left, packed, parallel);
+        let width = (n / ENOUGH).next_multiple_of(NARROW).clamp(NARROW, WIDE);
+        in_columns(out, n, width, parallel, |mut part| {
+            let right = right.part(part.start()..part.start() + part.width());
+            let (tiles, width) = (tiles_of(right.count, k), right.count);
+            let sums = ROWS.min(m) * width;
+            with_memory(
+                sums + tiles * Tile::LEN + Tile::LINES,
+                |memory: &mut [f32]| {
+                    let (sums, memory) = memory.split_at_mut(sums);
+                    let panel = &mut aligned(memory)[..tiles];
+                    pack(right, Side::Right, panel);
+                    let blocks =
+                        packed.chunks((ROWS / Tile::LINES * k.div_ceil(Tile::TERMS)).max(1));
+                    for (left, first) in blocks.zip((0..m).step_by(ROWS)) {
+                        let rows = ROWS.min(m - first);
+                        let sums = &mut sums[..rows * width];
+                        let out = Out {
+                            sums: super::super::gemm::places(sums),
+                            stride: width,
+                            add: false,
+                        };
+                        // SAFETY: nothing is added.
+                        unsafe { multiply([rows, k, width], left, panel, out) };
+                        let sums = T::Acc::of_f32(sums).expect("bf16 is summed in f32");
+                        finish(sums, bias, &mut part);
+                    }
+                },
+            );
+        });
+    });
+}
+
+/// Packs the operand that threads share.
+fn pack_shared(source: Source<'_, bf16>, to: &mut [Tile], parallel: bool) {
+    let two_blocks = 2 * source.k.div_ceil(Tile::TERMS);
+    if two_blocks == 0 {
+        return;
+    }
+    let pack = |(index, to): (usize, &mut [Tile])| {
+        let first = 2 * Tile::LINES * index;
+        let rows = source.part(first..(first + 2 * Tile::LINES).min(source.count));
+        pack(rows, Side::Left, to);
+    };
+    match parallel {
+        true => to.par_chunks_mut(two_blocks).enumerate().for_each(pack),
+        false => to.chunks_mut(two_blocks).enumerate().for_each(pack),
+    }
+}

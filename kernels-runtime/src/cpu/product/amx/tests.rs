@@ -1,0 +1,222 @@
+use super::super::gemm::places;
+use super::super::tested;
+use super::*;
+use burn::tensor::bf16;
+use std::cell::Cell;
+
+thread_local! {
+    static OFF: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns whether this thread does as if the machine had no AMX.
+pub(super) fn is_off() -> bool {
+    OFF.get()
+}
+
+/// Runs `work` as if the machine had no AMX, and then with it.
+pub(in super::super) fn without_and_with(work: impl Fn()) {
+    OFF.set(true);
+    work();
+    OFF.set(false);
+    if tested(available(), "AMX") {
+        work();
+    }
+}
+
+/// Returns whole numbers, which bf16 holds. Sums of their products are exact in f32.
+fn value(i: usize) -> f32 {
+    ((i * 7919) % 101) as f32 - 50.0
+}
+
+/// An operand of `count × k` elements at given distances, in exactly the memory that it needs.
+struct Operand {
+    data: Vec<bf16>,
+    count: usize,
+    k: usize,
+    stride: usize,
+    k_stride: usize,
+}
+
+impl Operand {
+    fn new(count: usize, k: usize, (stride, k_stride): (usize, usize), seed: usize) -> Self {
+        let length = match (count, k) {
+            (0, _) | (_, 0) => 0,
+            _ => (count - 1) * stride + (k - 1) * k_stride + 1,
+        };
+        let data = (0..length)
+            .map(|i| bf16::from_f32(value(i + seed)))
+            .collect();
+        Self {
+            data,
+            count,
+            k,
+            stride,
+            k_stride,
+        }
+    }
+
+    fn at(&self, row: usize, term: usize) -> f64 {
+        self.data[row * self.stride + term * self.k_stride].to_f64()
+    }
+
+    fn source(&self) -> Source<'_, bf16> {
+        Source {
+            data: &self.data,
+            count: self.count,
+            k: self.k,
+            stride: self.stride,
+            k_stride: self.k_stride,
+        }
+    }
+
+    /// Returns distances with adjacent terms, adjacent rows, gaps, and neither.
+    fn layouts(count: usize, k: usize) -> [(usize, usize); 5] {
+        [
+            (k, 1),
+            (k + 3, 1),
+            (1, count),
+            (1, count + 5),
+            (2, 2 * count + 1),
+        ]
+    }
+}
+
+/// Compares a product with that in f64.
+fn check(left: &Operand, right: &Operand) {
+    let sizes @ [m, k, n] = [left.count, left.k, right.count];
+    let tiles = [
+        packed(left.source(), Side::Left),
+        packed(right.source(), Side::Right),
+    ];
+    for (stride, add) in [(n, false), (n, true), (n + 3, true), (n + 20, false)] {
+        let mut sums = vec![7.0; (m.max(1) - 1) * stride + n];
+        let out = Out {
+            sums: places(&mut sums),
+            stride,
+            add,
+        };
+        // SAFETY: `sums` are initialised.
+        unsafe { multiply(sizes, &tiles[0], &tiles[1], out) };
+        for (at, sum) in sums.into_iter().enumerate() {
+            let (row, column) = (at / stride, at % stride);
+            let expected = match column < n && row < m {
+                true => {
+                    let terms = (0..k).map(|term| left.at(row, term) * right.at(column, term));
+                    terms.sum::<f64>() + if add { 7.0 } else { 0.0 }
+                }
+                false => 7.0,
+            };
+            assert_eq!(
+                f64::from(sum),
+                expected,
+                "{sizes:?}: row {row}, column {column}, {stride} apart"
+            );
+        }
+    }
+}
+
+#[test]
+fn products_of_all_sizes() {
+    if !tested(available(), "AMX") {
+        return;
+    }
+    for m in [1, 15, 16, 17, 32, 33, 48, 65] {
+        for n in [1, 16, 17, 31, 32, 64, 97] {
+            for k in [0, 1, 2, 31, 32, 33, 70] {
+                let left = Operand::new(m, k, (k, 1), 0);
+                check(&left, &Operand::new(n, k, (1, n), 13));
+            }
+        }
+    }
+    // More terms than are summed at a time.
+    for k in [511, 512, 514, 1100] {
+        check(
+            &Operand::new(34, k, (k, 1), 5),
+            &Operand::new(35, k, (k, 1), 13),
+        );
+    }
+}
+
+#[test]
+fn operands_of_all_layouts() {
+    if !tested(available(), "AMX") {
+        return;
+    }
+    for [m, k, n] in [[33, 70, 40], [64, 64, 32], [20, 1, 5]] {
+        for of_left in Operand::layouts(m, k) {
+            for of_right in Operand::layouts(n, k) {
+                check(
+                    &Operand::new(m, k, of_left, 0),
+                    &Operand::new(n, k, of_right, 13),
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn terms_in_f32_are_rounded_to_the_nearest() {
+    let terms: Vec<f32> = (0..40 * 16)
+        .map(|i| 128.0 + (i % 16) as f32 / 8.0)
+        .collect();
+    let rounded: Vec<bf16> = terms.iter().map(|term| bf16::from_f32(*term)).collect();
+    for side in [Side::Left, Side::Right] {
+        let bytes = |tiles: Vec<Tile>| bytemuck::cast_slice::<Tile, u16>(&tiles).to_vec();
+        let [exact, nearest] = [
+            bytes(packed(Source::rows(&rounded, 16, 40), side)),
+            bytes(packed(Source::rows(&terms, 16, 40), side)),
+        ];
+        assert_eq!(exact, nearest);
+        let [exact, nearest] = [
+            bytes(packed(Source::columns(&rounded, 40, 16, 0..16), side)),
+            bytes(packed(Source::columns(&terms, 40, 16, 0..16), side)),
+        ];
+        assert_eq!(exact, nearest);
+    }
+}
+
+#[test]
+fn operands_that_are_too_short_are_refused() {
+    if !tested(available(), "AMX") {
+        return;
+    }
+    let refused = |tiles: usize, stride: usize, sums: usize| {
+        let left = packed(Operand::new(3, 5, (5, 1), 0).source(), Side::Left);
+        let right = vec![bytemuck::Zeroable::zeroed(); tiles];
+        let mut sums = vec![0.0; sums];
+        let call = std::panic::AssertUnwindSafe(|| {
+            let out = Out {
+                sums: places(&mut sums),
+                stride,
+                add: false,
+            };
+            // SAFETY: nothing is added.
+            unsafe { multiply([3, 5, 4], &left, &right, out) };
+        });
+        std::panic::catch_unwind(call).is_err()
+    };
+    assert!(!refused(2, 4, 12));
+    assert!(refused(1, 4, 12), "a block of columns is missing");
+    assert!(refused(2, 4, 11), "the last sum has no place");
+    assert!(refused(2, 3, 12), "lines overlap");
+    assert!(refused(2, usize::MAX, 12));
+}
+
+#[test]
+fn nothing_is_written_without_rows_or_columns() {
+    if !tested(available(), "AMX") {
+        return;
+    }
+    for [m, n] in [[0, 3], [3, 0]] {
+        let tiles = [m, n].map(|count| vec![bytemuck::Zeroable::zeroed(); tiles_of(count, 8)]);
+        let mut sums = [7.0; 9];
+        let out = Out {
+            sums: places(&mut sums),
+            stride: 3,
+            add: false,
+        };
+        // SAFETY: nothing is added.
+        unsafe { multiply([m, 8, n], &tiles[0], &tiles[1], out) };
+        assert_eq!(sums, [7.0; 9]);
+    }
+}
