@@ -114,12 +114,7 @@ mod emulated {
         let library = program.parent().unwrap().join("libcann_emulator.so");
         assert!(library.exists(), "Cargo builds it beside the tests");
         let folder = TempDir::new().unwrap();
-        for name in [
-            "libascendcl.so",
-            "libnnopbase.so",
-            "libopapi.so",
-            "libhccl.so",
-        ] {
+        for name in ["libascendcl.so", "libnnopbase.so", "libopapi.so"] {
             symlink(&library, folder.path().join(name)).unwrap();
         }
         folder

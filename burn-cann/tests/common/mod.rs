@@ -129,12 +129,7 @@ fn library_folder() -> PathBuf {
     let folder =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cann-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder for links");
-    for name in [
-        "libascendcl.so",
-        "libnnopbase.so",
-        "libopapi.so",
-        "libhccl.so",
-    ] {
+    for name in ["libascendcl.so", "libnnopbase.so", "libopapi.so"] {
         let link = folder.join(name);
         if !link.exists() {
             // Another test of this process may have made the link already.

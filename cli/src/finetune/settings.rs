@@ -4,8 +4,7 @@ use super::Args;
 use super::data::Batches;
 use super::model::Output;
 use super::prepare::Facts;
-use crate::choice::DtypeChoice;
-use crate::devices::Devices;
+use crate::choice::{DeviceChoice, DtypeChoice};
 use crate::training::optimiser::AdamW;
 use crate::training::plan::Plan;
 use crate::training::schedule::{Decay, Schedule};
@@ -62,9 +61,8 @@ pub struct Settings {
     pub seed: u64,
     /// The kernel policy.
     pub kernels: Policy,
-    /// The devices of the run.
-    #[serde(rename = "device")]
-    pub devices: Devices,
+    /// The device of the run.
+    pub device: DeviceChoice,
 }
 
 impl Settings {
@@ -104,7 +102,7 @@ impl Settings {
             gradient_checkpointing: args.gradient_checkpointing,
             seed: args.seed,
             kernels: policy::current().context("the kernel policy")?,
-            devices: args.devices.chosen(),
+            device: args.device.clone(),
         })
     }
 
@@ -126,8 +124,7 @@ impl Settings {
             dtype: self.dtype.float_dtype(),
             gradient_checkpointing: self.gradient_checkpointing,
             seed: self.seed,
-            devices: self.devices.open()?,
-            names: self.devices.names(),
+            device: self.device.device()?.autodiff(),
             saving: args.saving.saving(),
             patience: self.patience,
             resume: format!("kernels finetune --resume {}", escape_path(folder)),

@@ -6,7 +6,6 @@ use super::metrics::{self, Point, Recorder};
 use super::plan::Plan;
 use super::progress::Display;
 use super::random::SplitMix64;
-use super::replicas::Replicas;
 use super::signals::Signals;
 use super::state::{Best, Progress, States, Trainee};
 use super::step::{Loss, Mean, Method, Pass, without_gradients};
@@ -36,7 +35,7 @@ pub struct Session<'a> {
     plan: &'a Plan,
     source: &'a dyn Source,
     states: &'a States,
-    replicas: Option<Replicas>,
+    trainee: Option<Trainee>,
     progress: Progress,
     recorder: Recorder,
     display: Display,
@@ -68,7 +67,7 @@ impl<'a> Session<'a> {
         plan: &'a Plan,
         source: &'a dyn Source,
         states: &'a States,
-        (replicas, progress): (Replicas, Progress),
+        (trainee, progress): (Trainee, Progress),
         recorder: Recorder,
         quiet: bool,
     ) -> anyhow::Result<Self> {
@@ -77,7 +76,7 @@ impl<'a> Session<'a> {
             plan,
             source,
             states,
-            replicas: Some(replicas),
+            trainee: Some(trainee),
             recorder,
             display: Display::new(plan.steps, quiet),
             signals: Signals::listen()?,
@@ -115,11 +114,7 @@ impl<'a> Session<'a> {
             self.tell(&format!("warning: {error:#}"));
         }
         Ok(Trained {
-            trainee: self
-                .replicas
-                .take()
-                .expect("steps give the model back")
-                .into_first(),
+            trainee: self.trainee.take().expect("steps give the model back"),
             points: self.recorder.points().to_vec(),
             progress: self.progress.clone(),
         })
@@ -140,14 +135,13 @@ impl<'a> Session<'a> {
         let (plan, step) = (self.plan, self.progress.step);
         let started = Instant::now();
         let seed = SplitMix64::of(plan.seed, step as u64).next();
-        // On NPUs of one machine, this seeds all.
-        plan.device().seed(seed);
+        plan.device.seed(seed);
         let batches = self.source.training(step);
         let tokens = batches.iter().map(|batch| batch.tokens()).sum::<usize>();
-        let replicas = self.replicas.take().expect("steps give the model back");
+        let trainee = self.trainee.take().expect("steps give the model back");
         let rate = plan.schedule.rate(step);
-        let (replicas, loss, norm) = replicas.step(&batches, plan, (seed, rate))?;
-        self.replicas = Some(replicas);
+        let (trainee, loss, norm) = trainee.step(&batches, plan.method(seed), rate)?;
+        self.trainee = Some(trainee);
         self.progress.step += 1;
         let time = started.elapsed();
         self.record(metrics::TRAIN, loss, tokens, time, Some((rate, norm)))?;
@@ -169,9 +163,9 @@ impl<'a> Session<'a> {
     fn validate(&mut self) -> anyhow::Result<bool> {
         self.display.validating();
         let started = Instant::now();
-        let device = self.plan.device().clone().inner();
-        let replicas = self.replicas.as_ref().expect("steps give the model back");
-        let model = without_gradients(&replicas.first().model);
+        let device = self.plan.device.clone().inner();
+        let trainee = self.trainee.as_ref().expect("steps give the model back");
+        let model = without_gradients(&trainee.model);
         let (mut mean, mut tokens) = (Mean::default(), 0);
         {
             let method = Method {
@@ -252,11 +246,9 @@ impl<'a> Session<'a> {
     }
 
     fn save(&mut self) -> anyhow::Result<PathBuf> {
-        let replicas = self.replicas.as_ref().expect("steps give the model back");
-        // A device that failed in the last step may have given the others wrong gradients.
-        replicas.sync(self.plan)?;
+        let trainee = self.trainee.as_ref().expect("steps give the model back");
         let points = self.recorder.points();
-        let path = self.states.save(replicas.first(), &self.progress, points)?;
+        let path = self.states.save(trainee, &self.progress, points)?;
         self.saved = Some((path.clone(), self.progress.clone()));
         self.saved_at = Instant::now();
         Ok(path)
