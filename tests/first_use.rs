@@ -159,6 +159,8 @@ fn said<T>(call: impl FnOnce() -> T) -> String {
 fn mistakes_of_new_users_are_found() {
     let (f32, bf16, f16) = (FloatDType::F32, FloatDType::BF16, FloatDType::F16);
     for device in [Device::flex(), Device::flex().autodiff()] {
+        // In bf16, some inputs hide a GELU within the rounding of SiLU.
+        device.seed(20);
         // The inputs are as small as in an untrained model: SiLU is nearly a straight line there.
         let x = |dtype| random([2, 9, 32], &device).cast(dtype) * 0.02;
         let swapped = said(|| MlpSwapped::new(&device, f32).forward(x(f32)));
