@@ -159,14 +159,14 @@ fn said<T>(call: impl FnOnce() -> T) -> String {
 fn mistakes_of_new_users_are_found() {
     let (f32, bf16, f16) = (FloatDType::F32, FloatDType::BF16, FloatDType::F16);
     for device in [Device::flex(), Device::flex().autodiff()] {
-        // In bf16, some inputs hide a GELU within the rounding of SiLU.
         device.seed(20);
         // The inputs are as small as in an untrained model: SiLU is nearly a straight line there.
         let x = |dtype| random([2, 9, 32], &device).cast(dtype) * 0.02;
         let swapped = said(|| MlpSwapped::new(&device, f32).forward(x(f32)));
         assert!(swapped.contains("MlpSwapped::forward failed: the annotated body"));
         said(|| MlpSwappedHalf::new(&device, bf16).forward(x(bf16)));
-        said(|| MlpOfGelu::new(&device, bf16).forward(x(bf16)));
+        // In bf16, a GELU of smaller inputs is within the rounding of SiLU.
+        said(|| MlpOfGelu::new(&device, bf16).forward(x(bf16) * 4.0));
         for dtype in [f32, bf16, f16] {
             let operand = || random([3, 5, 24], &device).cast(dtype) * 0.01;
             said(|| unit_swapped(operand(), operand()));
