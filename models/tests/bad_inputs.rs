@@ -61,6 +61,7 @@ fn configurations() {
         ("llama", "num_hidden_layers", json!(2_000_000_000), "num_hidden_layers", "at most"),
         ("llama", "num_key_value_heads", json!(3), "num_key_value_heads", "does not divide"),
         ("llama", "head_dim", json!(15), "head_dim", "odd"),
+        ("llama", "head_dim", json!(1 << 28), "head_dim", "at most"),
         ("llama", "attention_bias", json!("yes"), "attention_bias", "true or false"),
         ("llama", "attention_dropout", json!(0.1), "attention_dropout", "not supported"),
         ("llama", "pretraining_tp", json!(2), "pretraining_tp", "not supported"),

@@ -42,6 +42,10 @@ use crate::family::{Experts, Family};
 /// The largest number of layers, a hundred times that of any known model.
 const MAX_LAYERS: usize = 16_384;
 
+/// The largest width of a head, hundreds of times that of any known model. The rotary frequencies of a head are computed
+/// before a checkpoint's tensors are compared with the sizes.
+const MAX_HEAD_DIM: usize = 262_144;
+
 /// A checked model configuration.
 ///
 /// Read it with [`ModelConfig::from_file`] or make one with [`ModelConfig::qwen3`]. Field names are those of
@@ -226,6 +230,10 @@ impl ModelConfig {
                 self.num_key_value_heads, self.num_attention_heads
             );
             return fail("num_key_value_heads", problem);
+        }
+        if self.head_dim > MAX_HEAD_DIM {
+            let problem = format!("expected at most {MAX_HEAD_DIM}, found {}", self.head_dim);
+            return fail("head_dim", problem);
         }
         if !self.head_dim.is_multiple_of(2) {
             let problem = format!("{} is odd; rotary positions need pairs", self.head_dim);
