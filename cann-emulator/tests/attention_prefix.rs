@@ -123,7 +123,7 @@ fn backward(
     .map(|()| [dq, dk, dv])
 }
 
-/// Whether a query of a batch sees a key.
+/// Returns whether a query of a batch sees a key.
 fn sees(prefix: [usize; 2], batch: usize, query: usize, key: usize) -> bool {
     let [_, _, queries, keys, _] = SIZES;
     key < prefix[batch] || key + queries <= query + keys

@@ -73,7 +73,7 @@ struct Heads {
     softcap: Option<f64>,
 }
 
-/// How queries score keys.
+/// The scoring of keys by queries.
 pub(crate) struct Scores {
     /// The factor of the products of queries and keys.
     pub(crate) scale: f64,

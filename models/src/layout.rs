@@ -29,7 +29,7 @@ pub enum ExpertStorage {
     Stacked,
 }
 
-/// How a tensor holds numbers.
+/// The form of the numbers of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// One float for each element.

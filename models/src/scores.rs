@@ -11,7 +11,7 @@ use crate::loss::capped;
 /// infinity is faster than one that underflows.
 const MASKED: f32 = f32::NEG_INFINITY;
 
-/// How queries score keys, and which keys they see: those at their own position and before it.
+/// The scoring of keys by queries, which see the keys at their own position and before it.
 pub(crate) struct Scoring<'a> {
     /// The factor of the products of queries and keys.
     pub(crate) scale: f64,

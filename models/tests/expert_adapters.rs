@@ -120,7 +120,7 @@ fn adapters_of_peft_give_its_numbers() {
     }
 }
 
-/// What is saved has PEFT's names, shapes and values, and is read again. `generate_experts.py DIR` reads it with PEFT.
+/// Saved adapters have PEFT's names, shapes and values, and are read again. `generate_experts.py DIR` reads it with PEFT.
 #[test]
 fn adapters_are_saved_as_peft_saves_them() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("expert_adapters");

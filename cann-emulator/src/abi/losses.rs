@@ -53,9 +53,9 @@ impl Input {
 pub(super) struct Rules {
     /// The largest number of a reduction: 0 is none, 1 the mean, 2 the sum, 3 the sum divided by the first length.
     pub(super) reductions: i64,
-    /// Whether all inputs have the dtype of the first.
+    /// True if all inputs have the dtype of the first.
     pub(super) one_dtype: bool,
-    /// Whether the target has the shape of the input, to which all others are broadcast.
+    /// True if the target has the shape of the input, to which all others are broadcast.
     pub(super) one_shape: bool,
 }
 

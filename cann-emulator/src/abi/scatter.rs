@@ -15,7 +15,7 @@ use crate::ops::index::named_places;
 use crate::scalar::Scalar;
 use crate::tensor::Tensor;
 
-/// Where the new elements come from.
+/// The new elements.
 #[derive(Clone, Copy)]
 enum Source {
     Tensor(*const aclTensor),

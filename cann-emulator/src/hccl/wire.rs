@@ -57,11 +57,11 @@ pub(crate) enum Message {
     Welcome,
     /// The rank can't join.
     Refused(Failure),
-    /// What a rank brings to a meeting, or why it can't.
+    /// A rank's part of a meeting, or the reason why it has none.
     Part(Key, Outcome<Part>),
     /// A rank waits no longer.
     GaveUp(Key, Failure),
-    /// What a rank receives.
+    /// The data for a rank.
     Answer(Key, Outcome<Vec<Vec<u8>>>),
 }
 

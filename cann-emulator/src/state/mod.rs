@@ -51,7 +51,7 @@ struct Registered {
 struct Process {
     /// Read at the first use, and again by `aclInit` if no device is in use. None after `aclFinalize`.
     config: Option<Config>,
-    /// Whether `aclInit` was called. The runtime works without it, like CANN's.
+    /// True once `aclInit` was called. The runtime works without it, like CANN's.
     initialised: bool,
     /// The number of calls of `aclInit` without `aclFinalizeReference`.
     references: u64,

@@ -1,5 +1,5 @@
-//! Tests of groups whose ranks are in several processes. Each process is this program again, with the test that is
-//! ignored otherwise.
+//! Tests of groups whose ranks are in several processes. Each process runs the test that starts it again, and does the
+//! work of its ranks in place of the test's own.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -10,15 +10,27 @@ use super::*;
 /// The longest time that a process may take. All tests end long before it, unless a rank hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// The last line of a process whose ranks did their work. A process that runs no test has no such line.
+const END: &str = "all ranks are at their end";
+
+/// A test that starts processes, by its name.
+pub struct Test(&'static str);
+
+/// Runs `body`, the test `name`, or in a process that it starts the work of the process's ranks.
+pub fn across(name: &'static str, body: impl FnOnce(&Test)) {
+    match std::env::var("HCCL_TEST_WORK") {
+        Ok(work) => {
+            be_ranks(&work);
+            println!("\n{END}");
+        }
+        Err(_) => body(&Test(name)),
+    }
+}
+
 /// Does the work of a process: that of its ranks, each in a thread with a device.
-#[test]
-#[ignore = "a part of the other tests, which run it in processes of its own"]
-fn process() {
+fn be_ranks(work: &str) {
     let variable = |name| std::env::var(name).ok();
-    let (Some(work), Some(ranks)) = (variable("HCCL_TEST_WORK"), variable("HCCL_TEST_RANKS"))
-    else {
-        return;
-    };
+    let ranks = variable("HCCL_TEST_RANKS").expect("the number of ranks");
     let mine = variable("HCCL_TEST_MINE").expect("its ranks");
     let mine: Vec<usize> = mine
         .split(',')
@@ -36,7 +48,7 @@ fn process() {
     let ranks = ranks.parse().expect("a number");
     std::thread::scope(|scope| {
         for (device, rank) in mine.iter().enumerate() {
-            let (root, work) = (&root, &work);
+            let root = &root;
             scope.spawn(move || run(root, ranks, *rank, device as i32, |this| act(work, this)));
         }
     });
@@ -83,9 +95,9 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(work: &str, ranks: usize, mine: &str, more: &[(&str, &str)]) -> Self {
+    fn start(test: &Test, work: &str, ranks: usize, mine: &str, more: &[(&str, &str)]) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--ignored", "--exact", "--nocapture", "processes::process"])
+            .args(["--exact", "--nocapture", test.0])
             .env("HCCL_TEST_WORK", work)
             .env("HCCL_TEST_RANKS", ranks.to_string())
             .env("HCCL_TEST_MINE", mine)
@@ -127,7 +139,7 @@ impl Process {
         self.output.read_to_string(&mut text).expect("text");
         let errors = self.child.stderr.as_mut().expect("a pipe");
         errors.read_to_string(&mut text).expect("text");
-        (status.success(), text)
+        (status.success() && text.contains(END), text)
     }
 }
 
@@ -138,41 +150,58 @@ impl Drop for Process {
     }
 }
 
-/// Starts processes, of which the first makes the root. Each has the ranks of its text.
-fn start(work: &str, mine: &[&str], more: &[(&str, &str)]) -> Vec<Process> {
-    let ranks = mine.iter().flat_map(|mine| mine.split(',')).count();
-    let mut first = Process::start(work, ranks, mine[0], more);
-    let root = first.root();
-    let mut more = more.to_vec();
-    more.push(("HCCL_TEST_ROOT", &root));
-    let others = mine[1..]
-        .iter()
-        .map(|mine| Process::start(work, ranks, mine, &more));
-    let others: Vec<Process> = others.collect();
-    std::iter::once(first).chain(others).collect()
-}
+impl Test {
+    /// Starts a process with the ranks of `mine`, of `ranks` in all.
+    pub fn process(&self, work: &str, ranks: usize, mine: &str, more: &[(&str, &str)]) -> Process {
+        Process::start(self, work, ranks, mine, more)
+    }
 
-/// Runs processes, which must all succeed.
-fn all_well(work: &str, mine: &[&str]) {
-    for (mut process, mine) in start(work, mine, &[]).into_iter().zip(mine) {
-        let (well, text) = process.end();
-        assert!(well, "{work}, ranks {mine}: {text}");
+    /// Starts processes, of which the first makes the root. Each has the ranks of its text.
+    fn processes(&self, work: &str, mine: &[&str], more: &[(&str, &str)]) -> Vec<Process> {
+        let ranks = mine.iter().flat_map(|mine| mine.split(',')).count();
+        let mut first = self.process(work, ranks, mine[0], more);
+        let root = first.root();
+        let mut more = more.to_vec();
+        more.push(("HCCL_TEST_ROOT", &root));
+        let others = mine[1..]
+            .iter()
+            .map(|mine| self.process(work, ranks, mine, &more));
+        let others: Vec<Process> = others.collect();
+        std::iter::once(first).chain(others).collect()
+    }
+
+    /// Runs processes, which must all succeed.
+    fn all_well(&self, work: &str, mine: &[&str]) {
+        for (mut process, mine) in self.processes(work, mine, &[]).into_iter().zip(mine) {
+            let (well, text) = process.end();
+            assert!(well, "{work}, ranks {mine}: {text}");
+        }
     }
 }
 
 #[test]
 fn every_collective_between_two_and_three_processes() {
-    all_well("every", &["0", "1"]);
-    all_well("every", &["0", "1", "2"]);
-    // The process with the root has the last rank, and another two.
-    all_well("every", &["2", "1,0"]);
+    across(
+        "processes::every_collective_between_two_and_three_processes",
+        |test| {
+            test.all_well("every", &["0", "1"]);
+            test.all_well("every", &["0", "1", "2"]);
+            // The process with the root has the last rank, and another two.
+            test.all_well("every", &["2", "1,0"]);
+        },
+    );
 }
 
 #[test]
 fn counts_reductions_and_transfers_between_processes() {
-    all_well("counts", &["0", "1"]);
-    all_well("reductions", &["0", "1", "2"]);
-    all_well("transfers", &["0", "1"]);
+    across(
+        "processes::counts_reductions_and_transfers_between_processes",
+        |test| {
+            test.all_well("counts", &["0", "1"]);
+            test.all_well("reductions", &["0", "1", "2"]);
+            test.all_well("transfers", &["0", "1"]);
+        },
+    );
 }
 
 /// Sums more than a socket holds at once. The rank with the root ends first.
@@ -201,8 +230,13 @@ fn large(this: &Rank) {
 
 #[test]
 fn messages_larger_than_a_socket_arrive_before_their_sender_ends() {
-    all_well("large", &["0", "1"]);
-    all_well("large", &["1", "0"]);
+    across(
+        "processes::messages_larger_than_a_socket_arrive_before_their_sender_ends",
+        |test| {
+            test.all_well("large", &["0", "1"]);
+            test.all_well("large", &["1", "0"]);
+        },
+    );
 }
 
 /// Sums in f32, which depend on the order, while ranks come in different orders.
@@ -229,8 +263,13 @@ fn order(this: &Rank) {
 
 #[test]
 fn sums_are_in_the_order_of_the_ranks_whoever_comes_first() {
-    all_well("order", &["0", "1", "2"]);
-    all_well("order", &["2", "0", "1"]);
+    across(
+        "processes::sums_are_in_the_order_of_the_ranks_whoever_comes_first",
+        |test| {
+            test.all_well("order", &["0", "1", "2"]);
+            test.all_well("order", &["2", "0", "1"]);
+        },
+    );
 }
 
 /// Waits for a collective that must fail. Returns its code and message.
@@ -276,13 +315,19 @@ fn death(this: &Rank) {
 
 #[test]
 fn a_killed_rank_is_an_error_for_all_others() {
-    // Rank 2 is in a process without the root, and in the process with it.
-    for mine in [["0", "1", "2"], ["2", "0", "1"]] {
-        for (mut process, mine) in start("death", &mine, &[]).into_iter().zip(mine) {
-            let (well, text) = process.end();
-            assert_eq!(well, mine != "2", "rank {mine}: {text}");
-        }
-    }
+    across(
+        "processes::a_killed_rank_is_an_error_for_all_others",
+        |test| {
+            // Rank 2 is in a process without the root, and in the process with it.
+            for mine in [["0", "1", "2"], ["2", "0", "1"]] {
+                for (mut process, mine) in test.processes("death", &mine, &[]).into_iter().zip(mine)
+                {
+                    let (well, text) = process.end();
+                    assert_eq!(well, mine != "2", "rank {mine}: {text}");
+                }
+            }
+        },
+    );
 }
 
 /// Rank 0 calls something else than the others, in every way in which ranks can differ.
@@ -323,8 +368,13 @@ fn disagree(this: &Rank) {
 
 #[test]
 fn ranks_that_disagree_are_an_error_for_all() {
-    all_well("disagree", &["0", "1"]);
-    all_well("disagree", &["1", "0", "2"]);
+    across(
+        "processes::ranks_that_disagree_are_an_error_for_all",
+        |test| {
+            test.all_well("disagree", &["0", "1"]);
+            test.all_well("disagree", &["1", "0", "2"]);
+        },
+    );
 }
 
 /// Rank 1 comes too late to a collective.
@@ -345,13 +395,15 @@ fn late(this: &Rank) {
 
 #[test]
 fn a_late_rank_is_an_error_for_all() {
-    // The rank that waits has the root, and has it not.
-    for mine in [["0", "1"], ["1", "0"]] {
-        for mut process in start("late", &mine, &[("HCCL_EXEC_TIMEOUT", "1")]) {
-            let (well, text) = process.end();
-            assert!(well, "{text}");
+    across("processes::a_late_rank_is_an_error_for_all", |test| {
+        // The rank that waits has the root, and has it not.
+        for mine in [["0", "1"], ["1", "0"]] {
+            for mut process in test.processes("late", &mine, &[("HCCL_EXEC_TIMEOUT", "1")]) {
+                let (well, text) = process.end();
+                assert!(well, "{text}");
+            }
         }
-    }
+    });
 }
 
 /// Rank 1 destroys its part of the group. The others fail if they need it, and only then.
@@ -378,46 +430,58 @@ fn leave(this: &Rank) {
 
 #[test]
 fn a_rank_that_leaves_is_missed_by_those_who_need_it() {
-    all_well("leave", &["0", "1", "2"]);
+    across(
+        "processes::a_rank_that_leaves_is_missed_by_those_who_need_it",
+        |test| {
+            test.all_well("leave", &["0", "1", "2"]);
+        },
+    );
 }
 
 #[test]
 fn ranks_that_never_come_are_an_error() {
-    let begin = Instant::now();
-    let time = [("HCCL_CONNECT_TIMEOUT", "1")];
-    let mut first = Process::start("nothing", 3, "0", &time);
-    let root = first.root();
-    let time = [time[0], ("HCCL_TEST_ROOT", &root)];
-    let mut second = Process::start("nothing", 3, "1", &time);
-    for process in [&mut first, &mut second] {
-        let (well, text) = process.end();
-        assert!(!well && text.contains("HCCL_CONNECT_TIMEOUT"), "{text}");
-    }
-    assert!(begin.elapsed() < PATIENCE);
-    // Now the process with the root has ended.
-    let mut third = Process::start("nothing", 3, "2", &time);
-    let (well, text) = third.end();
-    assert!(!well && text.contains("has ended"), "{text}");
+    across("processes::ranks_that_never_come_are_an_error", |test| {
+        let begin = Instant::now();
+        let time = [("HCCL_CONNECT_TIMEOUT", "1")];
+        let mut first = test.process("nothing", 3, "0", &time);
+        let root = first.root();
+        let time = [time[0], ("HCCL_TEST_ROOT", &root)];
+        let mut second = test.process("nothing", 3, "1", &time);
+        for process in [&mut first, &mut second] {
+            let (well, text) = process.end();
+            assert!(!well && text.contains("HCCL_CONNECT_TIMEOUT"), "{text}");
+        }
+        assert!(begin.elapsed() < PATIENCE);
+        // Now the process with the root has ended.
+        let mut third = test.process("nothing", 3, "2", &time);
+        let (well, text) = third.end();
+        assert!(!well && text.contains("has ended"), "{text}");
+    });
 }
 
 #[test]
 fn ranks_that_come_after_all_others_are_told_why() {
-    let _session = session(1, 0);
-    let root = write_root(&root());
-    let more = [("HCCL_TEST_ROOT", root.as_str())];
-    let mut first = Process::start("nothing", 2, "0", &more);
-    let mut comm = null_mut();
-    // SAFETY: the place is a variable, handles are checked.
-    unsafe {
-        ok(HcclCommInitRootInfo(2, &read_root(&root), 1, &mut comm));
-        ok(HcclCommDestroy(comm));
-        let again = HcclCommInitRootInfo(2, &read_root(&root), 1, &mut comm);
-        assert_eq!(again, HCCL_E_PARA);
-    }
-    assert!(message().contains("in the group already"));
-    let (well, text) = first.end();
-    assert!(well, "{text}");
-    let mut third = Process::start("nothing", 2, "0", &more);
-    let (well, text) = third.end();
-    assert!(!well && text.contains("complete"), "{text}");
+    across(
+        "processes::ranks_that_come_after_all_others_are_told_why",
+        |test| {
+            let _session = session(1, 0);
+            let root = write_root(&root());
+            let more = [("HCCL_TEST_ROOT", root.as_str())];
+            let mut first = test.process("nothing", 2, "0", &more);
+            let mut comm = null_mut();
+            // SAFETY: the place is a variable, handles are checked.
+            unsafe {
+                ok(HcclCommInitRootInfo(2, &read_root(&root), 1, &mut comm));
+                ok(HcclCommDestroy(comm));
+                let again = HcclCommInitRootInfo(2, &read_root(&root), 1, &mut comm);
+                assert_eq!(again, HCCL_E_PARA);
+            }
+            assert!(message().contains("in the group already"));
+            let (well, text) = first.end();
+            assert!(well, "{text}");
+            let mut third = test.process("nothing", 2, "0", &more);
+            let (well, text) = third.end();
+            assert!(!well && text.contains("complete"), "{text}");
+        },
+    );
 }

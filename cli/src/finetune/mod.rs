@@ -51,7 +51,7 @@ const SETTINGS: &str = "finetune.json";
 ///
 /// The run folder receives finetune.json (settings), config.toml (the options, for --config), metrics.jsonl (a line for
 /// each step and each validation), metrics.csv (the same as a table), loss.svg, checkpoint/ or adapter/, and summary.json.
-/// What is saved is the model of the validation with the lowest loss. Checkpoints, --resume and signals are those of
+/// The saved model is that of the validation with the lowest loss. Checkpoints, --resume and signals are those of
 /// `kernels train`.
 #[derive(Clone, Debug, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]

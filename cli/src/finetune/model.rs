@@ -40,7 +40,7 @@ pub struct LoraArgs {
     pub merge: bool,
 }
 
-/// What a run trains.
+/// The parameters that a run trains.
 #[derive(Clone, Debug)]
 pub enum Trained {
     /// All parameters.

@@ -34,7 +34,7 @@ pub struct Memory {
     pub gradients: usize,
     /// The moments of AdamW.
     pub optimiser: usize,
-    /// What a step keeps for its gradients.
+    /// The tensors that a step keeps for its gradients.
     pub activations: usize,
 }
 

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether Ctrl-C was pressed. While [`Interrupt::waiting`] holds, it ends the program instead, as it does by default.
+/// The state of Ctrl-C: pressed or not. While [`Interrupt::waiting`] holds, it ends the program instead, as it does by default.
 #[derive(Debug)]
 pub struct Interrupt {
     pressed: Arc<AtomicBool>,

@@ -3,7 +3,7 @@
 use kernels_models::{Generation, ModelConfig, ModelError, Sampling};
 use std::path::Path;
 
-/// How tokens are chosen.
+/// The choice of tokens.
 #[derive(Debug, clap::Args)]
 pub struct Choice {
     /// The number of tokens after which a text ends [default: `max_new_tokens` of generation_config.json, else 256].

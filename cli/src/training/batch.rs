@@ -91,7 +91,7 @@ impl Batch {
     }
 }
 
-/// What a run trains on. Batches are functions of their number alone, so a run can go on from any step.
+/// The data of a run. Batches are functions of their number alone, so a run can go on from any step.
 pub trait Source {
     /// Returns the batches of a training step, counted from 0. Their gradients are added up.
     fn training(&self, step: usize) -> Vec<Batch>;

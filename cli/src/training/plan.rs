@@ -5,7 +5,7 @@ use super::step::Method;
 use burn::tensor::{Device, FloatDType};
 use std::time::{Duration, Instant};
 
-/// What a run does, apart from its data.
+/// The course of a run, apart from its data.
 pub struct Plan {
     /// The number of optimiser steps.
     pub steps: usize,

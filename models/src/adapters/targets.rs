@@ -1,4 +1,4 @@
-//! What adapters can be attached to: the linear layers of a model, and the projections of its experts.
+//! The targets of adapters: the linear layers of a model, and the projections of its experts.
 
 use std::collections::BTreeMap;
 

@@ -9,7 +9,7 @@ use crate::CausalLm;
 use crate::layout::Part;
 use crate::parameters::{ParameterInfo, Visit, walk};
 
-/// How much of a checkpoint has been read; see [`load_with`](crate::load_with).
+/// The part of a checkpoint that has been read; see [`load_with`](crate::load_with).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
     /// The number of bytes of tensors that have been read.

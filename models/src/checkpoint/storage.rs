@@ -6,7 +6,7 @@ use safetensors::Dtype;
 
 use super::gguf::Block;
 
-/// How a file stores the elements of a tensor.
+/// The form in which a file stores the elements of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Storage {
     /// One element after another.

@@ -58,7 +58,7 @@ pub enum RopeScaling {
     },
 }
 
-/// How much the factors of YaRN grow with the context (DeepSeek).
+/// The growth of the factors of YaRN with the context (DeepSeek).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Mscale {
     /// The growth of cosines and sines.

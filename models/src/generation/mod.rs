@@ -12,7 +12,7 @@ mod session;
 pub use run::{Finish, Generated, NewToken};
 pub use session::Session;
 
-/// How the next tokens are chosen, and when a text ends.
+/// The choice of the next tokens, and the end of a text.
 ///
 /// [`Generation::open`] reads the settings of a checkpoint. The default takes the most probable token each time, and has
 /// no end tokens.
@@ -30,7 +30,7 @@ pub struct Generation {
     /// The number that positive logits of tokens in the text or its prompt are divided by, and negative ones multiplied
     /// with. 1 has no effect.
     pub repetition_penalty: f64,
-    /// How tokens are drawn. `None` takes the most probable one; among equal ones, that of the lowest id.
+    /// The way tokens are drawn. `None` takes the most probable one; among equal ones, that of the lowest id.
     pub sampling: Option<Sampling>,
 }
 
@@ -45,7 +45,7 @@ impl Default for Generation {
     }
 }
 
-/// How tokens are drawn from their probabilities.
+/// The way tokens are drawn from their probabilities.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Sampling {

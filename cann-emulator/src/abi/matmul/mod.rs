@@ -25,9 +25,9 @@ use crate::tensor::Tensor;
 struct Takes {
     left: RangeInclusive<usize>,
     right: RangeInclusive<usize>,
-    /// Whether the output may have another float type than the product.
+    /// True if the output may have another float type than the product.
     converts: bool,
-    /// Whether both must have one dtype.
+    /// True if both must have one dtype.
     equal: bool,
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Sizes {
     pub(super) choices: usize,
     /// The rows that slots may have.
     pub(super) rows: usize,
-    /// Whether slots may have none.
+    /// True if slots may have none.
     pub(super) drops: bool,
 }
 

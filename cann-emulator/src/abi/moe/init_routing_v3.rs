@@ -55,7 +55,7 @@ struct Settings {
     range: Range<i64>,
     counts: Option<Counts>,
     quantised: Quantised,
-    /// Whether the rows have the numbers of their slots, and otherwise the slots those of their rows.
+    /// True if the rows have the numbers of their slots; otherwise the slots have those of their rows.
     scatters: bool,
     scaled: bool,
     width: usize,

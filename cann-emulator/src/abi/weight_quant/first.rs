@@ -46,7 +46,7 @@ struct Scaled {
     depth: usize,
     columns: usize,
     few: bool,
-    /// Whether addOffset, mulScale and the bias are there.
+    /// True for each of addOffset, mulScale and the bias that is there.
     has: [bool; 3],
     scale: f32,
     offset: f32,

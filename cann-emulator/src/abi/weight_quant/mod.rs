@@ -48,7 +48,7 @@ struct Weights {
     columns: usize,
     /// The number of rows that share a scale.
     group: usize,
-    /// Whether values of four bits are packed.
+    /// True if values of four bits are packed.
     packed: bool,
     turned: bool,
 }

@@ -3,7 +3,7 @@
 use kernels_cli::text::Message;
 use serde_json::{Map, Value};
 
-/// What a record holds.
+/// A record, by its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// A text, all of which is learned.
