@@ -1,6 +1,6 @@
 //! The parts that ranks bring to a collective, and the work on all parts.
 
-use cann_sys::errors::ACL_ERROR_RT_PARAM_INVALID;
+use cann_sys::errors::{ACL_ERROR_RT_LINK_ERROR, ACL_ERROR_RT_PARAM_INVALID};
 use cann_sys::hccl::*;
 
 use crate::error::{Outcome, ensure, fail};
@@ -88,10 +88,18 @@ impl Call {
         })
     }
 
-    /// Writes what the rank receives.
+    /// Writes the data for the rank, which may come from another process. Fails before it writes if that is not the data of
+    /// all blocks.
     pub(crate) fn write(&self, memory: &mut Memory, results: &[Vec<u8>]) -> Outcome<()> {
+        let size = self.number.size();
+        let sizes = self.receives.iter().map(|block| block.count * size);
+        ensure!(
+            sizes.eq(results.iter().map(Vec::len)),
+            ACL_ERROR_RT_LINK_ERROR,
+            "the process that made the group's root answered with other data than the call takes"
+        );
         for (block, bytes) in self.receives.iter().zip(results) {
-            let address = self.receive + block.offset * self.number.size();
+            let address = self.receive + block.offset * size;
             memory
                 .bytes_mut(address, bytes.len())?
                 .copy_from_slice(bytes);
@@ -189,5 +197,42 @@ fn sent(parts: &[Part], sender: usize, position: usize) -> Outcome<&Vec<u8>> {
             ACL_ERROR_RT_PARAM_INVALID,
             "a rank sends less than another takes"
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::memory;
+
+    #[test]
+    fn data_of_other_sizes_is_refused_before_any_is_written() {
+        let mut memory = memory();
+        let address = memory.allocate(0, 64, 1 << 20).expect("memory");
+        let block = |offset| Block { count: 1, offset };
+        let call = Call {
+            operation: Operation::AllGather,
+            number: Number::I16,
+            send: 0,
+            sends: Vec::new(),
+            receive: address,
+            receives: vec![block(0), block(1)],
+        };
+        memory.bytes_mut(address, 4).expect("its bytes").fill(7);
+        let one = || vec![1, 2];
+        for wrong in [
+            vec![],
+            vec![one()],
+            vec![one(), vec![3]],
+            vec![one(), vec![3, 4, 5]],
+            vec![one(), one(), one()],
+        ] {
+            let failure = call.write(&mut memory, &wrong).expect_err("other data");
+            assert_eq!(failure.code, ACL_ERROR_RT_LINK_ERROR);
+            assert_eq!(memory.bytes(address, 4).expect("its bytes"), [7; 4]);
+        }
+        call.write(&mut memory, &[one(), vec![3, 4]])
+            .expect("the data");
+        assert_eq!(memory.bytes(address, 4).expect("its bytes"), [1, 2, 3, 4]);
     }
 }

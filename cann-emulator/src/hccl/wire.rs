@@ -210,15 +210,20 @@ fn put_part(out: &mut Vec<u8>, part: &Part) {
         Operation::AllToAll => (7, None, 0),
         Operation::Pair => (8, None, 0),
     };
-    let place = |by| REDUCTIONS.iter().position(|one| *one == by).unwrap_or(0);
-    let number = NUMBERS.iter().position(|one| *one == part.number);
-    out.extend([tag, by.map_or(0, place) as u8, number.unwrap_or(0) as u8]);
+    let by = by.map_or(0, |by| place(&REDUCTIONS, by));
+    out.extend([tag, by, place(&NUMBERS, part.number)]);
     put_size(out, root);
     put_blocks(out, &part.sends);
     put_size(out, part.receives.len());
     for count in &part.receives {
         put_size(out, *count);
     }
+}
+
+/// Returns the place of a value in the list of all its kind.
+fn place<T: PartialEq>(all: &[T], value: T) -> u8 {
+    let place = all.iter().position(|one| *one == value);
+    place.expect("the list has every value of the type") as u8
 }
 
 /// Bytes that are not yet read.
