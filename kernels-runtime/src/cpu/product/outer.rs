@@ -71,7 +71,7 @@ impl<'a, A: Gemm> Right<'a, A> {
     pub(crate) fn new<T: Element<Acc = A>>(rows: &'a [A], count: usize, width: usize) -> Self {
         #[cfg(target_arch = "x86_64")]
         if let Some(rows_f32) = A::as_f32(rows).filter(|_| pairs::available::<T>()) {
-            if count >= amx::ROWS && amx::available() {
+            if amx::takes(count) {
                 let source = Source::columns(rows_f32, count, width, 0..width);
                 let tiles = Some(amx::packed(source, Side::Right));
                 return Self {

@@ -173,7 +173,7 @@ pub(super) fn multiply<T: Element>(
     if pairs.count == 0 {
         return true;
     }
-    if pairs.count >= amx::ROWS && amx::available() {
+    if amx::takes(pairs.count) {
         amx::product(pairs, weights, out, stride, add);
         return true;
     }

@@ -1,6 +1,6 @@
 //! Products of bf16 with AMX (Intel SDM, volume 1, chapter 18). One instruction multiplies a tile of 16 rows by 32 terms with
-//! one of 32 terms by 16 columns and adds to a tile of 16 × 16 sums in f32: 16 times the work of AVX512-BF16 in an
-//! instruction.
+//! one of 32 terms by 16 columns and adds to a tile of 16 × 16 sums in f32: 8192 multiplications, where one of AVX512-BF16
+//! does 32.
 //!
 //! Both operands are first copied to [tiles](pack), so that every load of a tile reads 16 adjacent cache lines. Rows
 //! are copied once for a product; some weights at a time are copied to the second-level cache.
@@ -15,17 +15,22 @@ mod rounded;
 #[cfg(test)]
 pub(super) mod tests;
 
-pub(super) use instructions::available;
-pub(super) use multiply::{Out, multiply};
-pub(super) use pack::{Side, Source, Tile, aligned, pack, packed, tiles_of};
+use instructions::available;
+pub(super) use multiply::Out;
+use multiply::multiply;
+pub(super) use pack::{Side, Source, Tile, packed};
+use pack::{aligned, pack, tiles_of};
 pub(super) use rounded::{columns_times, product_rounded};
 
 use super::pairs::Pairs;
 use super::{Matrix, memory::with_memory};
 use crate::cpu::Element;
 
-/// The number of rows from which these products are faster than others.
-pub(super) const ROWS: usize = 16;
+/// Returns whether products of so many rows, or sums of so many terms in a gradient, are computed here: the machine has AMX,
+/// and other products are not faster.
+pub(super) fn takes(count: usize) -> bool {
+    count >= Tile::LINES && available()
+}
 
 /// The number of features of weights that are copied to tiles at a time.
 const PANEL: usize = 64;

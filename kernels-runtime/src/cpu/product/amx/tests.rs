@@ -1,6 +1,8 @@
 use super::super::gemm::places;
 use super::super::tested;
 use super::*;
+use crate::cpu::Output;
+use burn::backend::Shape;
 use burn::tensor::bf16;
 use std::cell::Cell;
 
@@ -150,6 +152,62 @@ fn operands_of_all_layouts() {
                     &Operand::new(n, k, of_right, 13),
                 );
             }
+        }
+    }
+}
+
+/// Compares rounded results with the exact ones, rounded once.
+fn check_rounded(
+    out: Output<bf16>,
+    columns: usize,
+    terms: usize,
+    exact: impl Fn(usize, usize, usize) -> f64,
+) {
+    for (at, value) in out.into_values().into_iter().enumerate() {
+        let (row, column) = (at / columns, at % columns);
+        let sum: f64 = (0..terms).map(|term| exact(row, column, term)).sum();
+        let expected = bf16::from_f32(sum as f32);
+        assert_eq!(value, expected, "row {row}, column {column} of {columns}");
+    }
+}
+
+/// Tests sizes around the rows that are rounded at a time and around the columns of a part.
+#[test]
+fn layers_and_gradients_of_weights_are_rounded_once() {
+    if !tested(available(), "AMX") {
+        return;
+    }
+    for [m, k, n] in [[16, 3, 1], [70, 64, 65], [130, 40, 600]] {
+        let (x, w) = (
+            Operand::new(m, k, (k, 1), 0),
+            Operand::new(n, k, (1, n), 13),
+        );
+        let bias: Vec<f32> = (0..n).map(value).collect();
+        for parallel in [false, true] {
+            let weights = Matrix {
+                data: &w.data,
+                inputs: k,
+                features: n,
+                input_stride: n,
+                feature_stride: 1,
+            };
+            let mut out = Output::new(Shape::new([m, n]));
+            product_rounded(&x.data, weights, Some(&bias), out.rest(), parallel);
+            check_rounded(out, n, k, |row, column, term| {
+                let first = if term == 0 {
+                    f64::from(bias[column])
+                } else {
+                    0.0
+                };
+                first + x.at(row, term) * w.at(column, term)
+            });
+            // `k` rows of `x` and of `w`, both read by columns.
+            let across = Operand::new(m, k, (1, m), 5);
+            let mut out = Output::new(Shape::new([m, n]));
+            columns_times(k, (&across.data, m), (&w.data, n), out.rest(), parallel);
+            check_rounded(out, n, k, |row, column, term| {
+                across.at(row, term) * w.at(column, term)
+            });
         }
     }
 }
