@@ -227,9 +227,24 @@ fn a_run_that_is_killed_at_any_time_goes_on_with_the_same_losses() {
                 succeeds(command);
             }
         }
+        if !place.states(&name).is_empty() {
+            // It was killed between the results and the end.
+            refuses(place.resume(&name, &[]), &["is finished"]);
+        }
         assert!(place.results(&name) == expected, "{name} differs");
         assert_eq!(place.states(&name), [""; 0]);
     }
+}
+
+#[test]
+fn states_that_a_finished_run_left_are_removed() {
+    let place = Place::new();
+    succeeds(place.begin("run", &["--steps=2"]));
+    let results = place.results("run");
+    std::fs::create_dir_all(place.run("run").join("resume/step-00000002")).unwrap();
+    refuses(place.resume("run", &[]), &["is finished"]);
+    assert_eq!(place.states("run"), [""; 0]);
+    assert!(place.results("run") == results);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The folder of a run.
 
+use super::state;
 use crate::output;
 use anyhow::{Context, bail, ensure};
 use kernels_io::{Limit, clear_leftovers, escape_path};
@@ -43,7 +44,8 @@ impl RunFolder {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Opens the folder of a run that did not finish. `settings` is the file of its settings.
+    /// Opens the folder of a run that did not finish. `settings` is the file of its settings. Removes the states of a run
+    /// that was killed between its results and their removal.
     ///
     /// # Errors
     /// Returns an error if there is no run, if it is finished, or if another process works on it.
@@ -53,16 +55,16 @@ impl RunFolder {
             path.join(settings).is_file(),
             "the folder {shown} has no {settings}, so there is no run to go on with; begin one with --out {shown}"
         );
-        ensure!(
-            !path.join(SUMMARY).exists(),
-            "the run in {shown} is finished: {SUMMARY} has its results"
-        );
-        let lock = lock(path)?;
-        clear_leftovers(path);
-        Ok(Self {
+        let folder = Self {
             path: path.to_owned(),
-            _lock: lock,
-        })
+            _lock: lock(path)?,
+        };
+        clear_leftovers(path);
+        if path.join(SUMMARY).exists() {
+            state::remove(&folder.states());
+            bail!("the run in {shown} is finished: {SUMMARY} has its results");
+        }
+        Ok(folder)
     }
 
     /// Returns the path of the folder.

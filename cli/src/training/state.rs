@@ -176,9 +176,7 @@ impl States {
 
     /// Removes all states.
     pub fn clear(&self) {
-        if self.folder.exists() {
-            remove(&self.folder);
-        }
+        remove(&self.folder);
     }
 
     /// Returns the names of all states, in order.
@@ -292,9 +290,12 @@ impl Saved {
     }
 }
 
-/// Removes a folder. It first gets the name of an unfinished one, so that no part of it is taken for a whole state. A
+/// Removes a folder, if there is one. It first gets the name of an unfinished one, so that no part of it is taken for a whole state. A
 /// failure is told, because the disk may be full for it.
-fn remove(folder: &Path) {
+pub(super) fn remove(folder: &Path) {
+    if !folder.exists() {
+        return;
+    }
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
     let aside = format!(".{name}.{}.removed.partial", std::process::id());
     let aside = folder.with_file_name(aside);
