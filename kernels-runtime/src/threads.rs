@@ -5,6 +5,8 @@
 ///
 /// An operation that is called from another thread hands its work to the pool and sleeps until it is done: two switches of
 /// threads for each operation, a sixth of the time of training a small model. On a thread of the pool it begins at once.
+/// There, kernels also have the other threads look for work for a millisecond before they sleep, as long as no other program
+/// needs their processors.
 ///
 /// Call it around a whole training or generation, not around single operations. What belongs to a thread, such as a
 /// [`scope`](crate::policy::scope) of a policy, has to be set up inside of `work`. Where the pool has one thread, `work`

@@ -5,6 +5,7 @@
 //! threads. Results don't depend on the number of threads.
 
 pub(crate) mod activation;
+pub(crate) mod awake;
 mod element;
 pub(crate) mod lanes;
 mod number;

@@ -1,3 +1,4 @@
+use super::awake::keep_others_awake;
 use super::lanes::{Context, Task, dispatch};
 use super::{Output, Real, Unwritten};
 use rayon::prelude::*;
@@ -67,6 +68,7 @@ fn spread<T: Copy + Send, A: Copy + Send, S: Send, const N: usize>(
     let rows = (CHUNK / width.max(1)).max(1);
     let chunks = split(count, rows, outputs, per_row);
     if count * width >= PARALLEL {
+        keep_others_awake();
         chunks.into_par_iter().map(work).collect()
     } else {
         chunks.into_iter().map(work).collect()

@@ -1,6 +1,7 @@
 //! Products of whole tensors in f32 and f64.
 
 use super::gemm::{BEYOND, Strides};
+use crate::cpu::awake::keep_others_awake;
 use crate::cpu::{Element, Real, Unwritten};
 use std::any::TypeId;
 
@@ -28,7 +29,10 @@ pub(super) fn dense<'o, T: Element>(
     assert!(out.len() == m * n, "a product of {m} × {n} elements");
     let parallelism = match m.saturating_mul(n).saturating_mul(k) < PARALLEL {
         true => gemm::Parallelism::None,
-        false => gemm::Parallelism::Rayon(0),
+        false => {
+            keep_others_awake();
+            gemm::Parallelism::Rayon(0)
+        }
     };
     // SAFETY: the assertions show that every element that strides and sizes reach is in its slice. `out` is borrowed
     // exclusively, so it overlaps neither of the others. It is not read, and the product writes each of its elements.

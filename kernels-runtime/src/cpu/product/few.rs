@@ -69,6 +69,33 @@ pub(super) fn add_products<T: Element>(
     });
 }
 
+/// Adds sums of parts, which follow one another with the same number of elements each, to the first of them, in their
+/// order. Returns the total.
+pub(super) fn total<A: Gemm + Element<Acc = A>>(sums: &mut [A], each: usize) -> &[A] {
+    let (total, others) = sums.split_at_mut(each);
+    dispatch(Total { total, others });
+    total
+}
+
+struct Total<'a, A> {
+    total: &'a mut [A],
+    others: &'a [A],
+}
+
+impl<A: Gemm + Element<Acc = A>> Task for Total<'_, A> {
+    type Acc = A;
+    type Output = ();
+
+    #[inline(always)]
+    fn run<C: Context>(self, _: C) {
+        for sums in self.others.chunks_exact(self.total.len().max(1)) {
+            for (total, sum) in self.total.iter_mut().zip(sums) {
+                *total += *sum;
+            }
+        }
+    }
+}
+
 struct Few<'a, T: Element> {
     rows: &'a [T::Acc],
     stride: usize,

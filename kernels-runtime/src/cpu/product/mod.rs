@@ -37,6 +37,7 @@ pub(crate) use rounded::{columns_times, product_rounded};
 pub(crate) use transpose::Transpose;
 
 use crate::cpu::Element;
+use crate::cpu::awake::keep_others_awake;
 use rayon::prelude::*;
 
 /// The number of features of a panel, which is read, and converted if necessary, at once. In f32 and with 1024
@@ -49,6 +50,7 @@ const PART: usize = 64;
 /// Runs each task on one of rayon's threads. Tasks take long, some longer than others: an idle thread must find
 /// single tasks to take over, not parts of the list.
 pub(crate) fn each<K: Send>(tasks: Vec<K>, run: impl Fn(K) + Send + Sync) {
+    keep_others_awake();
     tasks.into_par_iter().with_max_len(1).for_each(run);
 }
 
@@ -80,6 +82,7 @@ pub(crate) fn product<T: Element>(
     if !spread || weights.features <= PART {
         return serial(rows, weights, out, weights.features, add);
     }
+    keep_others_awake();
     // Parts are columns of `out`, which no slice can hold. They are computed separately and copied.
     let parts: Vec<(usize, Vec<T::Acc>)> = (0..weights.features.div_ceil(PART))
         .into_par_iter()

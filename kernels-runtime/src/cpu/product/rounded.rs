@@ -10,6 +10,7 @@ use super::{
     amx,
     pairs::{self, Pairs},
 };
+use crate::cpu::awake::keep_others_awake;
 use crate::cpu::lanes::{Task, dispatch};
 use crate::cpu::{Blocks, CHUNK, Columns, Context, Element, LANES, Read, Real, Unwritten};
 use rayon::prelude::*;
@@ -84,41 +85,38 @@ fn few_rows<T: Element>(
     let count = out.len() / features;
     let rows = panel::load(rows);
     let parts = few::Parts::of(weights);
-    // The sums of a part with all inputs of some features are whole; those of some inputs are added in their order.
-    let sums_of = |start: usize, first: usize| {
-        let width = parts.features.min(features - start);
-        let some = parts.inputs.min(inputs - first);
-        let weights = weights.features(start, 1, width).inputs(first, some);
-        let mut sums = vec![<T::Acc as Gemm>::ZERO; count * width];
-        few::add_products((&rows[first.min(rows.len())..], inputs), weights, &mut sums);
-        sums
-    };
-    let starts = (0..features).step_by(parts.features);
-    let firsts = (0..inputs.max(1)).step_by(parts.inputs);
-    let tasks: Vec<(usize, usize)> = starts
-        .flat_map(|start| firsts.clone().map(move |first| (start, first)))
-        .collect();
-    let sums: Vec<Vec<T::Acc>> = match tasks.len() {
-        1 => vec![sums_of(0, 0)],
-        _ => tasks
-            .into_par_iter()
-            .with_max_len(1)
-            .map(|(start, first)| sums_of(start, first))
-            .collect(),
-    };
-    let columns = out.columns(features, parts.features);
-    for (mut part, sums) in columns.into_iter().zip(sums.chunks(firsts.len())) {
-        let Some((first, others)) = sums.split_first() else {
-            unreachable!("a part has a first input")
-        };
-        let mut total = first.clone();
-        for sums in others {
-            for (total, sum) in total.iter_mut().zip(sums) {
-                *total += *sum;
+    let along = inputs.div_ceil(parts.inputs).max(1);
+    with_memory(along * count * features, |sums| {
+        let mut tasks = Vec::with_capacity(along * features.div_ceil(parts.features));
+        let mut rest = &mut *sums;
+        for start in (0..features).step_by(parts.features) {
+            let width = parts.features.min(features - start);
+            for first in (0..along).map(|part| part * parts.inputs) {
+                let some = weights.features(start, 1, width);
+                let some = some.inputs(first, parts.inputs.min(inputs - first));
+                let (sums, others) = rest.split_at_mut(count * width);
+                tasks.push((first, some, sums));
+                rest = others;
             }
         }
-        finish(&total, bias, &mut part);
-    }
+        let work = |(first, weights, sums): (usize, Matrix<'_, T>, &mut [T::Acc])| {
+            sums.fill(<T::Acc as Gemm>::ZERO);
+            few::add_products((&rows[first.min(rows.len())..], inputs), weights, sums);
+        };
+        if tasks.len() > 1 {
+            keep_others_awake();
+            tasks.into_par_iter().with_max_len(1).for_each(work);
+        } else {
+            tasks.into_iter().for_each(work);
+        }
+        let mut rest = sums;
+        for mut part in out.columns(features, parts.features) {
+            let each = count * part.width();
+            let (sums, others) = rest.split_at_mut(along * each);
+            finish(few::total(sums, each), bias, &mut part);
+            rest = others;
+        }
+    });
 }
 
 /// Runs `work` on each part of some columns.

@@ -4,6 +4,7 @@ use super::backward::{Given, Task};
 use super::lanes::Lanes;
 use super::scores::Place;
 use crate::cpu::Element;
+use crate::cpu::awake::keep_others_awake;
 use crate::cpu::product::Gemm;
 use crate::ops::attention::Sizes;
 use burn::backend::flex::FlexTensor;
@@ -57,6 +58,7 @@ impl Units {
             units.resize_with(units.len().max(unit + 1), Vec::new);
             units[unit].push((index, task));
         }
+        keep_others_awake();
         let done: Vec<_> = units
             .into_par_iter()
             .with_max_len(1)
