@@ -63,6 +63,11 @@ fn main() -> anyhow::Result<()> {
     burn_kernels::memory::keep_freed();
     let args = Args::parse();
     burn_kernels::init()?;
+    // As `kernels train` runs. PyTorch's own thread is one of those that compute, too.
+    burn_kernels::threads::on_pool(|| run(&args))
+}
+
+fn run(args: &Args) -> anyhow::Result<()> {
     let rows = groups::selected(&args.only)?;
     if args.list {
         rows.iter().for_each(|row| println!("{}", row.key()));
