@@ -159,6 +159,8 @@ struct Expected {
     exact: Computed,
     plain: Computed,
     dtype: FloatType,
+    /// The size of the terms of the results.
+    terms: f64,
     split: Option<Split>,
 }
 
@@ -166,6 +168,7 @@ impl Expected {
     fn of<O: Operands>(operands: &O, look: &Look) -> Self {
         let exact = exact(operands, &look.exact);
         Self {
+            terms: exact.terms(),
             exact: run(exact, None, look.upstream, O::reference),
             plain: run(cut(operands), None, look.upstream, O::reference),
             dtype: look.dtype,
@@ -198,6 +201,7 @@ impl Expected {
                 plain,
                 got,
                 dtype: self.dtype,
+                terms: self.terms,
                 split: None,
             };
             three.kernel()
@@ -238,7 +242,10 @@ impl Expected {
         let expected = self.exact.results.iter().zip(&self.plain.results);
         expected
             .zip(&got.results)
-            .map(|((exact, plain), got)| self.three(exact, plain, got))
+            .map(|((exact, plain), got)| Three {
+                terms: self.terms,
+                ..self.three(exact, plain, got)
+            })
     }
 
     /// Returns the gradients that the reference has. Gradients of `got` may be missing.
@@ -262,6 +269,7 @@ impl Expected {
             plain,
             got,
             dtype: self.dtype,
+            terms: 0.0,
             split: self.split,
         }
     }

@@ -154,6 +154,7 @@ fn judge(
         plain: exact,
         got,
         dtype,
+        terms: 0.0,
         split,
     };
     let results = expected.results.iter().zip(&got.results);

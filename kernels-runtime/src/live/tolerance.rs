@@ -2,7 +2,8 @@
 //!
 //! A **kernel** has to meet the budget of its dtype ([`Budget`]), element by element. The terms that a result is a sum
 //! of are not known here, and they may cancel. The reference is therefore run a second time in the tensors' own dtype,
-//! and twice *its* largest error is allowed in addition.
+//! and twice *its* largest error is allowed in addition. Where a result has too few elements to tell it so, the operands
+//! state how large the terms are ([`Operands::terms`](crate::kernel::Operands::terms)).
 //!
 //! A **body** may round in every one of its operations, so it is compared as a whole. The Euclidean norm of its error
 //! may be 16 roundings of bf16 or f16, or 2¹¹ roundings of f32 or f64 (long sums accumulate in the dtype), of the norm
@@ -63,6 +64,8 @@ pub(super) struct Three<'a> {
     pub(super) plain: &'a Values,
     pub(super) got: &'a Values,
     pub(super) dtype: FloatType,
+    /// The size of the terms that the operands state.
+    pub(super) terms: f64,
     /// The slices that are judged separately.
     pub(super) split: Option<Split>,
 }
@@ -93,7 +96,7 @@ impl Three<'_> {
         let noise = largest_error(self.pairs(self.plain, part));
         let mut worst = 0.0_f64;
         for (element, expected, got) in self.pairs(self.got, part) {
-            let allowed = budget.allowed(expected, largest) + 2.0 * noise;
+            let allowed = budget.allowed(expected, largest + self.terms) + 2.0 * noise;
             let error = (got - expected).abs();
             // The comparison is written so that a NaN is outside.
             let within = error <= allowed;

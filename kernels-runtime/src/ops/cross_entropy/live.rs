@@ -57,6 +57,15 @@ impl Operands for Loss {
         })
     }
 
+    /// Returns the largest logit: a loss is the difference of two numbers of that size.
+    fn terms(&self) -> f64 {
+        let logits = self.inputs.logits.clone();
+        if logits.dims().contains(&0) {
+            return 0.0;
+        }
+        logits.abs().max().into_scalar::<f64>()
+    }
+
     fn samples_apart(&self) -> bool {
         self.key.reduction != LossReduction::None
     }

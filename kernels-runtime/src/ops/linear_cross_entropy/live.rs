@@ -74,6 +74,29 @@ impl Operands for Loss {
         some.as_ref().unwrap_or(self).of_some_classes().or(some)
     }
 
+    /// Returns the largest sum of magnitudes of a logit. A loss is the difference of such sums.
+    fn terms(&self) -> f64 {
+        let Inputs {
+            hidden,
+            weight,
+            bias,
+            ..
+        } = self.inputs.clone();
+        if hidden.dims().contains(&0) || weight.dims().contains(&0) {
+            return 0.0;
+        }
+        let weight = match self.key.layout {
+            OutputLayout::OutputMajor => weight.abs().transpose(),
+            OutputLayout::InputMajor => weight.abs(),
+        };
+        let sums = hidden.abs().matmul(weight);
+        let sums = match bias {
+            Some(bias) => sums + bias.abs().unsqueeze(),
+            None => sums,
+        };
+        sums.max().into_scalar::<f64>()
+    }
+
     fn samples_apart(&self) -> bool {
         true
     }
@@ -129,5 +152,69 @@ impl Loss {
             inputs,
             ..self.clone()
         })
+    }
+}
+
+#[cfg(all(test, feature = "cpu"))]
+mod tests {
+    use super::*;
+    use burn::tensor::Device;
+
+    /// Returns two classes whose logits are equal, but are summed in different orders: the loss is ln 2, and each of its
+    /// logits is a sum of `2 * half` terms that cancel.
+    fn twins(half: usize, seed: u64) -> Loss {
+        let mut state = seed;
+        let mut numbers = || -> Vec<f32> {
+            let mut next = |_| {
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
+                (state >> 40) as f32 / (1 << 24) as f32 - 0.5
+            };
+            (0..half).map(&mut next).collect()
+        };
+        let [u, a, b] = [numbers(), numbers(), numbers()]
+            .map(|part| part.into_iter().map(|x| x * 32.0).collect::<Vec<f32>>());
+        let device = Device::flex();
+        let tensor = |rows: Vec<Vec<f32>>| {
+            let shape = [rows.len(), 2 * half];
+            Tensor::<2>::from_data(TensorData::new(rows.concat(), shape), &device)
+        };
+        Loss {
+            inputs: Inputs {
+                hidden: tensor(vec![[u.clone(), u].concat()]),
+                weight: tensor(vec![[a.clone(), b.clone()].concat(), [b, a].concat()]),
+                bias: None,
+                targets: Tensor::from_data([0], &device),
+            },
+            settings: Settings::default(),
+            key: LinearCrossEntropyKey::MEAN,
+        }
+    }
+
+    #[test]
+    fn a_small_loss_of_large_sums_is_no_mistake() {
+        let implementation = &super::super::KERNEL.implementations[0];
+        for seed in 0..40 {
+            let loss = twins(300, seed);
+            let terms = loss.terms();
+            assert!(terms > 1e4, "{terms}");
+            crate::live::verify(implementation, &loss).unwrap();
+        }
+    }
+
+    #[test]
+    fn terms_are_the_largest_sum_of_magnitudes() {
+        let device = Device::flex();
+        let mut loss = twins(1, 3);
+        loss.inputs.hidden = Tensor::from_data([[1.0, -2.0], [3.0, 0.5]], &device);
+        loss.inputs.weight = Tensor::from_data([[4.0, 1.0], [-1.0, 6.0]], &device);
+        assert_eq!(loss.terms(), 13.0);
+        loss.inputs.bias = Some(Tensor::from_data([0.25, -2.0], &device));
+        assert_eq!(loss.terms(), 15.0);
+        loss.key.layout = OutputLayout::InputMajor;
+        assert_eq!(loss.terms(), 15.0);
+        loss.inputs.hidden = Tensor::zeros([0, 2], &device);
+        assert_eq!(loss.terms(), 0.0);
     }
 }
