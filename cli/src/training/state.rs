@@ -290,8 +290,8 @@ impl Saved {
     }
 }
 
-/// Removes a folder, if there is one. It first gets the name of an unfinished one, so that no part of it is taken for a whole state. A
-/// failure is told, because the disk may be full for it.
+/// Removes a folder, if there is one. It first gets the name of an unfinished one, so that no part of it is taken for a
+/// whole state. A failure is told, because the disk may be full for it.
 pub(super) fn remove(folder: &Path) {
     if !folder.exists() {
         return;
