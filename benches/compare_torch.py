@@ -130,6 +130,10 @@ def add_rms_norm(of):
     return Calls(with_norms(sum_and), (of.input(of.size, HIDDEN), of.input(of.size, HIDDEN), of.parameter(HIDDEN)))
 
 
+def driver(of):
+    return Calls({"": itself}, (of.input(of.size, INNER),))
+
+
 def unit(gate, up):
     return F.silu(gate) * up
 
@@ -239,8 +243,8 @@ def experts(of):
     ))
 
 
-def itself(loss):
-    return loss
+def itself(result):
+    return result
 
 
 def cross_entropy(of):
@@ -363,6 +367,7 @@ BOTH = ("forward", "forward+backward")
 OPERATIONS = (rms_norm, add_rms_norm, swiglu, mlp, rope, qk_norm_rope, attention, linear, experts, cross_entropy,
               linear_cross_entropy)
 GROUPS = {
+    "driver": (driver, (512, 2048), ("forward+backward",)),
     **{operation.__name__: (operation, (512, 2048), BOTH) for operation in OPERATIONS},
     "adam_w": (AdamW, (1024, 4096), ("step",)),
     **{layer.__name__: (layer, (512,), BOTH) for layer in (qwen3_layer, qwen3_products, qwen3_moe_layer)},

@@ -63,6 +63,13 @@ impl Group {
 }
 
 const GROUPS: &[Group] = &[
+    Group {
+        name: "driver",
+        sizes: &[512, 2048],
+        passes: &[Pass::Training],
+        dtypes: DTYPES,
+        prepare: Prepare::Call(operations::driver),
+    },
     Group::operation("rms_norm", operations::rms_norm),
     Group::operation("add_rms_norm", operations::add_rms_norm),
     Group::operation("swiglu", operations::swiglu),

@@ -27,6 +27,13 @@ pub const TOP_K: usize = 4;
 /// The number of classes of the losses.
 const CLASSES: usize = 32_000;
 
+/// Measures `(y · dy).sum()` and its gradient, which drive the other rows' backward passes, by themselves.
+pub fn driver(of: &Setting) -> Run {
+    let shape = [of.size, INNER];
+    let (y, dy) = (of.input(shape), of.slope(shape));
+    Box::new(move || backward([dy.loss(y.clone())]))
+}
+
 pub fn rms_norm(of: &Setting) -> Run {
     let shape = [of.size, HIDDEN];
     let (norm, x, dy) = (Norm::new(of, HIDDEN), of.input(shape), of.slope(shape));
