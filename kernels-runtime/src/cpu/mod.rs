@@ -14,6 +14,7 @@ pub(crate) mod product;
 mod real;
 mod rows;
 mod run;
+mod scaled;
 mod total;
 
 pub(crate) use activation::{Function, with_function};
@@ -24,6 +25,7 @@ pub(crate) use output::{Columns, Output, Pairs, Row, Scratch, Unwritten};
 pub(crate) use real::{Real, sum, sum_of, sum_of_squares, sums, sums_of};
 pub(crate) use rows::{Rows, contiguous, prefetch};
 pub(crate) use run::{CHUNK, Kernel, PARALLEL, run};
+pub(crate) use scaled::write_scaled;
 pub(crate) use total::total;
 
 use crate::device::DeviceKinds;

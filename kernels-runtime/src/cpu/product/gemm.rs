@@ -119,8 +119,24 @@ pub(super) enum Kind {
     Outer,
 }
 
-/// Computes as [`multiply`] does, if this machine has a kernel of that kind for the type and the strides. Returns
-/// whether it has one.
+/// The number of rows from which `gemm` multiplies f32, and the least of the other two sizes. What it spends on copying
+/// operands into the order that its kernels read is then little beside the product.
+pub(super) const MANY_ROWS: usize = 192;
+const OTHERS: usize = 128;
+
+impl Kind {
+    /// Returns true if a product of `m × k` times `k × n` has so many rows that copying its operands pays.
+    fn is_copied(self, [m, k, n]: [usize; 3]) -> bool {
+        let (rows, others) = match self {
+            Self::ByFeatures | Self::ByRows => (m, k.min(n)),
+            Self::Outer => (k, m.min(n)),
+        };
+        rows >= MANY_ROWS && others >= OTHERS
+    }
+}
+
+/// Computes as [`multiply`] does, if this machine has a kernel of that kind for the type, the sizes and the strides.
+/// Returns whether it has one.
 ///
 /// # Safety
 /// The requirements are those of [`multiply`].
@@ -135,6 +151,7 @@ pub(super) unsafe fn tiled<A: Gemm>(
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
     if tiles::available()
+        && (terms == Terms::Pairs || !kind.is_copied([m, k, n]))
         && let (Some(left), Some(right)) = (A::as_f32(left), A::as_f32(right))
         && let Some(out) = A::as_f32_places(out)
         && out_strides.column == 1
@@ -346,7 +363,13 @@ pub(super) fn whole<A: Gemm>(count: usize, inputs: usize) -> usize {
     count
 }
 
-/// Computes the product with weights whose features are contiguous. Its rows are directly the rows of `out`.
+/// Returns true if a product has so many rows that [`by_rows`] is the fastest in any order of the weights.
+pub(super) fn are_many<A: Gemm>(rows: &Rows<'_, A>, weights: Matrix<'_, A>) -> bool {
+    Kind::ByRows.is_copied([rows.count, weights.inputs, weights.features])
+}
+
+/// Computes the product with weights whose features are contiguous, or with [many](are_many) rows. Its rows are directly
+/// the rows of `out`.
 pub(super) fn by_rows<A: Gemm>(
     rows: &Rows<'_, A>,
     weights: Matrix<'_, A>,

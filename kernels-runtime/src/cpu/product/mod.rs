@@ -1,10 +1,10 @@
 //! Products of rows with weights, on the CPU.
 //!
-//! Rows are contiguous and in the accumulation type. Weights are read in place, in any
-//! order of their axes. With AVX-512, products in f32 have special kernels, `tiles` and, for
-//! rows that don't fill a vector, `quads`. Products in bf16 use tiles of AMX, or take two elements at a time,
-//! if there are instructions for it (`amx`, `pairs`). [`dot`] multiplies few rows, and the `gemm` crate everything else. Half types are
-//! converted in panels that stay in the cache.
+//! Rows are contiguous and in the accumulation type. Weights are read in place, in any order of their axes. With
+//! AVX-512, products in f32 have special kernels, `tiles` and, for rows that don't fill a vector, `quads`, as long as
+//! there are too few rows to copy weights for them. Products in bf16 use tiles of AMX, or take two elements at a time,
+//! if there are instructions for it (`amx`, `pairs`). [`dot`] multiplies few rows, and the `gemm` crate everything
+//! else. Half types are converted in panels that stay in the cache.
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
@@ -22,6 +22,7 @@ mod panel;
 #[cfg(target_arch = "x86_64")]
 mod quads;
 mod rounded;
+mod tiled;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 #[cfg(target_arch = "x86_64")]
@@ -34,6 +35,7 @@ pub(crate) use matrix::{Matrix, readable};
 pub(crate) use outer::{Destination, Factors, Right, outer, outer_here, outer_rounded};
 pub(crate) use panel::{load, read};
 pub(crate) use rounded::{columns_times, product_rounded};
+pub(crate) use tiled::{Tiled, leave_remainders, multiply_tiled};
 pub(crate) use transpose::Transpose;
 
 use crate::cpu::Element;
@@ -128,10 +130,16 @@ fn serial<T: Element>(
     if pairs::product(rows, weights, out, stride, add) {
         return;
     }
+    let mut scratch = Vec::new();
+    if panel::in_place(weights) {
+        let weights = panel::read(weights, &mut scratch);
+        if gemm::are_many(rows, weights) {
+            return gemm::by_rows(rows, weights, out, stride, add);
+        }
+    }
     if weights.input_stride == 1 {
         return inputs_together(rows, weights, out, stride, add);
     }
-    let mut scratch = Vec::new();
     let width = if panel::in_place(weights) {
         weights.features
     } else {
@@ -221,6 +229,8 @@ mod tests {
             (5, 20, 9),
             (3, 1, 1),
             (0, 4, 4),
+            // So many rows that weights are copied for them.
+            (gemm::MANY_ROWS + 1, 130, 141),
         ] {
             // Numbers that the type holds exactly: products may round rows to it.
             let rows: Vec<f32> = values(count * inputs, 1)
@@ -265,6 +275,31 @@ mod tests {
     #[test]
     fn products_in_f32() {
         check::<f32>(|x| x);
+    }
+
+    #[test]
+    fn outer_products_in_f32() {
+        // The last ones have so many rows that the factors are copied.
+        for (count, lines, length) in [(3, 5, 7), (193, 40, 130), (gemm::MANY_ROWS + 1, 129, 131)] {
+            let (left, right) = (values(count * lines, 1), values(count * length, 2));
+            let prepared = Right::new::<f32>(&right, count, length);
+            for add in [false, true] {
+                let mut out = vec![if add { 0.5 } else { f32::NAN }; lines * length];
+                outer_here::<f32>((&left, lines), &prepared, &mut out, add);
+                for (place, out) in out.iter().enumerate() {
+                    let (line, column) = (place / length, place % length);
+                    let term = |row: usize| {
+                        f64::from(left[row * lines + line])
+                            * f64::from(right[row * length + column])
+                    };
+                    let exact = (0..count).map(term).sum::<f64>() + if add { 0.5 } else { 0.0 };
+                    assert!(
+                        (f64::from(*out) - exact).abs() < 1e-6 * count as f64,
+                        "{count} × {lines} × {length} at {line}, {column}: {out}, not {exact}"
+                    );
+                }
+            }
+        }
     }
 
     #[test]

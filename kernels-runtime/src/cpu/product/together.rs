@@ -48,6 +48,9 @@ impl<T: Half> pulp::WithSimd for Together<'_, T> {
 pub(super) trait Half: Copy {
     /// Returns the element as bf16, in the lower half.
     fn bits(self) -> u32;
+
+    /// Returns the elements as f32, or `None` if they are bf16.
+    fn f32s(elements: &[Self]) -> Option<&[f32]>;
 }
 
 impl Half for bf16 {
@@ -55,12 +58,22 @@ impl Half for bf16 {
     fn bits(self) -> u32 {
         u32::from(self.to_bits())
     }
+
+    #[inline(always)]
+    fn f32s(_: &[Self]) -> Option<&[f32]> {
+        None
+    }
 }
 
 impl Half for f32 {
     #[inline(always)]
     fn bits(self) -> u32 {
         <bf16 as Element>::round(self).bits()
+    }
+
+    #[inline(always)]
+    fn f32s(elements: &[Self]) -> Option<&[f32]> {
+        Some(elements)
     }
 }
 

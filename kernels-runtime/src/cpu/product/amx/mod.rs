@@ -16,10 +16,9 @@ mod rounded;
 pub(super) mod tests;
 
 use instructions::available;
-pub(super) use multiply::Out;
-use multiply::multiply;
-pub(super) use pack::{Side, Source, Tile, packed};
-use pack::{aligned, pack, tiles_of};
+pub(super) use multiply::{Out, multiply};
+use pack::aligned;
+pub(super) use pack::{Side, Source, Tile, leave_remainders, pack, packed, tiles_of};
 pub(super) use rounded::{columns_times, product_rounded};
 
 use super::pairs::Pairs;

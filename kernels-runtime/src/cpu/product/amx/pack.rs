@@ -3,6 +3,10 @@
 //! An operand is divided into blocks of 16 rows (or columns, on the right), with an even number of blocks. A block is a
 //! list of tiles, each of 32 of its terms. What is missing is zero.
 
+mod rounded;
+
+pub(in super::super) use rounded::leave_remainders;
+
 use super::super::Matrix;
 use super::super::together::Half;
 use super::super::transpose::{SQUARE, Turn, with_turn};
@@ -182,12 +186,15 @@ fn square<H: Half, T: Turn>(
     let is_whole = rows == Tile::LINES && terms == Tile::TERMS;
     let at = row * source.stride + term * source.k_stride;
     let (square, lines_are_rows) = if is_whole && source.k_stride == 1 {
-        (by_rows(&source.data[at..], source.stride), true)
+        let data = &source.data[at..];
+        let rounded = H::f32s(data).and_then(|data| rounded::rows(data, source.stride));
+        let square = rounded.unwrap_or_else(|| by_rows(data, source.stride));
+        (square, true)
     } else if is_whole && source.stride == 1 {
-        (
-            by_pairs_of_lines(&source.data[at..], source.k_stride),
-            false,
-        )
+        let data = &source.data[at..];
+        let rounded = H::f32s(data).and_then(|data| rounded::pairs_of_lines(data, source.k_stride));
+        let square = rounded.unwrap_or_else(|| by_pairs_of_lines(data, source.k_stride));
+        (square, false)
     } else {
         (
             one_by_one(source, row..row + rows, term..term + terms),
@@ -207,7 +214,7 @@ fn pair(first: u32, second: u32) -> f32 {
     f32::from_bits(first | second << 16)
 }
 
-/// Reads 16 lines of 32 adjacent terms.
+/// Reads 16 lines of 32 adjacent terms. [`rounded::rows`] does so for f32.
 #[inline(always)]
 fn by_rows<H: Half>(data: &[H], stride: usize) -> Square {
     let mut square = [[0.0; SQUARE]; SQUARE];
@@ -220,7 +227,7 @@ fn by_rows<H: Half>(data: &[H], stride: usize) -> Square {
     square
 }
 
-/// Reads 32 lines of one term of 16 rows.
+/// Reads 32 lines of one term of 16 rows. [`rounded::pairs_of_lines`] does so for f32.
 #[inline(always)]
 fn by_pairs_of_lines<H: Half>(data: &[H], k_stride: usize) -> Square {
     let mut square = [[0.0; SQUARE]; SQUARE];

@@ -7,11 +7,10 @@
 use super::QUERIES;
 use super::lanes::Lanes;
 use super::query_block::{Buffers, Sums};
-use super::rows::write;
 use super::units::{BiasSums, Units};
 use super::view::{Heads, Readable, View, parts, readable};
 use crate::cpu::product::Gemm;
-use crate::cpu::{Element, Output, Real, Unwritten, contiguous};
+use crate::cpu::{Element, Output, Real, Unwritten, contiguous, write_scaled};
 use crate::ops::attention::{Backward, Gradients, Sizes};
 use crate::semantics::HeadLayout;
 use burn::backend::Shape;
@@ -85,7 +84,7 @@ fn total<T: Element>(sizes: Sizes, of_heads: &[Vec<T::Acc>]) -> FlexTensor {
 /// Returns a tensor of rounded values.
 fn rounded<T: Element>(shape: Shape, values: &[T::Acc]) -> FlexTensor {
     let mut output = Output::<T>::new(shape);
-    write_all(&mut output.rest(), values);
+    write_all(&mut output.rest(), values, T::Acc::ONE);
     output.finish()
 }
 
@@ -140,13 +139,13 @@ where
                 buffers.add(view, &lanes, self.of, part, &mut sums, d_bias.as_mut());
             }
             let scales = &[view.scale; QUERIES][..lanes.count];
-            write(&buffers.dq, sizes.width, scales, &mut self.dq);
+            write_scaled(&buffers.dq, sizes.width, scales, &mut self.dq);
             if !sinks.is_empty() {
                 buffers.add_sinks(view, &lanes, self.of.1 * sizes.group(), &mut sinks);
             }
         }
-        write_all(&mut self.dk, &sums.dk);
-        write_all(&mut self.dv, &sums.dv);
+        write_all(&mut self.dk, &sums.dk, buffers.scale_of_keys(view));
+        write_all(&mut self.dv, &sums.dv, T::Acc::ONE);
         sinks
     }
 }
@@ -156,7 +155,7 @@ pub(super) fn is_half<T: Element>() -> bool {
     TypeId::of::<T>() != TypeId::of::<T::Acc>()
 }
 
-/// Rounds and writes sums.
-fn write_all<T: Element>(to: &mut Unwritten<'_, T>, sums: &[T::Acc]) {
-    write(sums, sums.len(), &[T::Acc::ONE], to);
+/// Writes sums times a factor, and rounds them.
+fn write_all<T: Element>(to: &mut Unwritten<'_, T>, sums: &[T::Acc], factor: T::Acc) {
+    write_scaled(sums, sums.len(), &[factor], to);
 }

@@ -1,12 +1,14 @@
 //! The forward pass.
 
 use super::lanes::Lanes;
-use super::rows::{gather, transposed, write};
-use super::scores::{Place, Running, adjust, scale};
+use super::rows::{gather, transposed};
+use super::scores::{Place, Running, adjust, clear_others, scale};
 use super::view::{Readable, View, parts};
 use super::{KEYS, few};
-use crate::cpu::product::{Block, Gemm, each, multiply_blocks};
-use crate::cpu::{Element, Output, Real, Unwritten};
+use crate::cpu::product::{
+    Block, Gemm, Tiled, each, leave_remainders, multiply_blocks, multiply_tiled,
+};
+use crate::cpu::{Element, Output, Real, Unwritten, write_scaled};
 use crate::ops::attention::Operands;
 use crate::semantics::HeadLayout;
 use burn::backend::flex::FlexTensor;
@@ -94,32 +96,71 @@ where
                 false => factor / sum,
             });
         }
-        write(sums, view.sizes.value_width, &factors, &mut self.y);
+        write_scaled(sums, view.sizes.value_width, &factors, &mut self.y);
     }
 }
 
 /// The memory of a block of queries.
 struct Buffers<A> {
-    /// The scaled queries, one line for each element of a head, one lane for each query.
+    /// The scaled queries, one line for each element of a head, one lane for each query. Empty if there are tiles.
     queries: Vec<A>,
     scores: Vec<A>,
     /// The weighted sums of values, one line for each element.
     sums: Vec<A>,
     /// Keys or values of half types.
     converted: Vec<A>,
+    tiles: Option<Tiles<A>>,
+}
+
+/// Operands in bf16 in tiles, where the machine has them.
+struct Tiles<A> {
+    /// The queries. They are exact in bf16 before they are scaled, so the scores are scaled in place of them.
+    queries: Tiled,
+    scales: Vec<A>,
+    /// Keys or values.
+    stored: Tiled,
+    /// The exponentials, first rounded and then what rounding left out.
+    weights: Tiled,
+}
+
+impl<A: Gemm> Tiles<A> {
+    fn new<T: Element<Acc = A>>(view: &View<'_, T>, lanes: &Lanes) -> Option<Self> {
+        let mut rows = Vec::new();
+        let mut queries = Tiled::new::<T>()?;
+        gather(lanes, &view.q, A::ONE, &mut rows);
+        let (count, width) = (lanes.len(), view.sizes.width);
+        queries.right(Block::rows(&rows, width).transposed(), [width, count]);
+        Some(Self {
+            queries,
+            scales: vec![view.scale; count],
+            stored: Tiled::new::<T>()?,
+            weights: Tiled::new::<T>()?,
+        })
+    }
+
+    /// Adds the values that are stored, times weights of `keys × lanes`.
+    fn add_weighted(&mut self, weights: &[A], [keys, lanes]: [usize; 2], sums: &mut [A]) {
+        self.weights
+            .right(Block::rows(weights, lanes), [keys, lanes]);
+        multiply_tiled(&self.stored, &self.weights, (sums, lanes), true);
+    }
 }
 
 impl<A: Gemm> Buffers<A> {
     fn new<T: Element<Acc = A>>(view: &View<'_, T>, lanes: &Lanes) -> Self {
         let (count, width) = (lanes.len(), view.sizes.width);
+        let tiles = Tiles::new(view, lanes);
         let (mut rows, mut queries) = (Vec::new(), Vec::new());
-        gather(lanes, &view.q, view.scale, &mut rows);
-        transposed(&rows, [count, width], &mut queries);
+        if tiles.is_none() {
+            gather(lanes, &view.q, view.scale, &mut rows);
+            transposed(&rows, [count, width], &mut queries);
+        }
         Self {
             queries,
             scores: vec![Gemm::ZERO; KEYS * count],
             sums: vec![Gemm::ZERO; view.sizes.value_width * count],
             converted: Vec::new(),
+            tiles,
         }
     }
 
@@ -128,7 +169,7 @@ impl<A: Gemm> Buffers<A> {
         &mut self,
         view: &View<'_, T>,
         lanes: &Lanes,
-        (batch, kv_head): (usize, usize),
+        of: (usize, usize),
         keys: Range<usize>,
         running: &mut Running<A>,
     ) {
@@ -136,33 +177,70 @@ impl<A: Gemm> Buffers<A> {
         if seeing.is_empty() {
             return;
         }
-        let (stride, sizes) = (lanes.len(), view.sizes);
-        let block = view
-            .k
-            .block(batch, kv_head, keys.clone(), &mut self.converted);
-        let from = seeing.start;
+        let place = Place {
+            stride: lanes.len(),
+            lanes: seeing,
+            keys,
+        };
+        self.score(view, of, &place);
+        adjust(view, lanes, &place, &mut self.scores, None);
+        if running.add(&place, &mut self.scores) {
+            let seeing = place.lanes.clone();
+            scale(&mut self.sums, place.stride, seeing, &running.factors);
+        }
+        self.sum(view, of, &place);
+    }
+
+    /// Computes the scores of a block of keys.
+    fn score<T: Element<Acc = A>>(
+        &mut self,
+        view: &View<'_, T>,
+        (batch, kv_head): (usize, usize),
+        place: &Place,
+    ) {
+        let (stride, width, keys) = (place.stride, view.sizes.width, place.keys.clone());
+        if let Some(tiles) = &mut self.tiles {
+            let stored = view.k.stored(batch, kv_head, keys.start);
+            tiles.stored.left_of(stored, [keys.len(), width]);
+            let out = (&mut self.scores[..], stride);
+            multiply_tiled(&tiles.stored, &tiles.queries, out, false);
+            let scores = &mut self.scores[..keys.len() * stride];
+            return scale(scores, stride, place.lanes.clone(), &tiles.scales);
+        }
+        let from = place.lanes.start;
+        let size = [keys.len(), width, place.lanes.len()];
         multiply_blocks(
-            [keys.len(), sizes.width, seeing.len()],
-            block,
+            size,
+            view.k.block(batch, kv_head, keys, &mut self.converted),
             Block::rows(&self.queries[from.min(self.queries.len())..], stride),
             (&mut self.scores[from..], stride),
             false,
         );
-        let place = Place {
-            stride,
-            lanes: seeing.clone(),
-            keys: keys.clone(),
-        };
-        adjust(view, lanes, &place, &mut self.scores, None);
-        if running.add(&place, &mut self.scores) {
-            scale(&mut self.sums, stride, seeing.clone(), &running.factors);
+    }
+
+    /// Adds the values of a block of keys, weighted by the exponentials of their scores.
+    fn sum<T: Element<Acc = A>>(
+        &mut self,
+        view: &View<'_, T>,
+        (batch, kv_head): (usize, usize),
+        place: &Place,
+    ) {
+        let (stride, width, keys) = (place.stride, view.sizes.value_width, place.keys.clone());
+        if let Some(tiles) = &mut self.tiles {
+            clear_others(place, &mut self.scores);
+            let stored = view.v.stored(batch, kv_head, keys.start).transposed();
+            tiles.stored.left_of(stored, [width, keys.len()]);
+            let scores = &mut self.scores[..keys.len() * stride];
+            tiles.add_weighted(scores, [keys.len(), stride], &mut self.sums);
+            leave_remainders(scores);
+            return tiles.add_weighted(scores, [keys.len(), stride], &mut self.sums);
         }
-        let block = view
-            .v
-            .block(batch, kv_head, keys.clone(), &mut self.converted);
+        let from = place.lanes.start;
+        let size = [width, keys.len(), place.lanes.len()];
+        let block = view.v.block(batch, kv_head, keys, &mut self.converted);
         let to = from.min(self.sums.len());
         multiply_blocks(
-            [sizes.value_width, keys.len(), seeing.len()],
+            size,
             block.transposed(),
             Block::rows(&self.scores[from..], stride),
             (&mut self.sums[to..], stride),

@@ -3,13 +3,13 @@
 use super::backward::{Given, is_half};
 use super::lanes::Lanes;
 use super::rows::{SumAlong, gather, transposed};
-use super::scores::{Along, Gradient, Multiply, Place, adjust};
+use super::scores::{Along, Gradient, Multiply, Place, adjust, clear_others, scale};
 use super::units::BiasSums;
 use super::view::{View, parts};
 use super::{KEYS, QUERIES};
 use crate::cpu::Element;
 use crate::cpu::lanes::dispatch;
-use crate::cpu::product::{Block, Gemm, multiply_blocks};
+use crate::cpu::product::{Block, Gemm, Tiled, leave_remainders, multiply_blocks, multiply_tiled};
 use crate::ops::attention::Sizes;
 use std::ops::Range;
 
@@ -45,9 +45,59 @@ impl<A: Gemm> Scored<A> {
     }
 }
 
+/// Operands in bf16 in tiles, where the machine has them.
+struct Tiles<A> {
+    /// The queries and the gradients of their results, as columns. Queries are exact in bf16 before they are scaled, so the
+    /// scores are scaled in place of them.
+    queries: Tiled,
+    dy: Tiled,
+    scales: Vec<A>,
+    /// The same as terms of the gradients of keys and values.
+    queries_as_terms: Tiled,
+    dy_as_terms: Tiled,
+    /// Keys or values.
+    stored: Tiled,
+    /// Probabilities, first rounded and then what rounding left out, or gradients of scores, which are rounded.
+    weights: Tiled,
+}
+
+impl<A: Gemm> Tiles<A> {
+    fn new<T: Element<Acc = A>>() -> Option<Self> {
+        Some(Self {
+            queries: Tiled::new::<T>()?,
+            dy: Tiled::new::<T>()?,
+            scales: Vec::new(),
+            queries_as_terms: Tiled::new::<T>()?,
+            dy_as_terms: Tiled::new::<T>()?,
+            stored: Tiled::new::<T>()?,
+            weights: Tiled::new::<T>()?,
+        })
+    }
+
+    /// Takes the rows of a block of queries.
+    fn load(&mut self, queries: &[A], dy: &[A], sizes: Sizes, count: usize) {
+        let Sizes {
+            width, value_width, ..
+        } = sizes;
+        let [queries, dy] =
+            [(queries, width), (dy, value_width)].map(|(rows, width)| Block::rows(rows, width));
+        self.queries.right(queries.transposed(), [width, count]);
+        self.dy.right(dy.transposed(), [value_width, count]);
+        self.queries_as_terms.right(queries, [count, width]);
+        self.dy_as_terms.right(dy, [count, value_width]);
+    }
+
+    /// Adds gradients of values, for probabilities of `keys × lanes`.
+    fn add_to_values(&mut self, p: &[A], sizes: [usize; 2], dv: (&mut [A], usize)) {
+        self.weights.left(Block::rows(p, sizes[1]), sizes);
+        multiply_tiled(&self.weights, &self.dy_as_terms, dv, true);
+    }
+}
+
 /// The memory of a block of queries.
 pub(super) struct Buffers<A> {
-    /// The scaled queries and the gradients of their results, as rows and transposed.
+    tiles: Option<Tiles<A>>,
+    /// The queries, scaled if there are no tiles, and the gradients of their results, as rows and transposed.
     queries: Vec<A>,
     queries_transposed: Vec<A>,
     dy: Vec<A>,
@@ -68,6 +118,7 @@ pub(super) struct Buffers<A> {
 impl<A: Gemm> Buffers<A> {
     pub(super) fn new<T: Element<Acc = A>>(sizes: Sizes) -> Self {
         Self {
+            tiles: Tiles::new::<T>(),
             queries: Vec::new(),
             queries_transposed: Vec::new(),
             dy: Vec::new(),
@@ -93,10 +144,19 @@ impl<A: Gemm> Buffers<A> {
             ..
         } = view.sizes;
         let count = lanes.len();
-        gather(lanes, &view.q, view.scale, &mut self.queries);
-        transposed(&self.queries, [count, width], &mut self.queries_transposed);
         gather(lanes, &given.dy, A::ONE, &mut self.dy);
-        transposed(&self.dy, [count, value_width], &mut self.dy_transposed);
+        match &mut self.tiles {
+            Some(tiles) => {
+                gather(lanes, &view.q, A::ONE, &mut self.queries);
+                tiles.scales.resize(count, view.scale);
+                tiles.load(&self.queries, &self.dy, view.sizes, count);
+            }
+            None => {
+                gather(lanes, &view.q, view.scale, &mut self.queries);
+                transposed(&self.queries, [count, width], &mut self.queries_transposed);
+                transposed(&self.dy, [count, value_width], &mut self.dy_transposed);
+            }
+        }
         self.lse.clear();
         for (head, query) in lanes.queries() {
             let lse = given.lse[(lanes.batch * heads + head) * queries + query];
@@ -148,7 +208,7 @@ impl<A: Gemm> Buffers<A> {
         &mut self,
         view: &View<'_, T>,
         lanes: &Lanes,
-        (batch, kv_head): (usize, usize),
+        of: (usize, usize),
         (index, keys): (usize, Range<usize>),
     ) -> usize {
         let index = index.min(self.kept);
@@ -161,34 +221,13 @@ impl<A: Gemm> Buffers<A> {
             scored.place = None;
             return index;
         }
-        let (stride, from, count) = (lanes.len(), seeing.start, seeing.len());
-        let Sizes {
-            width, value_width, ..
-        } = view.sizes;
-        let k = view.k.block(batch, kv_head, keys.clone(), &mut self.keys);
-        let v = view.v.block(batch, kv_head, keys.clone(), &mut self.values);
-        // Heads of no elements have no lines.
-        let [q_lines, dy_lines] = [&self.queries_transposed, &self.dy_transposed]
-            .map(|lines| &lines[from.min(lines.len())..]);
-        multiply_blocks(
-            [keys.len(), width, count],
-            k,
-            Block::rows(q_lines, stride),
-            (&mut scored.scores[from..], stride),
-            false,
-        );
-        multiply_blocks(
-            [keys.len(), value_width, count],
-            v,
-            Block::rows(dy_lines, stride),
-            (&mut scored.d_scores[from..], stride),
-            false,
-        );
         let place = Place {
-            stride,
+            stride: lanes.len(),
             lanes: seeing,
             keys,
         };
+        self.products(view, of, index, &place);
+        let scored = &mut self.scored[index];
         if view.cap.is_some() {
             scored.slopes.resize(KEYS * QUERIES, Gemm::ZERO);
         }
@@ -198,7 +237,62 @@ impl<A: Gemm> Buffers<A> {
         index
     }
 
-    /// Adds the gradients of a block of keys.
+    /// Computes the scores of a block of keys, and `dy · v`.
+    fn products<T: Element<Acc = A>>(
+        &mut self,
+        view: &View<'_, T>,
+        (batch, kv_head): (usize, usize),
+        index: usize,
+        place: &Place,
+    ) {
+        let scored = &mut self.scored[index];
+        let (stride, from, keys) = (place.stride, place.lanes.start, place.keys.clone());
+        let Sizes {
+            width, value_width, ..
+        } = view.sizes;
+        if let Some(tiles) = &mut self.tiles {
+            let stored = view.k.stored(batch, kv_head, keys.start);
+            tiles.stored.left_of(stored, [keys.len(), width]);
+            let out = (&mut scored.scores[..], stride);
+            multiply_tiled(&tiles.stored, &tiles.queries, out, false);
+            let scores = &mut scored.scores[..keys.len() * stride];
+            scale(scores, stride, place.lanes.clone(), &tiles.scales);
+            let stored = view.v.stored(batch, kv_head, keys.start);
+            tiles.stored.left_of(stored, [keys.len(), value_width]);
+            let out = (&mut scored.d_scores[..], stride);
+            return multiply_tiled(&tiles.stored, &tiles.dy, out, false);
+        }
+        let k = view.k.block(batch, kv_head, keys.clone(), &mut self.keys);
+        let v = view.v.block(batch, kv_head, keys.clone(), &mut self.values);
+        // Heads of no elements have no lines.
+        let [q_lines, dy_lines] = [&self.queries_transposed, &self.dy_transposed]
+            .map(|lines| &lines[from.min(lines.len())..]);
+        multiply_blocks(
+            [keys.len(), width, place.lanes.len()],
+            k,
+            Block::rows(q_lines, stride),
+            (&mut scored.scores[from..], stride),
+            false,
+        );
+        multiply_blocks(
+            [keys.len(), value_width, place.lanes.len()],
+            v,
+            Block::rows(dy_lines, stride),
+            (&mut scored.d_scores[from..], stride),
+            false,
+        );
+    }
+
+    /// Returns the factor of the gradients of keys that [`add`](Self::add) leaves out.
+    pub(super) fn scale_of_keys<T: Element<Acc = A>>(&self, view: &View<'_, T>) -> A {
+        match self.tiles {
+            Some(_) => view.scale,
+            None => A::ONE,
+        }
+    }
+
+    /// Adds the gradients of a block of keys. Those of keys lack [a factor](Self::scale_of_keys), and those of queries the
+    /// scale.
     pub(super) fn add<T: Element<Acc = A>>(
         &mut self,
         view: &View<'_, T>,
@@ -241,6 +335,25 @@ impl<A: Gemm> Buffers<A> {
                 d_scores,
                 slopes,
             });
+        }
+        if let Some(tiles) = &mut self.tiles {
+            let [dk, dv] = [(&mut sums.dk, width), (&mut sums.dv, value_width)]
+                .map(|(sums, width)| &mut sums[keys.start * width..]);
+            let sizes = [keys.len(), stride];
+            clear_others(place, scores);
+            let p = &mut scores[..keys.len() * stride];
+            tiles.add_to_values(p, sizes, (&mut *dv, value_width));
+            leave_remainders(p);
+            tiles.add_to_values(p, sizes, (&mut *dv, value_width));
+            clear_others(place, d_scores);
+            let ds = Block::rows(d_scores, stride);
+            tiles.weights.left(ds, sizes);
+            multiply_tiled(&tiles.weights, &tiles.queries_as_terms, (dk, width), true);
+            tiles.weights.left(ds.transposed(), [stride, keys.len()]);
+            let stored = view.k.stored(of.0, of.1, keys.start);
+            tiles.stored.right_of(stored, [keys.len(), width]);
+            let dq = (&mut self.dq[..], width);
+            return multiply_tiled(&tiles.weights, &tiles.stored, dq, true);
         }
         let k = view.k.block(of.0, of.1, keys.clone(), &mut self.keys);
         let (p, ds) = (&scores[from..], &d_scores[from..]);

@@ -1,11 +1,11 @@
-//! Passes over the rows of a block of queries: they are collected from tensors, transposed, and written to results.
+//! Passes over the rows of a block of queries: they are collected from tensors and transposed.
 
 use super::lanes::Lanes;
 use super::view::Heads;
-use crate::cpu::lanes::{Blocks, Task, dispatch};
+use crate::cpu::lanes::{Task, dispatch};
 use crate::cpu::product::{Gemm, Transpose};
 use crate::cpu::{
-    Context, Element, LANES, Lanes as _, Read, Real, Terms, Unwritten, Whole, block, sum_of_terms,
+    Context, Element, LANES, Lanes as _, Read, Real, Terms, Whole, block, sum_of_terms,
 };
 
 /// Collects the rows of the queries, times a factor, one after the other. Rows of the padding are zero.
@@ -72,60 +72,6 @@ pub(super) fn transposed<A: Gemm>(from: &[A], [lines, length]: [usize; 2], to: &
         add: false,
     };
     transpose.run();
-}
-
-/// Writes rows of `width` numbers, each times a factor of its own, and rounds them.
-pub(super) fn write<T: Element>(
-    rows: &[T::Acc],
-    width: usize,
-    factors: &[T::Acc],
-    to: &mut Unwritten<'_, T>,
-) {
-    if width > 0 {
-        dispatch(Write {
-            rows,
-            width,
-            factors,
-            to,
-        });
-    }
-}
-
-struct Write<'a, 'o, T: Element> {
-    rows: &'a [T::Acc],
-    width: usize,
-    factors: &'a [T::Acc],
-    to: &'a mut Unwritten<'o, T>,
-}
-
-impl<T: Element> Task for Write<'_, '_, T> {
-    type Acc = T::Acc;
-    type Output = ();
-
-    #[inline(always)]
-    fn run<C: Context>(self, c: C) {
-        let rows = self.rows.chunks_exact(self.width);
-        for (row, factor) in rows.zip(self.factors) {
-            let factor = C::Of::splat(c, *factor);
-            self.to
-                .row(self.width)
-                .write_blocks(&Times { c, row, factor });
-        }
-    }
-}
-
-struct Times<'a, A: Real, C: Context> {
-    c: C,
-    row: &'a [A],
-    factor: C::Of<A>,
-}
-
-impl<T: Element, C: Context> Blocks<T> for Times<'_, T::Acc, C> {
-    #[inline(always)]
-    fn at<R: Read>(&self, at: usize) -> [T; LANES] {
-        let row = block::<C, T::Acc, R>(self.c, self.row, at);
-        T::rounded(self.c, row * self.factor)
-    }
 }
 
 /// Sums `dy · y` over each query's elements. `dy` has a row for each lane, and sums of the padding are not written.

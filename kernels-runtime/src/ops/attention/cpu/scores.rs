@@ -27,6 +27,18 @@ impl Place {
     }
 }
 
+/// Sets the other lanes of the lines to zero, so that whole lines can be multiplied.
+pub(super) fn clear_others<A: Gemm>(place: &Place, values: &mut [A]) {
+    let Range { start, end } = place.lanes;
+    if start == 0 && end == place.stride {
+        return;
+    }
+    for line in values.chunks_exact_mut(place.stride).take(place.keys.len()) {
+        line[..start].fill(Gemm::ZERO);
+        line[end..].fill(Gemm::ZERO);
+    }
+}
+
 /// Caps the scores, and returns the slopes of the cap in `slopes`, if they are wanted. Adds the bias and hides keys.
 pub(super) fn adjust<T: Element>(
     view: &View<'_, T>,

@@ -57,6 +57,11 @@ impl<'a, T: Element> Heads<'a, T> {
         &self.from(batch, head, row)[..self.width]
     }
 
+    /// Returns the rows of a head from one on as a block.
+    pub(super) fn stored(&self, batch: usize, head: usize, row: usize) -> Block<'a, T> {
+        Block::rows(self.from(batch, head, row), self.strides[2])
+    }
+
     /// Returns some rows of a head as a block in the accumulation type. They are read in place if they have that type,
     /// and otherwise from a copy in `scratch`.
     pub(super) fn block<'s>(

@@ -1,7 +1,7 @@
 //! The last step of the gradients: the factor, and the rounding of half types.
 
 use super::Gradients;
-use crate::cpu::{CHUNK, Element, Output, Real, contiguous};
+use crate::cpu::{CHUNK, Element, Output, Real, contiguous, write_scaled};
 use crate::ops::linear_cross_entropy::Kept;
 use burn::backend::flex::FlexTensor;
 use rayon::prelude::*;
@@ -65,8 +65,7 @@ fn finished<T: Element>(mut kept: FlexTensor, factor: T::Acc) -> FlexTensor {
             parts.push((values, rest.part(values.len())));
         }
         parts.into_par_iter().for_each(|(values, mut part)| {
-            let values = values.iter().map(|value| T::round(*value * factor));
-            part.row(part.len()).write(values);
+            write_scaled(values, values.len(), &[factor], &mut part);
         });
     }
     rounded.finish()
