@@ -5,8 +5,8 @@
 use burn::tensor::wgpu::wgpu::{DeviceDescriptor, Limits};
 use burn::tensor::{Device, DeviceKind as Adapter, Tensor, TensorData};
 use kernels_runtime::dispatch::{DeviceKind, Reason};
-use kernels_runtime::ops::{layer_norm, rms_norm};
-use kernels_runtime::semantics::{LayerNormKey, RmsNormKey};
+use kernels_runtime::ops::{glu, layer_norm, rms_norm};
+use kernels_runtime::semantics::{GluKey, LayerNormKey, RmsNormKey, TopK};
 use kernels_runtime::verify::{Outcome, VerifyReport, verify_all};
 
 fn gpu() -> Device {
@@ -43,8 +43,10 @@ fn passed(report: &VerifyReport, kernel: &str) -> usize {
 fn every_gpu_kernel_is_within_its_budget() {
     let report = verify_all(&gpu(), &Device::flex());
     assert!(report.passed(), "{report}");
-    // The cases of `tests/verify.rs`, in f32.
+    // The cases of `tests/verify.rs`, in f32. Three gated units have a top-k, one of them with the large shapes.
     assert_eq!(passed(&report, "npu_fused_rmsnorm"), 23 * 8 + 9 * 3);
+    assert_eq!(passed(&report, "npu_fused_swiglu"), 16 * 8 + 11 * 3);
+    assert_eq!(passed(&report, "npu_fused_rope"), 15 * 6 + 7 * 3 + 4 * 7);
 }
 
 #[test]
@@ -132,6 +134,18 @@ fn what_no_kernel_takes_has_a_reason() {
     let settings = layer_norm::Settings { eps: 1e-6 };
     let other = layer_norm::fused(inputs, settings, LayerNormKey::COHERE);
     assert_eq!(other.unwrap_err(), Reason::NoImplementation);
+
+    let inputs = glu::Inputs::Separate { gate: x(), up: x() };
+    let settings = glu::Settings {
+        limit: None,
+        sparsity: Some(0.5),
+    };
+    let key = GluKey {
+        topk: TopK::Gaussian,
+        ..GluKey::SWIGLU
+    };
+    let sparse = glu::fused(inputs, settings, key);
+    assert_eq!(sparse.unwrap_err(), Reason::Semantics);
 
     // Nothing computes it: fusion waits for a read.
     let large = numbers([1, 8], &device).expand([1 << 29, 8]);

@@ -44,3 +44,67 @@ pub(crate) fn silu_with_slope<N: Size>(z: Vector<f32, N>) -> (Vector<f32, N>, Ve
     let (s, rest) = sigmoid_and_rest(z);
     (z * s, s * (Vector::new(1.0) + z * rest))
 }
+
+/// Returns the smaller numbers. NaN stays NaN, as far as the language of the device has it.
+#[cube]
+pub(crate) fn at_most<N: Size>(v: Vector<f32, N>, limit: Vector<f32, N>) -> Vector<f32, N> {
+    select_many(v.greater_than(&limit), limit, v)
+}
+
+/// Returns the larger numbers. NaN stays NaN, as far as the language of the device has it.
+#[cube]
+pub(crate) fn at_least<N: Size>(v: Vector<f32, N>, limit: Vector<f32, N>) -> Vector<f32, N> {
+    select_many(v.less_than(&limit), limit, v)
+}
+
+/// Returns the even and the odd elements of two neighbouring vectors.
+#[cube]
+pub(crate) fn apart<N: Size>(
+    a: Vector<f32, N>,
+    b: Vector<f32, N>,
+) -> (Vector<f32, N>, Vector<f32, N>) {
+    let (mut even, mut odd) = (Vector::<f32, N>::new(0.0), Vector::<f32, N>::new(0.0));
+    #[unroll]
+    for k in 0..N::value() {
+        even.insert(k, element(a, b, comptime!(2 * k)));
+        odd.insert(k, element(a, b, comptime!(2 * k + 1)));
+    }
+    (even, odd)
+}
+
+/// Returns two neighbouring vectors, given their even and their odd elements.
+#[cube]
+pub(crate) fn by_turns<N: Size>(
+    even: Vector<f32, N>,
+    odd: Vector<f32, N>,
+) -> (Vector<f32, N>, Vector<f32, N>) {
+    let (mut a, mut b) = (Vector::<f32, N>::new(0.0), Vector::<f32, N>::new(0.0));
+    let size = N::value();
+    #[unroll]
+    for k in 0..N::value() {
+        a.insert(k, pair_element(even, odd, k));
+        b.insert(k, pair_element(even, odd, comptime!(size + k)));
+    }
+    (a, b)
+}
+
+/// Returns an element of two neighbouring vectors.
+#[cube]
+fn element<N: Size>(a: Vector<f32, N>, b: Vector<f32, N>, #[comptime] at: usize) -> f32 {
+    let size = N::value();
+    if comptime!(at < size) {
+        a.extract(at)
+    } else {
+        b.extract(comptime!(at - size))
+    }
+}
+
+/// Returns an element of the pairs of the elements of two vectors.
+#[cube]
+fn pair_element<N: Size>(even: Vector<f32, N>, odd: Vector<f32, N>, #[comptime] at: usize) -> f32 {
+    if comptime!(at.is_multiple_of(2)) {
+        even.extract(comptime!(at / 2))
+    } else {
+        odd.extract(comptime!(at / 2))
+    }
+}
