@@ -4,14 +4,14 @@ use crate::gpu::parts::{at_least, at_most, sigmoid_and_rest, silu_with_slope};
 use crate::semantics::Activation;
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
-use std::f32::consts::FRAC_1_SQRT_2;
+use std::f32::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI, SQRT_2};
 
 /// The factors of `2 · √(2/π) · (a + 0.044715 · a³)`, whose logistic function is `(1 + tanh) / 2` of half of it.
-const LINEAR: f32 = 1.595_769_1;
-const CUBIC: f32 = 0.071_354_814;
+const LINEAR: f32 = FRAC_2_SQRT_PI * SQRT_2;
+const CUBIC: f32 = LINEAR * 0.044715;
 
 /// The density of the normal distribution at 0, `1 / √(2π)`.
-const DENSITY: f32 = 0.398_942_3;
+const DENSITY: f32 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
 /// The factor of a quick GELU.
 const QUICK: f32 = 1.702;

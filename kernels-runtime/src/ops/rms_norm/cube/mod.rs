@@ -13,8 +13,9 @@ mod kernels;
 use super::{Backward, Gradients, Operands, RmsNormBackend, RmsNormKernel, Tensors};
 use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, units, vector_size, zeros};
 use crate::gpu::rows::{self, Parts};
-use crate::gpu::{BASE, Deferred, like};
+use crate::gpu::{BASE, Deferred, indexable, like};
 use crate::ops::operands::checked;
+use crate::reason::Reason;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn::backend::tensor::FloatTensor;
@@ -25,8 +26,20 @@ use burn_cubecl::tensor::CubeTensor;
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     launch: Launch::RmsNorm(super::launch),
     accepts: |key| matches!(key, SemanticsKey::RmsNorm(_)),
+    limits: Some(|_, tensors| {
+        indexable(tensors)?;
+        let n = tensors[0].shape().last().copied().unwrap_or_default();
+        match n <= MOST_COLUMNS {
+            true => Ok(()),
+            false => Err(Reason::Shape),
+        }
+    }),
     ..BASE
 };
+
+/// The largest number of elements of the last axis. The gradient of the weight has a unit for each of them, in cubes along
+/// one dimension, of which WebGPU has fewer than 65,536.
+const MOST_COLUMNS: usize = 1 << 23;
 
 impl RmsNormBackend for Cube {
     fn rms_norm(operands: Tensors<Self>) -> FloatTensor<Self> {
