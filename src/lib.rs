@@ -100,6 +100,7 @@
 //! | device | feature | kernels |
 //! |---|---|---|
 //! | CPU, Burn's Flex backend | `cpu` (default) | fused SIMD kernels |
+//! | GPU, through wgpu | `gpu` | RMSNorm, gated units and rotary embeddings in f32; run on a software GPU only |
 //! | Ascend NPU | `npu` | CANN's fused operators, see `npu` |
 //! | a CPU or NPU of another process or machine | `remote` | those of the device, see `remote` |
 //! | every other Burn device | | none: the reference runs |

@@ -10,6 +10,9 @@ use std::str::FromStr;
 pub enum DeviceChoice {
     /// Burn's Flex backend.
     Cpu,
+    /// The GPU of this machine that wgpu prefers.
+    #[cfg(feature = "gpu")]
+    Gpu,
     /// An Ascend NPU of this machine, by its number.
     #[cfg(feature = "npu")]
     Npu(usize),
@@ -26,6 +29,8 @@ impl DeviceChoice {
     pub fn device(&self) -> anyhow::Result<Device> {
         match self {
             Self::Cpu => Ok(Device::flex()),
+            #[cfg(feature = "gpu")]
+            Self::Gpu => crate::gpu::device(),
             #[cfg(feature = "npu")]
             Self::Npu(index) => crate::npu::device(*index),
             #[cfg(feature = "remote")]
@@ -37,6 +42,8 @@ impl DeviceChoice {
     pub fn remark(&self) -> Option<String> {
         match self {
             Self::Cpu => None,
+            #[cfg(feature = "gpu")]
+            Self::Gpu => None,
             #[cfg(feature = "npu")]
             Self::Npu(_) => crate::npu::on_host(),
             #[cfg(feature = "remote")]
@@ -48,6 +55,8 @@ impl DeviceChoice {
     pub fn explain(&self) -> Option<String> {
         match self {
             Self::Cpu => None,
+            #[cfg(feature = "gpu")]
+            Self::Gpu => None,
             #[cfg(feature = "npu")]
             Self::Npu(index) => crate::npu::failure(*index),
             #[cfg(feature = "remote")]
@@ -75,14 +84,23 @@ impl FromStr for DeviceChoice {
         if name == "cpu" {
             return Ok(Self::Cpu);
         }
+        #[cfg(feature = "gpu")]
+        if name == "gpu" {
+            return Ok(Self::Gpu);
+        }
+        #[cfg(not(feature = "gpu"))]
+        if name == "gpu" {
+            return Err("`gpu` needs a build with `--features gpu`".to_owned());
+        }
         if name == "npu" || name.starts_with("npu:") {
             return Err(format!("`{name}` needs a build with `--features npu`"));
         }
+        let gpu = cfg!(feature = "gpu").then_some(", gpu");
         let npu = cfg!(feature = "npu").then_some(", npu, npu:N");
         let remote = cfg!(feature = "remote").then_some(", remote:ADDRESS");
-        let (npu, remote) = (npu.unwrap_or_default(), remote.unwrap_or_default());
+        let [gpu, npu, remote] = [gpu, npu, remote].map(Option::unwrap_or_default);
         Err(format!(
-            "no device `{name}` in this build; built in: cpu{npu}{remote}"
+            "no device `{name}` in this build; built in: cpu{gpu}{npu}{remote}"
         ))
     }
 }
@@ -91,6 +109,8 @@ impl fmt::Display for DeviceChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu => f.write_str("cpu"),
+            #[cfg(feature = "gpu")]
+            Self::Gpu => f.write_str("gpu"),
             #[cfg(feature = "npu")]
             Self::Npu(0) => f.write_str("npu"),
             #[cfg(feature = "npu")]

@@ -14,6 +14,8 @@ mod feature;
 mod finetune;
 #[cfg(feature = "text")]
 mod generate;
+#[cfg(feature = "gpu")]
+mod gpu;
 mod inspect;
 mod inspect_model;
 mod list;

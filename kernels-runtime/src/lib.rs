@@ -25,6 +25,8 @@ mod cpu;
 mod device;
 pub mod dispatch;
 mod error_text;
+#[cfg(feature = "gpu")]
+mod gpu;
 mod guard;
 pub mod kernel;
 pub mod live;

@@ -48,6 +48,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("remote", &["remote"]),
     ("npu", &["npu"]),
+    ("gpu", &["gpu"]),
     ("operations", &["ops"]),
     ("budgets", &["verify::budget", "verify::data"]),
     ("live", &["live"]),

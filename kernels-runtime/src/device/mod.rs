@@ -94,8 +94,8 @@ impl DeviceKind {
     /// | `npu` | the generation of the SoC, as [`ascend_capability`] returns it |
     /// | others | 0 |
     ///
-    /// Of this process's own devices, only the CPU is asked: this release has no implementation for other local
-    /// devices, and asking one would open it. A served device has the capability that its server declares. A mapping or
+    /// Of this process's own devices, only the CPU is asked: no implementation for GPUs needs to know theirs, and asking a
+    /// device would open it. A served device has the capability that its server declares. A mapping or
     /// implementation for an interval that does not contain 0 is therefore never chosen on an unknown device.
     ///
     /// [`CapabilityRange`]: crate::registry::CapabilityRange

@@ -8,7 +8,7 @@ use super::run::{Computed, Split, Take, TakeRows, Upstream, Values, cut, exact, 
 use super::sampling::Width;
 use super::tolerance::{Miss, Three};
 use crate::active;
-use crate::device::DeviceKind;
+use crate::device::{DeviceKind, DeviceKinds};
 use crate::dispatch::Site;
 use crate::kernel::{Operands, Tensors, Visitor};
 use crate::ops::derived;
@@ -338,9 +338,12 @@ impl Visitor for Seen {
 }
 
 /// Returns the device itself if it computes in f64, otherwise the CPU if this build supports it. Most operations in f64
-/// run on the host for an NPU, and a program may deny this, so an NPU is never returned.
+/// run on the host for an NPU, and a program may deny this; some languages of GPUs have f64, but not all functions of it.
+/// So neither is ever returned.
 fn exact_device(device: Device) -> Option<Device> {
-    if DeviceKind::of(&device) != DeviceKind::Npu && device.supports_dtype(DType::F64) {
+    let kind = DeviceKind::of(&device);
+    let computes = kind != DeviceKind::Npu && !DeviceKinds::GPU.contains(kind);
+    if computes && device.supports_dtype(DType::F64) {
         return Some(device);
     }
     #[cfg(feature = "cpu")]

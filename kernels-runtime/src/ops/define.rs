@@ -219,14 +219,14 @@ macro_rules! backward {
             }
         }
 
-        #[cfg(feature = "npu")]
+        #[cfg(any(feature = "gpu", feature = "npu"))]
         $crate::ops::define::map_backward! { $Name<$($T),+> { $($tensor)+ } { $($flag)? $($wanted)? } }
     };
 }
 pub(crate) use backward;
 
 /// Defines `map` for the operands of a backward pass.
-#[cfg(feature = "npu")]
+#[cfg(any(feature = "gpu", feature = "npu"))]
 macro_rules! map_backward {
     ($Name:ident<T> { $($tensor:ident)+ } { $($other:ident)* }) => {
         impl<T> $Name<T> {
@@ -259,7 +259,7 @@ macro_rules! map_backward {
         }
     };
 }
-#[cfg(feature = "npu")]
+#[cfg(any(feature = "gpu", feature = "npu"))]
 pub(crate) use map_backward;
 
 /// One tensor.

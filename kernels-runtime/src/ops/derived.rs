@@ -183,7 +183,12 @@ impl fmt::Debug for Pullback {
 pub type RecordedTensors<B> = Recorded<FloatTensor<B>>;
 
 /// The operation of a Burn backend that attaches the gradients of a reference to a result.
-#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "cpu"),
+    Cube: cfg(feature = "gpu"),
+    Remote: cfg(feature = "remote"),
+    Autodiff,
+)]
 pub trait DerivedBackend: Backend {
     /// Returns the result.
     fn derived(
@@ -225,6 +230,8 @@ macro_rules! dispatched {
 
 #[cfg(feature = "cpu")]
 dispatched!(Flex);
+#[cfg(feature = "gpu")]
+dispatched!(Cube);
 #[cfg(feature = "remote")]
 dispatched!(Remote);
 

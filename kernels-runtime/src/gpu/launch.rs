@@ -1,0 +1,57 @@
+//! Memory and sizes of launches.
+
+use burn::backend::Shape;
+use burn::tensor::DType;
+use burn_cubecl::cubecl::calculate_cube_count_elemwise;
+use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, zeros_client};
+use burn_cubecl::tensor::CubeTensor;
+
+/// The largest number of units of a cube that every WebGPU device has.
+const MOST_UNITS: usize = 256;
+
+/// The number of units that GPUs run together, at least: fewer would leave some idle.
+const FEWEST_UNITS: usize = 32;
+
+/// Returns the tensor with its elements in order, without gaps. Copies it only if it is not so.
+pub(crate) fn contiguous(tensor: CubeTensor) -> CubeTensor {
+    into_contiguous(tensor)
+}
+
+/// Returns a tensor in f32 with uninitialised elements, in order and without gaps, on the device of another one.
+pub(crate) fn uninitialised(on: &CubeTensor, shape: Shape) -> CubeTensor {
+    let (client, device) = (on.client.clone(), on.device.clone());
+    empty_device_contiguous_dtype(client, device, shape, DType::F32)
+}
+
+/// Returns a tensor of zeros in f32, on the device of another one.
+pub(crate) fn zeros(on: &CubeTensor, shape: Shape) -> CubeTensor {
+    zeros_client(on.client.clone(), on.device.clone(), shape, DType::F32)
+}
+
+/// Returns the number of elements that a unit reads at once: the most, up to four, that divides all of these widths.
+pub(crate) fn vector_size(widths: &[usize]) -> usize {
+    let divides = |size: &usize| widths.iter().all(|width| width.is_multiple_of(*size));
+    [4, 2].into_iter().find(divides).unwrap_or(1)
+}
+
+/// Returns the number of units of a cube that works on `items` of them together, a power of two.
+pub(crate) fn units(items: usize) -> usize {
+    items.next_power_of_two().clamp(FEWEST_UNITS, MOST_UNITS)
+}
+
+/// Returns at least `count` cubes, in as many dimensions as the device needs for them.
+pub(crate) fn cubes(on: &CubeTensor, count: usize) -> CubeCount {
+    calculate_cube_count_elemwise(&on.client, count, CubeDim::new_single())
+}
+
+/// Returns cubes of `units` units, together at least `count` units.
+pub(crate) fn cubes_of(on: &CubeTensor, units: usize, count: usize) -> (CubeCount, CubeDim) {
+    (cubes(on, count.div_ceil(units)), dim(units))
+}
+
+/// Returns the dimensions of a cube of `units` units.
+pub(crate) fn dim(units: usize) -> CubeDim {
+    CubeDim::new_1d(u32::try_from(units).expect("a cube has at most 256 units"))
+}

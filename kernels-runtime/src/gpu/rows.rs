@@ -1,0 +1,99 @@
+//! Sums over rows, in parts that the shape alone determines.
+
+use super::launch::{contiguous, cubes_of, dim, uninitialised, units, vector_size};
+use burn::backend::{Shape, TensorMetadata};
+use burn_cubecl::cubecl;
+use burn_cubecl::cubecl::prelude::*;
+use burn_cubecl::tensor::CubeTensor;
+
+/// The number of rows that a part has at least.
+const FEWEST_ROWS: usize = 16;
+
+/// The largest number of parts.
+const MOST_PARTS: usize = 256;
+
+/// The division of rows into parts. Each part is summed by itself, and the sums are added in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Parts {
+    /// The number of rows of each part but the last.
+    pub(crate) rows: usize,
+    /// The number of parts.
+    pub(crate) count: usize,
+}
+
+impl Parts {
+    /// Divides rows.
+    pub(crate) fn of(rows: usize) -> Self {
+        let each = rows.div_ceil(MOST_PARTS).max(FEWEST_ROWS);
+        Self {
+            rows: each,
+            count: rows.div_ceil(each),
+        }
+    }
+
+    /// Returns cubes for the sums of each part: cubes along y for the parts, and units along x for `columns`.
+    pub(crate) fn cubes(self, columns: usize) -> (CubeCount, CubeDim) {
+        let units = units(columns);
+        let count = |count: usize| u32::try_from(count).expect("tensors are counted in 32 bits");
+        let cubes = CubeCount::Static(count(columns.div_ceil(units)), count(self.count), 1);
+        (cubes, dim(units))
+    }
+}
+
+/// Returns the sum of the rows of a tensor `[rows, n]`, added in order.
+pub(crate) fn sum(parts: CubeTensor) -> CubeTensor {
+    let parts = contiguous(parts);
+    let [rows, n] = parts.shape().dims();
+    let y = uninitialised(&parts, Shape::new([n]));
+    let size = vector_size(&[n]);
+    let columns = n / size;
+    let (cubes, dim) = cubes_of(&parts, units(columns), columns);
+    // SAFETY: the kernel reads `rows · columns` vectors of `parts`, which has so many, and writes `columns` vectors
+    // of `y`. Units beyond the columns end before they do either.
+    unsafe {
+        sum_rows::launch_unchecked(
+            &parts.client.clone(),
+            cubes,
+            dim,
+            size,
+            parts.into_buffer_arg(),
+            y.clone().into_buffer_arg(),
+            rows,
+            columns,
+        );
+    }
+    y
+}
+
+#[cube(launch_unchecked)]
+fn sum_rows<N: Size>(
+    parts: &[Vector<f32, N>],
+    y: &mut [Vector<f32, N>],
+    rows: usize,
+    columns: usize,
+) {
+    let column = ABSOLUTE_POS;
+    if column >= columns {
+        terminate!();
+    }
+    let mut sum = Vector::<f32, N>::new(0.0);
+    for row in 0..rows {
+        sum += parts[row * columns + column];
+    }
+    y[column] = sum;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_have_all_rows() {
+        for rows in [0, 1, 15, 16, 17, 4096, 4097, 1 << 20] {
+            let parts = Parts::of(rows);
+            assert!(parts.count * parts.rows >= rows, "{parts:?}");
+            assert!(parts.count.saturating_sub(1) * parts.rows <= rows);
+            assert!(parts.count <= MOST_PARTS);
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Gated linear units on GPUs, in f32: one unit of a cube for each vector of the result, which reads gate and up once and
+//! writes once, in every layout of the projections.
+//!
+//! A Gaussian top-k runs as its reference, because it needs the mean and the deviation of each row.
+
+mod activation;
+mod kernels;
+
+use super::{Backward, GluBackend, GluKernel, Operands, Projected, Tensors};
+use crate::gpu::launch::{contiguous, cubes_of, uninitialised, units, vector_size};
+use crate::gpu::{BASE, Deferred, like};
+use crate::ops::operands::checked;
+use crate::registry::{Implementation, Launch};
+use crate::semantics::{GluKey, SemanticsKey, TopK};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Cube, TensorMetadata};
+use burn_cubecl::tensor::CubeTensor;
+use kernels::NumbersLaunch;
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    launch: Launch::Glu(super::launch),
+    accepts: |key| matches!(key, SemanticsKey::Glu(key) if key.topk == TopK::None),
+    ..BASE
+};
+
+impl GluBackend for Cube {
+    fn glu(operands: Tensors<Self>) -> FloatTensor<Self> {
+        Self::glu_forward(operands)
+    }
+}
+
+impl GluKernel for Cube {
+    fn glu_forward(operands: Tensors<Self>) -> FloatTensor<Self> {
+        let dtype = checked(operands.dtype());
+        let mut deferred = Deferred::new("burn-kernels/glu", operands.first());
+        let result = (operands.result(), dtype);
+        let operands = operands.map(|tensor| deferred.operand(tensor));
+        let mut results = deferred.results([result], move |tensors| {
+            let operands = operands.clone().map(|operand| tensors.tensor(operand));
+            vec![forward(operands)]
+        });
+        results.next().expect("there is one result")
+    }
+
+    fn glu_backward(backward: Backward<FloatTensor<Self>>) -> Projected<FloatTensor<Self>> {
+        let operands = backward.operands();
+        let mut deferred = Deferred::new("burn-kernels/glu_backward", operands.first());
+        let shapes = operands.as_ref().into_projected().map(like);
+        let wanted: Vec<_> = shapes.clone().into_tensors().collect();
+        let backward = backward.map(|tensor| deferred.operand(tensor));
+        let mut results = deferred.results(wanted, move |tensors| {
+            gradients(backward.clone().map(|operand| tensors.tensor(operand)))
+        });
+        shapes.map(|_| results.next().expect("there is one for each tensor"))
+    }
+}
+
+/// A call on the thread of the device, with its tensors contiguous.
+struct Unit {
+    operands: Operands<CubeTensor>,
+    /// The number of elements that are read at once.
+    size: usize,
+    /// The number of vectors of a row of the result, and of the whole result.
+    vectors: usize,
+    all: usize,
+}
+
+impl Unit {
+    fn new(operands: Operands<CubeTensor>) -> Self {
+        let operands = operands.map(contiguous);
+        let shape = operands.result();
+        let n = shape.last().copied().unwrap_or(1);
+        let size = vector_size(&[n]);
+        Self {
+            size,
+            vectors: n / size,
+            all: shape.num_elements() / size,
+            operands,
+        }
+    }
+
+    fn key(&self) -> GluKey {
+        self.operands.key()
+    }
+
+    /// Returns the numbers of the kernels.
+    fn numbers(&self) -> NumbersLaunch {
+        let limit = self.operands.settings().limit.unwrap_or(0.0);
+        let offset = self.key().up_offset.value();
+        NumbersLaunch::new(self.vectors, self.all, limit as f32, offset as f32)
+    }
+}
+
+fn forward(operands: Operands<CubeTensor>) -> CubeTensor {
+    let unit = Unit::new(operands);
+    let (first, key) = (unit.operands.first(), unit.key());
+    let y = uninitialised(first, unit.operands.result());
+    if unit.all == 0 {
+        return y;
+    }
+    let (cubes, dim) = cubes_of(first, units(unit.all), unit.all);
+    let up = unit.operands.up().cloned().map(CubeTensor::into_buffer_arg);
+    // SAFETY: y has `all` vectors, gate and up have as many each, or packed twice as many, by the checks of the operands.
+    // Units beyond them end at once.
+    unsafe {
+        kernels::forward::launch_unchecked(
+            &first.client,
+            cubes,
+            dim,
+            unit.size,
+            first.clone().into_buffer_arg(),
+            up.into(),
+            y.clone().into_buffer_arg(),
+            unit.numbers(),
+            key.projections,
+            key.activation,
+            key.clamp,
+        );
+    }
+    y
+}
+
+/// Returns the gradients, as many as there are tensors.
+fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
+    let (operands, dy) = backward.into_parts();
+    let (unit, dy) = (Unit::new(operands), contiguous(dy));
+    let (first, key) = (unit.operands.first(), unit.key());
+    let tensors = unit.operands.tensors();
+    let gradients: Vec<_> = tensors
+        .map(|tensor| uninitialised(first, tensor.shape()))
+        .collect();
+    if unit.all == 0 {
+        return gradients;
+    }
+    let (cubes, dim) = cubes_of(first, units(unit.all), unit.all);
+    let mut outputs = gradients.iter().cloned().map(CubeTensor::into_buffer_arg);
+    let mut output = || outputs.next().expect("each tensor has a gradient");
+    match unit.operands.up() {
+        // SAFETY: as in `forward`; dy has `all` vectors, and the gradients are as large as their tensors.
+        Some(up) => unsafe {
+            kernels::backward::launch_unchecked(
+                &first.client,
+                cubes,
+                dim,
+                unit.size,
+                dy.into_buffer_arg(),
+                first.clone().into_buffer_arg(),
+                up.clone().into_buffer_arg(),
+                output(),
+                output(),
+                unit.numbers(),
+                key.activation,
+                key.clamp,
+            );
+        },
+        // SAFETY: as above, for one tensor with twice as many vectors, and its gradient.
+        None => unsafe {
+            kernels::packed_backward::launch_unchecked(
+                &first.client,
+                cubes,
+                dim,
+                unit.size,
+                dy.into_buffer_arg(),
+                first.clone().into_buffer_arg(),
+                output(),
+                unit.numbers(),
+                key.projections,
+                key.activation,
+                key.clamp,
+            );
+        },
+    }
+    gradients
+}

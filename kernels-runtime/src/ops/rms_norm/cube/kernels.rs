@@ -1,0 +1,239 @@
+//! The kernels. Tensors are slices of vectors: the rows of `x`, one after the other, of `vectors` vectors each.
+
+use crate::gpu::parts::{sigmoid, silu_with_slope, sum_of_cube};
+use crate::semantics::Gating;
+use burn_cubecl::cubecl;
+use burn_cubecl::cubecl::prelude::*;
+
+/// Writes the result of one row, and its `rstd`.
+#[cube(launch_unchecked)]
+pub(super) fn forward<N: Size>(
+    x: &[Vector<f32, N>],
+    weight: ComptimeOption<&[Vector<f32, N>]>,
+    gate: ComptimeOption<&[Vector<f32, N>]>,
+    y: &mut [Vector<f32, N>],
+    rstd: &mut [f32],
+    rows: usize,
+    groups: usize,
+    vectors: usize,
+    eps: f32,
+    offset: f32,
+    #[comptime] gating: Gating,
+    #[comptime] units: usize,
+) {
+    let row = CUBE_POS;
+    if row >= rows {
+        terminate!();
+    }
+    let (start, part) = (row * vectors, (row % groups) * vectors);
+    let mut squares = Vector::<f32, N>::new(0.0);
+    let mut at = UNIT_POS as usize;
+    while at < vectors {
+        let v = before(x[start + at], gate, start + at, gating);
+        squares += v * v;
+        at += units;
+    }
+    let sum = sum_of_cube(squares.vector_sum(), units);
+    let width = f32::cast_from(vectors * N::value());
+    let r = 1.0 / (sum / width + eps).sqrt();
+    if UNIT_POS == 0 {
+        rstd[row] = r;
+    }
+    let mut at = UNIT_POS as usize;
+    while at < vectors {
+        let v = before(x[start + at], gate, start + at, gating);
+        let scaled = v * Vector::new(r) * gain(weight, part + at, offset);
+        y[start + at] = after(scaled, gate, start + at, gating);
+        at += units;
+    }
+}
+
+/// Writes the gradient of one row of `x`, without a gate.
+#[cube(launch_unchecked)]
+pub(super) fn backward<N: Size>(
+    dy: &[Vector<f32, N>],
+    x: &[Vector<f32, N>],
+    weight: ComptimeOption<&[Vector<f32, N>]>,
+    rstd: &[f32],
+    dx: &mut [Vector<f32, N>],
+    rows: usize,
+    groups: usize,
+    vectors: usize,
+    offset: f32,
+    #[comptime] units: usize,
+) {
+    let row = CUBE_POS;
+    if row >= rows {
+        terminate!();
+    }
+    let (start, part) = (row * vectors, (row % groups) * vectors);
+    let mut products = Vector::<f32, N>::new(0.0);
+    let mut at = UNIT_POS as usize;
+    while at < vectors {
+        products += dy[start + at] * gain(weight, part + at, offset) * x[start + at];
+        at += units;
+    }
+    let projection = sum_of_cube(products.vector_sum(), units);
+    let (r, along) = along(rstd[row], projection, vectors);
+    let mut at = UNIT_POS as usize;
+    while at < vectors {
+        let dv = dy[start + at] * gain(weight, part + at, offset);
+        dx[start + at] = r * (dv - x[start + at] * along);
+        at += units;
+    }
+}
+
+/// Writes the gradients of one row of `x` and of its gate.
+#[cube(launch_unchecked)]
+pub(super) fn gated_backward<N: Size>(
+    dy: &[Vector<f32, N>],
+    x: &[Vector<f32, N>],
+    weight: ComptimeOption<&[Vector<f32, N>]>,
+    gate: &[Vector<f32, N>],
+    rstd: &[f32],
+    dx: &mut [Vector<f32, N>],
+    d_gate: &mut [Vector<f32, N>],
+    rows: usize,
+    groups: usize,
+    vectors: usize,
+    offset: f32,
+    #[comptime] gating: Gating,
+    #[comptime] units: usize,
+) {
+    let row = CUBE_POS;
+    if row >= rows {
+        terminate!();
+    }
+    let (start, part) = (row * vectors, (row % groups) * vectors);
+    let mut products = Vector::<f32, N>::new(0.0);
+    let mut at = UNIT_POS as usize;
+    while at < vectors {
+        let i = start + at;
+        let silu = gate[i] * sigmoid(gate[i]);
+        let v = if_gated(x[i], silu, comptime!(gating == Gating::BeforeNorm));
+        let dn = if_gated(dy[i], silu, comptime!(gating == Gating::AfterNorm));
+        products += dn * gain(weight, part + at, offset) * v;
+        at += units;
+    }
+    let projection = sum_of_cube(products.vector_sum(), units);
+    let (r, along) = along(rstd[row], projection, vectors);
+    let mut at = UNIT_POS as usize;
+    while at < vectors {
+        let i = start + at;
+        let (silu, slope) = silu_with_slope(gate[i]);
+        let g = gain(weight, part + at, offset);
+        let v = if_gated(x[i], silu, comptime!(gating == Gating::BeforeNorm));
+        let dn = if_gated(dy[i], silu, comptime!(gating == Gating::AfterNorm));
+        let dv = r * (dn * g - v * along);
+        if comptime!(gating == Gating::BeforeNorm) {
+            d_gate[i] = dv * x[i] * slope;
+        } else {
+            d_gate[i] = dy[i] * (x[i] * r * g) * slope;
+        }
+        dx[i] = if_gated(dv, silu, comptime!(gating == Gating::BeforeNorm));
+        at += units;
+    }
+}
+
+/// Writes the sum of the weight's gradient over one part of the rows: a unit for each vector of the axis, and cubes along
+/// y for the parts. A row has all its groups here.
+#[cube(launch_unchecked)]
+pub(super) fn weight_gradient<N: Size>(
+    dy: &[Vector<f32, N>],
+    x: &[Vector<f32, N>],
+    gate: ComptimeOption<&[Vector<f32, N>]>,
+    rstd: &[f32],
+    sums: &mut [Vector<f32, N>],
+    rows: usize,
+    rows_of_part: usize,
+    groups: usize,
+    vectors: usize,
+    #[comptime] gating: Gating,
+) {
+    let columns = groups * vectors;
+    let column = ABSOLUTE_POS_X as usize;
+    if column >= columns {
+        terminate!();
+    }
+    let part = CUBE_POS_Y as usize;
+    let (group, first) = (column / vectors, part * rows_of_part);
+    let end = min(first + rows_of_part, rows);
+    let mut sum = Vector::<f32, N>::new(0.0);
+    for row in first..end {
+        let i = row * columns + column;
+        let r = Vector::new(rstd[row * groups + group]);
+        // A gate multiplies x before the norm, and dy after it.
+        let product = after(before(x[i], gate, i, gating) * r * dy[i], gate, i, gating);
+        sum += product;
+    }
+    sums[part * columns + column] = sum;
+}
+
+/// Returns `rstd` of a row, and the factor of an element in the part of its gradient that goes through `rstd`.
+#[cube]
+fn along<N: Size>(rstd: f32, projection: f32, vectors: usize) -> (Vector<f32, N>, Vector<f32, N>) {
+    let width = f32::cast_from(vectors * N::value());
+    // In this order, the square of `rstd` alone, which may underflow, is never formed.
+    (
+        Vector::new(rstd),
+        Vector::new(projection * rstd / width * rstd),
+    )
+}
+
+/// Returns the factor of a vector of the normalised row.
+#[cube]
+fn gain<N: Size>(
+    weight: ComptimeOption<&[Vector<f32, N>]>,
+    at: usize,
+    offset: f32,
+) -> Vector<f32, N> {
+    let weight: ComptimeOption<Vector<f32, N>> =
+        weight.map(|weight| weight[at] + Vector::new(offset));
+    weight.unwrap_or_else(|| Vector::new(1.0))
+}
+
+/// Returns a vector of the row to normalise, given one of x.
+#[cube]
+fn before<N: Size>(
+    x: Vector<f32, N>,
+    gate: ComptimeOption<&[Vector<f32, N>]>,
+    at: usize,
+    #[comptime] gating: Gating,
+) -> Vector<f32, N> {
+    if comptime!(gating == Gating::BeforeNorm) {
+        x * silu(gate, at)
+    } else {
+        x
+    }
+}
+
+/// Returns a vector of the result, given one of the normalised and scaled row.
+#[cube]
+fn after<N: Size>(
+    y: Vector<f32, N>,
+    gate: ComptimeOption<&[Vector<f32, N>]>,
+    at: usize,
+    #[comptime] gating: Gating,
+) -> Vector<f32, N> {
+    if comptime!(gating == Gating::AfterNorm) {
+        y * silu(gate, at)
+    } else {
+        y
+    }
+}
+
+/// Returns the factor of the gate.
+#[cube]
+fn silu<N: Size>(gate: ComptimeOption<&[Vector<f32, N>]>, at: usize) -> Vector<f32, N> {
+    let z = gate.unwrap()[at];
+    z * sigmoid(z)
+}
+
+#[cube]
+fn if_gated<N: Size>(
+    value: Vector<f32, N>,
+    silu: Vector<f32, N>,
+    #[comptime] gated: bool,
+) -> Vector<f32, N> {
+    if gated { value * silu } else { value }
+}

@@ -1,0 +1,279 @@
+//! RMSNorm on GPUs, in f32: one cube for each row, or for each group of a row.
+//!
+//! | pass | kernels | tensors read and written |
+//! |---|---|---|
+//! | forward | [`kernels::forward`] | x twice, the gate once or twice; y |
+//! | backward | [`kernels::backward`] or [`kernels::gated_backward`] | dy, x and the gate twice; dx and the gate's gradient |
+//! | the weight's gradient | [`kernels::weight_gradient`], then the sum of its parts | dy, x and the gate once more |
+//!
+//! What is read twice is in the cache the second time, unless a row is long.
+
+mod kernels;
+
+use super::{Backward, Gradients, Operands, RmsNormBackend, RmsNormKernel, Tensors};
+use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, units, vector_size, zeros};
+use crate::gpu::rows::{self, Parts};
+use crate::gpu::{BASE, Deferred, indexable, like};
+use crate::ops::operands::checked;
+use crate::reason::Reason;
+use crate::registry::{Implementation, Launch};
+use crate::semantics::SemanticsKey;
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Cube, Shape, TensorMetadata};
+use burn_cubecl::cubecl::prelude::BufferArg;
+use burn_cubecl::tensor::CubeTensor;
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    launch: Launch::RmsNorm(super::launch),
+    accepts: |key| matches!(key, SemanticsKey::RmsNorm(_)),
+    limits: Some(|_, tensors| {
+        indexable(tensors)?;
+        let n = tensors[0].shape().last().copied().unwrap_or_default();
+        match n <= MOST_COLUMNS {
+            true => Ok(()),
+            false => Err(Reason::Shape),
+        }
+    }),
+    ..BASE
+};
+
+/// The largest number of elements of the last axis. The gradient of the weight has a unit for each of them, in cubes along
+/// one dimension, of which WebGPU has fewer than 65,536.
+const MOST_COLUMNS: usize = 1 << 23;
+
+impl RmsNormBackend for Cube {
+    fn rms_norm(operands: Tensors<Self>) -> FloatTensor<Self> {
+        Self::rms_norm_forward(operands).0
+    }
+}
+
+impl RmsNormKernel for Cube {
+    fn rms_norm_forward(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        checked(operands.dtype());
+        let mut deferred = Deferred::new("burn-kernels/rms_norm", operands.x());
+        let results = [like(operands.x()), operands.rstd()];
+        let operands = operands.map(|tensor| deferred.operand(tensor));
+        let mut results = deferred.results(results, move |tensors| {
+            forward(operands.clone().map(|operand| tensors.tensor(operand)))
+        });
+        let mut next = || results.next().expect("there are two results");
+        (next(), next())
+    }
+
+    fn rms_norm_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {
+        let operands = backward.operands();
+        let mut deferred = Deferred::new("burn-kernels/rms_norm_backward", operands.x());
+        let weight = operands.weight().filter(|_| backward.weight_gradient());
+        let (has_weight, has_gate) = (weight.is_some(), operands.gate().is_some());
+        let wanted = [Some(operands.x()), operands.gate(), weight];
+        let wanted: Vec<_> = wanted.into_iter().flatten().map(like).collect();
+        let backward = backward.map(|tensor| deferred.operand(tensor));
+        let mut results = deferred.results(wanted, move |tensors| {
+            gradients(backward.clone().map(|operand| tensors.tensor(operand)))
+        });
+        let mut next = || results.next().expect("there are as many as were wanted");
+        Gradients {
+            x: next(),
+            gate: has_gate.then(&mut next),
+            weight: has_weight.then(&mut next),
+        }
+    }
+}
+
+/// A call on the thread of the device, with its tensors contiguous.
+struct Norm {
+    operands: Operands<CubeTensor>,
+    /// The number of elements that are read at once.
+    size: usize,
+    /// The number of vectors of a row. With groups, each group is a row.
+    vectors: usize,
+    /// The number of groups of the last axis.
+    groups: usize,
+    rows: usize,
+}
+
+impl Norm {
+    fn new(operands: Operands<CubeTensor>) -> Self {
+        let operands = operands.map(contiguous);
+        let shape = operands.x().shape();
+        let n = shape.last().copied().expect("the operands have an axis");
+        let width = operands.settings().group_size.unwrap_or(n);
+        let size = vector_size(&[width]);
+        Self {
+            size,
+            vectors: width / size,
+            groups: n / width.max(1),
+            rows: shape.num_elements() / width.max(1),
+            operands,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rows == 0 || self.vectors == 0
+    }
+
+    fn offset(&self) -> f32 {
+        self.operands.key().offset.value() as f32
+    }
+
+    fn x(&self) -> BufferArg {
+        self.operands.x().clone().into_buffer_arg()
+    }
+
+    fn weight(&self) -> Option<BufferArg> {
+        self.operands
+            .weight()
+            .cloned()
+            .map(CubeTensor::into_buffer_arg)
+    }
+
+    fn gate(&self) -> Option<BufferArg> {
+        self.operands
+            .gate()
+            .cloned()
+            .map(CubeTensor::into_buffer_arg)
+    }
+}
+
+/// Returns the result and `rstd`.
+fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
+    let (like, (per_row, _)) = (operands.x().shape(), operands.rstd());
+    let norm = Norm::new(operands);
+    let x = norm.operands.x();
+    if norm.is_empty() {
+        return vec![zeros(x, like), zeros(x, per_row)];
+    }
+    let [y, rstd] = [like, per_row].map(|shape| uninitialised(x, shape));
+    let (settings, key) = (norm.operands.settings(), norm.operands.key());
+    let units = units(norm.vectors);
+    // SAFETY: x, the gate and y have `rows · vectors` vectors and the weight has `groups · vectors`, by the checks of the
+    // operands and the division in `Norm::new`; `rstd` has a value for each row. A cube touches the vectors of its row
+    // alone, and cubes beyond the rows end at once.
+    unsafe {
+        kernels::forward::launch_unchecked(
+            &x.client,
+            cubes(x, norm.rows),
+            dim(units),
+            norm.size,
+            norm.x(),
+            norm.weight().into(),
+            norm.gate().into(),
+            y.clone().into_buffer_arg(),
+            rstd.clone().into_buffer_arg(),
+            norm.rows,
+            norm.groups,
+            norm.vectors,
+            settings.eps as f32,
+            norm.offset(),
+            key.gating,
+            units,
+        );
+    }
+    vec![y, rstd]
+}
+
+/// Returns the gradients of `x`, of the gate and, if it is wanted, of the weight.
+fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
+    let is_wanted = backward.weight_gradient();
+    let (operands, dy, rstd) = backward.into_parts();
+    let (norm, [dy, rstd]) = (Norm::new(operands), [dy, rstd].map(contiguous));
+    let mut gradients = row_gradients(&norm, &dy, &rstd);
+    if is_wanted {
+        gradients.push(weight_gradient(&norm, dy, rstd));
+    }
+    gradients
+}
+
+/// Returns the gradients of `x` and of the gate.
+fn row_gradients(norm: &Norm, dy: &CubeTensor, rstd: &CubeTensor) -> Vec<CubeTensor> {
+    let (x, gate) = (norm.operands.x(), norm.operands.gate());
+    let gradients = std::iter::once(x).chain(gate).map(|tensor| tensor.shape());
+    if norm.is_empty() {
+        return gradients.map(|shape| zeros(x, shape)).collect();
+    }
+    let gradients: Vec<_> = gradients.map(|shape| uninitialised(x, shape)).collect();
+    let (cubes, units) = (cubes(x, norm.rows), units(norm.vectors));
+    let [dy, rstd] = [dy, rstd].map(|tensor| tensor.clone().into_buffer_arg());
+    let mut outputs = gradients.iter().cloned().map(CubeTensor::into_buffer_arg);
+    let mut output = || outputs.next().expect("there is one for each gradient");
+    match norm.gate() {
+        // SAFETY: as in `forward`; dy and the gradient have the vectors of x.
+        None => unsafe {
+            kernels::backward::launch_unchecked(
+                &x.client,
+                cubes,
+                dim(units),
+                norm.size,
+                dy,
+                norm.x(),
+                norm.weight().into(),
+                rstd,
+                output(),
+                norm.rows,
+                norm.groups,
+                norm.vectors,
+                norm.offset(),
+                units,
+            );
+        },
+        // SAFETY: as in `forward`; dy and both gradients have the vectors of x.
+        Some(gate) => unsafe {
+            kernels::gated_backward::launch_unchecked(
+                &x.client,
+                cubes,
+                dim(units),
+                norm.size,
+                dy,
+                norm.x(),
+                norm.weight().into(),
+                gate,
+                rstd,
+                output(),
+                output(),
+                norm.rows,
+                norm.groups,
+                norm.vectors,
+                norm.offset(),
+                norm.operands.key().gating,
+                units,
+            );
+        },
+    }
+    gradients
+}
+
+/// Returns the gradient of the weight.
+fn weight_gradient(norm: &Norm, dy: CubeTensor, rstd: CubeTensor) -> CubeTensor {
+    let x = norm.operands.x();
+    // The columns of all groups.
+    let columns = norm.groups * norm.vectors;
+    let n = columns * norm.size;
+    if norm.is_empty() {
+        return zeros(x, Shape::new([n]));
+    }
+    let rows = norm.rows / norm.groups;
+    let parts = Parts::of(rows);
+    let sums = uninitialised(x, Shape::new([parts.count, n]));
+    let (cubes, dim) = parts.cubes(columns);
+    // SAFETY: dy, x and the gate have `rows · columns` vectors, `rstd` has a value for each group of each row, and `sums`
+    // has `columns` vectors for each part. Units beyond the columns end at once, and a part ends with the rows.
+    unsafe {
+        kernels::weight_gradient::launch_unchecked(
+            &x.client,
+            cubes,
+            dim,
+            norm.size,
+            dy.into_buffer_arg(),
+            norm.x(),
+            norm.gate().into(),
+            rstd.into_buffer_arg(),
+            sums.clone().into_buffer_arg(),
+            rows,
+            parts.rows,
+            norm.groups,
+            norm.vectors,
+            norm.operands.key().gating,
+        );
+    }
+    rows::sum(sums)
+}

@@ -1,0 +1,139 @@
+//! The kernel: a unit of a cube turns one vector of pairs, or copies one vector of the rest of a head.
+
+use crate::gpu::parts::{apart, by_turns};
+use burn_cubecl::cubecl;
+use burn_cubecl::cubecl::prelude::*;
+
+/// The places of the elements of a pair in a row of `w` elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Places {
+    /// Elements `i` and `i + w/2`.
+    Halves,
+    /// Elements `2i` and `2i + 1`.
+    Neighbours,
+    /// One element for both, `i`.
+    Same,
+}
+
+/// The variant of the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Order {
+    pub(super) read: Places,
+    pub(super) write: Places,
+    pub(super) table: Places,
+    /// True if heads are rotated back, for gradients.
+    pub(super) is_backward: bool,
+    /// True if the tokens are on the third axis, false if they are on the second.
+    pub(super) tokens_last: bool,
+}
+
+/// The sizes of a call, in vectors where they are along a head.
+#[derive(CubeType, CubeLaunch)]
+pub(super) struct Sizes {
+    /// The number of vectors of results.
+    all: usize,
+    /// The sizes of the second and the third axis.
+    second: usize,
+    third: usize,
+    /// The strides of the first three axes.
+    strides: Sequence<usize>,
+    /// The number of vectors of pairs of a head, and of the elements that stay.
+    pairs: usize,
+    rest: usize,
+    /// The distance of two tokens in a table, and of two sequences in the cosines and in the sines: 0 if all share one.
+    token: usize,
+    cos: usize,
+    sin: usize,
+}
+
+/// Writes the rotated heads.
+#[cube(launch_unchecked)]
+pub(super) fn rotate<N: Size>(
+    x: &Tensor<Vector<f32, N>>,
+    cos: &[Vector<f32, N>],
+    sin: &[Vector<f32, N>],
+    y: &mut [Vector<f32, N>],
+    sizes: &Sizes,
+    #[comptime] order: Order,
+) {
+    let items = sizes.pairs + sizes.rest;
+    let row = ABSOLUTE_POS / items;
+    let item = ABSOLUTE_POS % items;
+    if row >= sizes.all / items {
+        terminate!();
+    }
+    let third = row % sizes.third;
+    let above = row / sizes.third;
+    let (second, first) = (above % sizes.second, above / sizes.second);
+    let from = first * *sizes.strides.index(0)
+        + second * *sizes.strides.index(1)
+        + third * *sizes.strides.index(2);
+    let to = row * (2 * sizes.pairs + sizes.rest);
+    if item < sizes.pairs {
+        let token = if comptime!(order.tokens_last) {
+            third
+        } else {
+            second
+        };
+        let angles = token * sizes.token;
+        let (in_cos, in_sin) = (angles + first * sizes.cos, angles + first * sizes.sin);
+        let (c1, c2) = read(cos, in_cos, item, sizes.pairs, comptime!(order.table));
+        let (s1, s2) = read(sin, in_sin, item, sizes.pairs, comptime!(order.table));
+        let (a, b) = places(from, item, sizes.pairs, comptime!(order.read));
+        let (x1, x2) = ordered(x[a], x[b], comptime!(order.read));
+        let (y1, y2) = if comptime!(order.is_backward) {
+            (x1 * c1 + x2 * s2, x2 * c2 - x1 * s1)
+        } else {
+            (x1 * c1 - x2 * s1, x2 * c2 + x1 * s2)
+        };
+        let (a, b) = places(to, item, sizes.pairs, comptime!(order.write));
+        if comptime!(order.write == Places::Neighbours) {
+            let (first, second) = by_turns(y1, y2);
+            y[a] = first;
+            y[b] = second;
+        } else {
+            y[a] = y1;
+            y[b] = y2;
+        }
+    } else {
+        let at = sizes.pairs + item;
+        y[to + at] = x[from + at];
+    }
+}
+
+/// Returns the places of the two vectors that a vector of pairs is in.
+#[cube]
+fn places(start: usize, item: usize, pairs: usize, #[comptime] places: Places) -> (usize, usize) {
+    match comptime!(places) {
+        Places::Halves => (start + item, start + pairs + item),
+        Places::Neighbours => (start + 2 * item, start + 2 * item + 1),
+        Places::Same => (start + item, start + item),
+    }
+}
+
+/// Returns the first and the second elements of pairs, given the two vectors that they are in.
+#[cube]
+fn ordered<N: Size>(
+    a: Vector<f32, N>,
+    b: Vector<f32, N>,
+    #[comptime] places: Places,
+) -> (Vector<f32, N>, Vector<f32, N>) {
+    if comptime!(places == Places::Neighbours) {
+        apart(a, b)
+    } else {
+        (a, b)
+    }
+}
+
+/// Returns the elements of a table for the first and the second results of pairs.
+#[cube]
+fn read<N: Size>(
+    table: &[Vector<f32, N>],
+    start: usize,
+    item: usize,
+    pairs: usize,
+    #[comptime] order: Places,
+) -> (Vector<f32, N>, Vector<f32, N>) {
+    let (a, b) = places(start, item, pairs, order);
+    ordered(table[a], table[b], order)
+}

@@ -1,0 +1,174 @@
+//! The kernels for GPUs, on whatever adapter wgpu finds. Mesa's lavapipe, a Vulkan in software, is enough.
+
+#![cfg(feature = "gpu")]
+
+use burn::tensor::wgpu::WgpuSetup;
+use burn::tensor::wgpu::wgpu::{DeviceDescriptor, Limits};
+use burn::tensor::{Device, Tensor, TensorData};
+use kernels_runtime::dispatch::{DeviceKind, Reason};
+use kernels_runtime::ops::{glu, layer_norm, rms_norm};
+use kernels_runtime::registry::FloatType;
+use kernels_runtime::semantics::{GluKey, LayerNormKey, RmsNormKey, TopK};
+use kernels_runtime::verify::{Outcome, VerifyReport, VerifyRow, verify_all};
+use std::sync::OnceLock;
+
+/// Returns the adapter that wgpu prefers, opened once.
+fn opened() -> &'static (Device, WgpuSetup) {
+    static OPENED: OnceLock<(Device, WgpuSetup)> = OnceLock::new();
+    OPENED.get_or_init(|| Device::wgpu_options().init_with_setup().unwrap())
+}
+
+fn gpu() -> Device {
+    opened().0.clone()
+}
+
+/// Opens the adapter again, with the least limits that WebGPU guarantees, which a browser has.
+fn browser() -> Device {
+    let (_, setup) = opened();
+    let described = DeviceDescriptor {
+        required_features: setup.device.features(),
+        required_limits: Limits::default(),
+        ..DeviceDescriptor::default()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let opened = runtime.block_on(setup.adapter.request_device(&described));
+    let (device, queue) = opened.unwrap();
+    assert_eq!(device.limits().max_storage_buffers_per_shader_stage, 8);
+    let setup = WgpuSetup {
+        device,
+        queue,
+        ..setup.clone()
+    };
+    Device::wgpu_options().setup(setup).init().unwrap()
+}
+
+fn passed(report: &VerifyReport, kernel: &str) -> usize {
+    let rows = report.rows.iter().filter(|row| row.kernel == kernel);
+    rows.filter(|row| matches!(row.outcome, Outcome::Passed { .. }))
+        .count()
+}
+
+#[test]
+fn every_gpu_kernel_is_within_its_budget() {
+    let report = verify_all(&gpu(), &Device::flex());
+    assert!(report.passed(), "{report}");
+    let others = |row: &&VerifyRow| row.dtype != FloatType::F32;
+    for row in report.rows.iter().filter(others) {
+        assert!(
+            matches!(row.outcome, Outcome::Unavailable { .. }),
+            "{row:?}"
+        );
+    }
+    // The cases of `tests/verify.rs`, in f32. Three gated units have a top-k, one of them with the large shapes.
+    assert_eq!(passed(&report, "npu_fused_rmsnorm"), 23 * 8 + 9 * 3);
+    assert_eq!(passed(&report, "npu_fused_swiglu"), 16 * 8 + 11 * 3);
+    assert_eq!(passed(&report, "npu_fused_rope"), 15 * 6 + 7 * 3 + 4 * 7);
+}
+
+#[test]
+fn kernels_keep_to_the_limits_of_webgpu() {
+    let report = verify_all(&browser(), &Device::flex());
+    assert!(report.passed(), "{report}");
+    assert_eq!(report.device, DeviceKind::WebGpu);
+    assert!(passed(&report, "npu_fused_rmsnorm") > 200, "{report}");
+}
+
+const NUMBERS: rms_norm::Settings = rms_norm::Settings {
+    eps: 1e-6,
+    group_size: None,
+};
+
+/// Returns a tensor of numbers between -1 and 1, all different.
+fn numbers<const D: usize>(shape: [usize; D], device: &Device) -> Tensor<D> {
+    let count = shape.iter().product::<usize>();
+    let values: Vec<f32> = (0..count).map(|i| (i as f32 * 0.7).sin()).collect();
+    Tensor::from_data(TensorData::new(values, shape), device)
+}
+
+fn norm(x: Tensor<2>, weight: Tensor<1>) -> Result<Tensor<2>, Reason> {
+    let inputs = rms_norm::Inputs {
+        x,
+        weight: Some(weight),
+        gate: None,
+    };
+    rms_norm::fused(inputs, NUMBERS, RmsNormKey::LLAMA)
+}
+
+/// The result and the gradients of operations of Burn around a kernel.
+fn between_operations(device: &Device) -> [TensorData; 3] {
+    let device = device.clone().autodiff();
+    let x = numbers([37, 48], &device).require_grad();
+    let weight = numbers([48], &device).require_grad();
+    let y = norm((x.clone() * 2.0 + 1.0).exp(), weight.clone() + 1.0).unwrap();
+    let y = (y * 3.0).tanh();
+    let gradients = y.clone().sum().backward();
+    [
+        y.into_data(),
+        x.grad(&gradients).unwrap().into_data(),
+        weight.grad(&gradients).unwrap().into_data(),
+    ]
+}
+
+/// Burn's fusion runs a kernel in its place among fused operations.
+#[test]
+fn a_kernel_runs_between_fused_operations() {
+    let expected = between_operations(&Device::flex());
+    for (got, expected) in between_operations(&gpu()).iter().zip(&expected) {
+        let (got, expected) = (got.iter::<f32>(), expected.iter::<f32>());
+        for (got, expected) in got.zip(expected) {
+            let error = (got - expected).abs();
+            assert!(
+                error <= 1e-5 * (1.0 + expected.abs()),
+                "{got} and {expected}"
+            );
+        }
+    }
+}
+
+/// The gradient of a weight is a sum of 1,000 rows in parts.
+#[test]
+fn sums_give_the_same_bits_each_time() {
+    let device = gpu().autodiff();
+    let gradient = || {
+        let weight = numbers([96], &device).require_grad();
+        let y = norm(numbers([1000, 96], &device), weight.clone()).unwrap();
+        let gradients = (y.clone() * y).sum().backward();
+        weight.grad(&gradients).unwrap().into_data()
+    };
+    assert_eq!(gradient(), gradient());
+}
+
+#[test]
+fn what_no_kernel_takes_has_a_reason() {
+    let device = gpu();
+    let x = || numbers([2, 8], &device);
+    let inputs = layer_norm::Inputs {
+        x: x(),
+        weight: numbers([8], &device),
+        bias: None,
+    };
+    let settings = layer_norm::Settings { eps: 1e-6 };
+    let other = layer_norm::fused(inputs, settings, LayerNormKey::COHERE);
+    assert_eq!(other.unwrap_err(), Reason::NoImplementation);
+
+    let inputs = glu::Inputs::Separate { gate: x(), up: x() };
+    let settings = glu::Settings {
+        limit: None,
+        sparsity: Some(0.5),
+    };
+    let key = GluKey {
+        topk: TopK::Gaussian,
+        ..GluKey::SWIGLU
+    };
+    let sparse = glu::fused(inputs, settings, key);
+    assert_eq!(sparse.unwrap_err(), Reason::Semantics);
+
+    // Nothing computes these: fusion waits for a read.
+    let large = |shape: [usize; 2]| numbers([1, 1], &device).expand(shape);
+    for shape in [[1 << 29, 8], [1, (1 << 23) + 1]] {
+        let weight = large([1, shape[1]]).flatten(0, 1);
+        assert_eq!(norm(large(shape), weight).unwrap_err(), Reason::Shape);
+    }
+}
