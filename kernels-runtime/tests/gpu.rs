@@ -127,17 +127,29 @@ fn a_kernel_runs_between_fused_operations() {
     }
 }
 
-/// The gradient of a weight is a sum of 1,000 rows in parts.
+/// Returns the gradient of a weight, a sum over rows in parts.
+fn weight_gradient(rows: usize, device: &Device) -> TensorData {
+    let device = device.clone().autodiff();
+    let weight = numbers([96], &device).require_grad();
+    let y = norm(numbers([rows, 96], &device), weight.clone()).unwrap();
+    let gradients = (y.clone() * y).sum().backward();
+    weight.grad(&gradients).unwrap().into_data()
+}
+
 #[test]
-fn sums_give_the_same_bits_each_time() {
-    let device = gpu().autodiff();
-    let gradient = || {
-        let weight = numbers([96], &device).require_grad();
-        let y = norm(numbers([1000, 96], &device), weight.clone()).unwrap();
-        let gradients = (y.clone() * y).sum().backward();
-        weight.grad(&gradients).unwrap().into_data()
-    };
-    assert_eq!(gradient(), gradient());
+fn sums_over_rows_have_all_of_them_and_the_same_bits_each_time() {
+    // One part, a part and a row, many parts, and as many parts as there may be, with more rows each.
+    for rows in [1, 16, 17, 1000, 4097] {
+        let got = weight_gradient(rows, &gpu());
+        assert_eq!(got, weight_gradient(rows, &gpu()), "{rows} rows");
+        let expected = weight_gradient(rows, &Device::flex());
+        for (got, expected) in got.iter::<f32>().zip(expected.iter::<f32>()) {
+            // A sum has as many terms as rows, each below 4: the budget of such a sum in f32, on both sides.
+            let budget = 2.0 * 4.0 * rows as f32 * 2.0_f32.powi(-20);
+            let error = (got - expected).abs();
+            assert!(error <= budget, "{rows} rows: {got} and {expected}");
+        }
+    }
 }
 
 #[test]

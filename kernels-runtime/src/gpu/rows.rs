@@ -82,18 +82,3 @@ fn sum_rows<N: Size>(
     }
     y[column] = sum;
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parts_have_all_rows() {
-        for rows in [0, 1, 15, 16, 17, 4096, 4097, 1 << 20] {
-            let parts = Parts::of(rows);
-            assert!(parts.count * parts.rows >= rows, "{parts:?}");
-            assert!(parts.count.saturating_sub(1) * parts.rows <= rows);
-            assert!(parts.count <= MOST_PARTS);
-        }
-    }
-}
