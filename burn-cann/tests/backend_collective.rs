@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::sync::mpsc;
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 
 use burn_backend::distributed::{DistributedOps, ReduceOperation};
@@ -93,17 +93,21 @@ fn lists_that_make_no_sense_are_refused() {
     });
 }
 
-/// Reduces once on one NPU in a thread with streams of its own, as a server's session does.
+/// Reduces once on one NPU in a thread with streams of its own, as a server's session does. It begins when all others have
+/// joined their parties.
 fn session(
     index: u16,
     party: Option<u64>,
     value: f32,
+    joined: &Arc<Barrier>,
 ) -> thread::JoinHandle<Result<Vec<f32>, String>> {
+    let joined = joined.clone();
     thread::spawn(move || {
         backend::own_streams();
         if let Some(party) = party {
-            backend::join_party(party);
+            backend::join_party(party, CannDevice::new(index));
         }
+        joined.wait();
         let reduced = all_reduce(tensor(&[value], index), ReduceOperation::Sum, &pair());
         let read = reduced.map(data).map_err(|error| error.to_string());
         backend::give_streams_back();
@@ -118,10 +122,13 @@ fn parties_do_not_mix() {
     scenario.run(|cann| {
         with(cann, || {
             let sessions = [(0, 1, 1.0), (1, 2, 20.0), (0, 2, 10.0), (1, 1, 2.0)];
-            let threads = sessions.map(|(index, party, value)| session(index, Some(party), value));
+            let joined = Arc::new(Barrier::new(sessions.len()));
+            let threads =
+                sessions.map(|(index, party, value)| session(index, Some(party), value, &joined));
             let found = threads.map(|thread| thread.join().unwrap().unwrap());
             assert_eq!(found, [[3.0], [30.0], [30.0], [3.0]]);
-            let said = session(0, None, 1.0).join().unwrap().unwrap_err();
+            let alone = Arc::new(Barrier::new(1));
+            let said = session(0, None, 1.0, &alone).join().unwrap().unwrap_err();
             assert!(
                 said.contains("connect to the server with burn-kernels"),
                 "{said}"
@@ -137,9 +144,12 @@ fn a_thread_that_ends_is_an_error_of_the_other() {
     scenario.run(|cann| {
         with(cann, || {
             let (go, wait) = mpsc::channel();
+            let joined = Arc::new(Barrier::new(2));
+            let both = joined.clone();
             let first = thread::spawn(move || {
                 backend::own_streams();
-                backend::join_party(5);
+                backend::join_party(5, CannDevice::new(0));
+                both.wait();
                 let sum = |x| {
                     CannBackend::all_reduce(
                         x,
@@ -158,18 +168,66 @@ fn a_thread_that_ends_is_an_error_of_the_other() {
                 backend::give_streams_back();
                 read.unwrap_err().to_string()
             });
-            assert_eq!(session(1, Some(5), 2.0).join().unwrap().unwrap(), [3.0]);
+            let second = session(1, Some(5), 2.0, &joined);
+            assert_eq!(second.join().unwrap().unwrap(), [3.0]);
             go.send(()).unwrap();
             let said = first.join().unwrap();
             assert!(
                 said.contains("NPU 1 is lost for the group of NPU 0, NPU 1"),
                 "{said}"
             );
-            let again = [session(0, Some(5), 1.0), session(1, Some(5), 4.0)];
+            let again =
+                [(0, 1.0), (1, 4.0)].map(|(index, value)| session(index, Some(5), value, &joined));
             assert_eq!(
                 again.map(|thread| thread.join().unwrap().unwrap()),
                 [[5.0], [5.0]]
             );
+        });
+    });
+}
+
+/// A thread joins and ends without a reduction, before or after the other's call. The other does not wait for it.
+#[test]
+fn a_thread_that_never_reduces_is_an_error_of_the_other() {
+    let scenario = Scenario::new("a_thread_that_never_reduces_is_an_error_of_the_other").leaks();
+    scenario.run(|cann| {
+        with(cann, || {
+            for ends_first in [true, false] {
+                let joined = Arc::new(Barrier::new(2));
+                let (go, wait) = mpsc::channel();
+                let (both, ended) = (joined.clone(), Arc::new(Barrier::new(2)));
+                let end = ended.clone();
+                let lost = thread::spawn(move || {
+                    backend::own_streams();
+                    backend::join_party(6, CannDevice::new(0));
+                    both.wait();
+                    if !ends_first {
+                        wait.recv().unwrap();
+                    }
+                    backend::give_streams_back();
+                    if ends_first {
+                        end.wait();
+                    }
+                });
+                backend::own_streams();
+                backend::join_party(6, CannDevice::new(1));
+                joined.wait();
+                if ends_first {
+                    ended.wait();
+                }
+                let reduced = all_reduce(tensor(&[1.0], 1), ReduceOperation::Sum, &pair());
+                go.send(()).unwrap_or_default();
+                let read = reduced.map(|sum| read_sync(CannBackend::float_into_data(sum)));
+                let said = match read {
+                    Ok(read) => read.unwrap_err().to_string(),
+                    Err(error) => error.to_string(),
+                };
+                backend::give_streams_back();
+                lost.join().unwrap();
+                let expected =
+                    "NPU 0 is lost for the group of NPU 0, NPU 1: its session or thread ended";
+                assert!(said.contains(expected), "{said}");
+            }
         });
     });
 }

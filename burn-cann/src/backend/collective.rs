@@ -8,7 +8,8 @@
 //!
 //! Threads that share the process's streams reduce together, or one thread calls for all NPUs. A thread with
 //! [streams of its own](super::own_streams) reduces only with threads of its party ([`join_party`]), because it may
-//! serve another client than its neighbour does.
+//! serve another client than its neighbour does. All of them join before one reduces, so a thread that ended is known to be
+//! gone, even if it never reduced.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -25,7 +26,7 @@ use super::native::elementwise::by;
 use super::tensor::CannTensor;
 use crate::cann::lock;
 use crate::ops::elementwise::BinaryScalar;
-use crate::{Error as CannError, Group, Membership};
+use crate::{Device, Error as CannError, Group, Membership};
 
 /// A party and its NPUs, in ascending order.
 type Key = (u64, Vec<u16>);
@@ -38,22 +39,31 @@ static GROUPS: Mutex<BTreeMap<Key, Group>> = Mutex::new(BTreeMap::new());
 /// The memberships of a thread, by group and NPU.
 type Members = BTreeMap<(Key, u16), (Group, Membership)>;
 
+/// The threads with a party, by party and NPU. Each has a membership in every group of its party, from the group's first
+/// reduction on, so that others don't wait for one that ends before its own.
+static PRESENT: Mutex<BTreeMap<(u64, u16), Vec<Membership>>> = Mutex::new(BTreeMap::new());
+
 thread_local! {
     static MEMBERS: RefCell<Members> = const { RefCell::new(BTreeMap::new()) };
-    static PARTY: Cell<Option<u64>> = const { Cell::new(None) };
+    static PARTY: Cell<Option<(u64, u16)>> = const { Cell::new(None) };
 }
 
-/// Lets this thread, which has streams of its own, reduce with other threads of the party.
-pub fn join_party(party: u64) {
-    PARTY.set(Some(party));
+/// Lets this thread, which has streams of its own, reduce on `device` with other threads of the party. The threads of all
+/// devices must join before one of them reduces.
+pub fn join_party(party: u64, device: CannDevice) {
+    leave();
+    let place = (party, device.to_id().index_id);
+    lock(&PRESENT).entry(place).or_default();
+    PARTY.set(Some(place));
 }
 
 /// Ends this thread's memberships: others no longer wait for its reductions.
 pub(super) fn leave() {
-    PARTY.set(None);
+    let place = PARTY.take();
+    let of_party = place.and_then(|place| lock(&PRESENT).remove(&place));
     let members = MEMBERS.take();
     forget(|known| members.values().any(|(group, _)| group.is_same(known)));
-    drop(members);
+    drop((members, of_party));
 }
 
 /// Drops all groups.
@@ -129,7 +139,7 @@ fn divided(tensor: &CannTensor, by_count: f64) -> Result<CannTensor> {
 fn group(own: CannDevice, ids: Vec<u16>) -> Result<Group> {
     let party = match device::has_own_streams() {
         false => ALL,
-        true => PARTY.get().ok_or_else(|| {
+        true => PARTY.get().map(|(party, _)| party).ok_or_else(|| {
             let text = "this session has not said which others it reduces with; connect to the server with burn-kernels";
             refused(text.to_owned())
         })?,
@@ -157,12 +167,33 @@ fn known(key: &Key) -> Result<Group> {
         return Ok(group.clone());
     }
     let devices: Result<Vec<_>> = key.1.iter().map(|id| device::open(*id)).collect();
-    let group = Group::new(&devices?)?;
+    let devices = devices?;
+    let group = Group::new(&devices)?;
+    if key.0 != ALL {
+        make_members(&group, key, &devices)?;
+    }
     let failed = groups.insert(key.clone(), group.clone());
     drop(groups);
     // This is outside the lock, as in `forget`.
     drop(failed);
     Ok(group)
+}
+
+/// Makes the threads of a party members of a new group.
+fn make_members(group: &Group, (party, ids): &Key, devices: &[Device]) -> Result<()> {
+    let mut present = lock(&PRESENT);
+    if let Some(lost) = ids.iter().find(|id| !present.contains_key(&(*party, **id))) {
+        let names: Vec<String> = ids.iter().map(|id| format!("NPU {id}")).collect();
+        return Err(refused(format!(
+            "NPU {lost} is lost for the group of {}: its session or thread ended before the others' reductions",
+            names.join(", ")
+        )));
+    }
+    for (id, device) in ids.iter().zip(devices) {
+        let membership = group.join(device)?;
+        present.entry((*party, *id)).or_default().push(membership);
+    }
+    Ok(())
 }
 
 impl DistributedOps<Self> for CannBackend {

@@ -82,8 +82,8 @@ impl Host for CannBackend {
         backend::give_streams_back();
     }
 
-    fn join_party(party: u64) {
-        backend::join_party(party);
+    fn join_party(device: &CannDevice, party: u64) {
+        backend::join_party(party, *device);
     }
 
     fn reduce_together(

@@ -61,8 +61,9 @@ pub trait Host:
     fn end(_device: &Self::Device) {}
 
     /// Tells the backend the client of this thread's session, as a number that all sessions of the client's connection
-    /// have. Only these reduce tensors together. It is called on the session's thread.
-    fn join_party(_party: u64) {}
+    /// have. Only these reduce tensors together. It is called on the session's thread, for all devices of a client before
+    /// one of them reduces.
+    fn join_party(_device: &Self::Device, _party: u64) {}
 
     /// Adds up the tensors of several devices, or computes their mean. The session of each device calls it with its own
     /// tensor.

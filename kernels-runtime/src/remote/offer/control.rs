@@ -25,7 +25,7 @@ pub(super) fn handlers<B: Host>(kernels: Kernels<B>, open: Arc<AtomicUsize>) -> 
         .handle(DECLARE, move |call, (session, party): (u64, u64)| {
             let declaration = Declaration::new(B::identity(call.device), &offered);
             sessions::open(session, &open);
-            B::join_party(party);
+            B::join_party(call.device, party);
             give(call, declaration.to_words())
         })
         .handle(ENDING, |call, session| {
