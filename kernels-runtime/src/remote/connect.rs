@@ -240,11 +240,12 @@ pub fn failure(device: &Device) -> Option<String> {
     let is_own = own.contains(&remote.session);
     drop(own);
     // A server of this process need not be asked, and it may be gone.
-    let why = super::sessions::ending(remote.session);
-    why.or_else(|| match device.sync() {
+    let ending = || super::sessions::ending(remote.session);
+    ending().or_else(|| match device.sync() {
         Ok(()) => None,
         Err(ExecutionError::WithContext { reason }) => Some(reason),
-        Err(_) if is_own => Some(CLOSED.to_owned()),
+        // An operation may have failed since, and its session keeps the reason before it ends.
+        Err(_) if is_own => Some(ending().unwrap_or_else(|| CLOSED.to_owned())),
         Err(_) => Some(ask_why(&remote).unwrap_or_else(|| CLOSED.to_owned())),
     })
 }
