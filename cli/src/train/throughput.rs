@@ -39,7 +39,8 @@ pub struct Throughput {
     pub steps_per_segment: usize,
 }
 
-/// Measures the speed, of one device with its share of a batch. Returns `None` if the run's own policy is `none`, because there is nothing to compare.
+/// Measures the speed, of one device with its share of a batch. Returns `None` if the run's own policy is `none`, because
+/// there is nothing to compare.
 ///
 /// # Errors
 /// Returns an error if a batch can't be read or the device fails.
