@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use cann_sys::{errors, meta};
+use cann_sys::{errors, hccl, meta};
 
 /// A return code of CANN other than success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,6 +22,7 @@ impl Code {
     pub fn name(self) -> Option<&'static str> {
         NAMES
             .iter()
+            .chain(COLLECTIVES)
             .find(|(code, _)| *code == self.0)
             .map(|(_, name)| *name)
     }
@@ -169,6 +170,38 @@ const NAMES: &[(i32, &str)] = names! {
         ACLNN_ERR_INNER_OPP_KERNEL_PKG_NOT_FOUND;
 };
 
+macro_rules! collectives {
+    ($($name:ident),+ $(,)?) => {
+        &[$((hccl::$name.0.cast_signed(), stringify!($name)),)+]
+    };
+}
+
+/// The codes of HCCL, which are smaller than all others.
+const COLLECTIVES: &[(i32, &str)] = collectives! {
+    HCCL_E_PARA,
+    HCCL_E_PTR,
+    HCCL_E_MEMORY,
+    HCCL_E_INTERNAL,
+    HCCL_E_NOT_SUPPORT,
+    HCCL_E_NOT_FOUND,
+    HCCL_E_UNAVAIL,
+    HCCL_E_SYSCALL,
+    HCCL_E_TIMEOUT,
+    HCCL_E_OPEN_FILE_FAILURE,
+    HCCL_E_TCP_CONNECT,
+    HCCL_E_ROCE_CONNECT,
+    HCCL_E_TCP_TRANSFER,
+    HCCL_E_ROCE_TRANSFER,
+    HCCL_E_RUNTIME,
+    HCCL_E_DRV,
+    HCCL_E_PROFILING,
+    HCCL_E_CCE,
+    HCCL_E_NETWORK,
+    HCCL_E_AGAIN,
+    HCCL_E_REMOTE,
+    HCCL_E_SUSPENDING,
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -180,13 +213,15 @@ mod tests {
             Code(207001).to_string(),
             "207001 (ACL_ERROR_RT_MEMORY_ALLOCATION)"
         );
-        assert_eq!(Code(7).to_string(), "7");
+        assert_eq!(Code(9).to_string(), "9 (HCCL_E_TIMEOUT)");
+        assert_eq!(Code(77).to_string(), "77");
     }
 
     #[test]
     fn no_code_has_two_names() {
-        for (place, (code, _)) in NAMES.iter().enumerate() {
-            assert!(NAMES[..place].iter().all(|(other, _)| other != code));
+        let all = [NAMES, COLLECTIVES].concat();
+        for (place, (code, _)) in all.iter().enumerate() {
+            assert!(all[..place].iter().all(|(other, _)| other != code));
         }
     }
 }

@@ -90,6 +90,9 @@ pub enum Error {
         /// The tensor's dtype.
         expected: crate::DType,
     },
+    /// Devices that reduce tensors together lost one of them, or did not agree on a call.
+    #[error("{0}")]
+    Collective(String),
     /// CANN was finalised before, or can't be finalised yet.
     #[error("{0}")]
     Lifetime(&'static str),

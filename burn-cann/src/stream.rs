@@ -20,6 +20,7 @@ use cann_sys::runtime::{ACL_STREAM_STATUS_COMPLETE, aclrtStreamStatus};
 use cann_sys::types::aclrtStream;
 
 use crate::cann::{call, lock};
+use crate::collective::{self, Part};
 use crate::device::{Device, DeviceInner, Handle};
 use crate::error::{Error, Result};
 use crate::event::{Event, RawEvent};
@@ -37,7 +38,7 @@ use crate::memory::{Memory, StreamId};
 #[derive(Clone)]
 pub struct Stream(Arc<StreamInner>);
 
-struct StreamInner {
+pub(crate) struct StreamInner {
     device: Arc<DeviceInner>,
     id: StreamId,
     handle: Handle,
@@ -49,6 +50,10 @@ struct StreamInner {
     failure: OnceLock<Error>,
     /// True if only users of its tensors get to know of the failure.
     keeps_failures: AtomicBool,
+    /// Its parts in groups of devices that compute together.
+    parts: Mutex<Vec<Part>>,
+    /// True if it waits for a device that is lost, so that its work never ends.
+    given_up: AtomicBool,
 }
 
 struct Kept {
@@ -58,12 +63,13 @@ struct Kept {
 
 impl fmt::Debug for Stream {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            out,
-            "Stream({} on device {})",
-            self.0.id.0,
-            self.0.device.id()
-        )
+        self.0.fmt(out)
+    }
+}
+
+impl fmt::Debug for StreamInner {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "Stream({} on device {})", self.id.0, self.device.id())
     }
 }
 
@@ -93,6 +99,8 @@ impl Stream {
             upstream: Mutex::default(),
             failure: OnceLock::new(),
             keeps_failures: AtomicBool::new(false),
+            parts: Mutex::default(),
+            given_up: AtomicBool::new(false),
         })))
     }
 
@@ -131,6 +139,7 @@ impl Stream {
     fn failed(&self, error: Error) -> Result<()> {
         // The first failure is the cause of those that follow.
         let _ = self.0.failure.set(error.clone());
+        self.0.tell(&error);
         Err(error)
     }
 
@@ -205,6 +214,20 @@ impl Stream {
         self.0.device.enter()?;
         event.0.raw.hold_back(self.0.handle.0)?;
         self.keep(event.clone())
+    }
+
+    /// Keeps a part in a group of devices, until the stream has ended.
+    pub(crate) fn take_part(&self, part: Part) -> Weak<StreamInner> {
+        lock(&self.0.parts).push(part);
+        Arc::downgrade(&self.0)
+    }
+
+    pub(crate) fn is(&self, other: &Weak<StreamInner>) -> bool {
+        std::ptr::eq(Arc::as_ptr(&self.0), other.as_ptr())
+    }
+
+    pub(crate) fn of(inner: Arc<StreamInner>) -> Self {
+        Self(inner)
     }
 
     pub(crate) fn id(&self) -> StreamId {
@@ -305,13 +328,37 @@ impl Stream {
 
 impl StreamInner {
     fn synchronise(&self) -> Result<()> {
-        self.device.cann().count_wait();
-        // SAFETY: the stream lives, and its context is current.
-        unsafe {
-            call!(
-                self.device.cann(),
-                runtime.aclrtSynchronizeStream(self.handle.0)
-            )
+        let cann = self.device.cann();
+        cann.count_wait();
+        let parts = lock(&self.parts).clone();
+        let has_limit = cann.sys().runtime.aclrtSynchronizeStreamWithTimeout.get();
+        if parts.is_empty() || has_limit.is_err() {
+            // SAFETY: the stream lives, and its context is current.
+            return unsafe { call!(cann, runtime.aclrtSynchronizeStream(self.handle.0)) };
+        }
+        let waited = collective::wait(&parts, |limit| {
+            self.device.enter()?;
+            let limit = limit.as_millis() as i32;
+            // SAFETY: the stream lives, and its context is current.
+            unsafe {
+                call!(
+                    cann,
+                    runtime.aclrtSynchronizeStreamWithTimeout(self.handle.0, limit)
+                )
+            }
+        });
+        if let Err(Error::Collective(_)) = &waited {
+            self.given_up.store(true, Ordering::Relaxed);
+        }
+        // A look at other devices made their contexts current.
+        let back = self.device.enter();
+        waited.and(back)
+    }
+
+    /// Tells groups of devices of a failure, so that the others don't wait for this stream.
+    fn tell(&self, error: &Error) {
+        for part in lock(&self.parts).iter() {
+            part.failed(error);
         }
     }
 
@@ -342,25 +389,27 @@ impl Drop for StreamInner {
         let closed = self.close();
         if let Err(error) = &closed {
             tracing::error!(%error, "a stream's work failed");
+            self.tell(error);
             if self.failure.get().is_none() && !self.keeps_failures.load(Ordering::Relaxed) {
                 self.device.leave_failure(error.clone());
             }
         }
         // No block refers to the stream any more, and no event is recorded on it from here on.
         let lane = lock(self.device.pool()).stream_gone(self.id);
-        // SAFETY: the stream was made by `new` and is destroyed only here; no clone is left.
-        let destroyed = unsafe {
-            call!(
-                self.device.cann(),
-                runtime.aclrtDestroyStream(self.handle.0)
-            )
+        let (cann, given_up) = (self.device.cann(), self.given_up.load(Ordering::Relaxed));
+        let destroyed = if given_up {
+            // SAFETY: as below. This does not wait for the work.
+            unsafe { call!(cann, runtime.aclrtDestroyStreamForce(self.handle.0)) }
+        } else {
+            // SAFETY: the stream was made by `new` and is destroyed only here; no clone is left.
+            unsafe { call!(cann, runtime.aclrtDestroyStream(self.handle.0)) }
         };
         if let Err(error) = &destroyed {
             tracing::error!(%error, "a stream could not be destroyed");
         }
-        // Destroying a stream whose work failed waits for the rest. If that fails too, the device may still use what
-        // the stream held, so it is leaked.
-        let idle = closed.is_ok() || destroyed.is_ok();
+        // Destroying a stream whose work failed waits for the rest, unless it was given up. If that fails too, the device
+        // may still use what the stream held, so it is leaked.
+        let idle = closed.is_ok() || (destroyed.is_ok() && !given_up);
         let kept = std::mem::take(&mut *lock(&self.kept));
         let mut pool = lock(self.device.pool());
         if let Some(lane) = lane {

@@ -202,7 +202,7 @@ impl Tensor {
     }
 
     /// Returns the address of the contiguous elements and their number of bytes, or none if there are no elements.
-    fn run(&self, on_host: usize) -> Result<Option<(*mut c_void, usize)>> {
+    pub(crate) fn run(&self, on_host: usize) -> Result<Option<(*mut c_void, usize)>> {
         let expected = self.spec().len();
         if on_host != expected {
             return Err(Error::Length {

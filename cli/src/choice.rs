@@ -38,6 +38,21 @@ impl DeviceChoice {
         }
     }
 
+    /// Returns `true` if both are devices of one machine or server that can add up tensors together.
+    #[cfg_attr(
+        not(feature = "remote"),
+        expect(unused_variables, reason = "there is only the CPU")
+    )]
+    pub fn is_beside(&self, other: &Self) -> bool {
+        match self {
+            Self::Cpu => false,
+            #[cfg(feature = "npu")]
+            Self::Npu(_) => matches!(other, Self::Npu(_)),
+            #[cfg(feature = "remote")]
+            Self::Remote(one) => matches!(other, Self::Remote(other) if one.is_beside(other)),
+        }
+    }
+
     /// Returns a remark on this device to print at the end of a command.
     pub fn remark(&self) -> Option<String> {
         match self {

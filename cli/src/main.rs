@@ -8,6 +8,7 @@
 mod bench;
 mod bisect;
 mod choice;
+mod devices;
 mod doctor;
 mod feature;
 #[cfg(feature = "text")]
@@ -104,10 +105,10 @@ fn main() -> ExitCode {
     let cli: Cli = options::parse();
     start_log(cli.verbose);
     say_panics_plainly();
-    let device = cli.command.device();
+    let devices = cli.command.devices();
     // Burn and a strict policy report errors by panic. For the user, that is a failed command.
     let done = catch_unwind(AssertUnwindSafe(|| execute(cli.command)));
-    if let Some(remark) = device.as_ref().and_then(DeviceChoice::remark) {
+    if let Some(remark) = devices.first().and_then(DeviceChoice::remark) {
         output::note(remark);
     }
     match done {
@@ -133,24 +134,28 @@ fn main() -> ExitCode {
         Err(_) => {}
     }
     // This comes last, because it can wait for a server that is gone.
-    if let Some(why) = device.as_ref().and_then(DeviceChoice::explain) {
-        output::note(why);
+    for device in &devices {
+        match device.explain() {
+            Some(why) if devices.len() > 1 => output::note(format_args!("{device}: {why}")),
+            Some(why) => output::note(why),
+            None => {}
+        }
     }
     ExitCode::FAILURE
 }
 
 impl Command {
-    /// Returns the device that the command computes on.
-    fn device(&self) -> Option<DeviceChoice> {
+    /// Returns the devices that the command computes on.
+    fn devices(&self) -> Vec<DeviceChoice> {
         match self {
-            Self::Train(args) => Some(args.device.clone()),
-            Self::Run(args) => Some(args.device.clone()),
-            Self::Verify(args) => Some(args.device.clone()),
+            Self::Train(args) => args.devices.chosen().all().to_vec(),
+            Self::Run(args) => vec![args.device.clone()],
+            Self::Verify(args) => vec![args.device.clone()],
             #[cfg(feature = "text")]
-            Self::Generate(args) => Some(args.device.clone()),
+            Self::Generate(args) => vec![args.device.clone()],
             #[cfg(feature = "text")]
-            Self::Finetune(args) => Some(args.device.clone()),
-            _ => None,
+            Self::Finetune(args) => args.devices.chosen().all().to_vec(),
+            _ => Vec::new(),
         }
     }
 }

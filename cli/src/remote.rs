@@ -71,6 +71,11 @@ impl Remote {
         device.with_context(|| format!("{} serves {count} devices; the first is #0", self.address))
     }
 
+    /// Returns `true` if both are devices of one server.
+    pub fn is_beside(&self, other: &Self) -> bool {
+        self.address == other.address
+    }
+
     /// Returns the reason why the device's session ended, if it did: the server's reason, or that the server is gone.
     pub fn failure(&self) -> Option<String> {
         let connected = CONNECTED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -114,7 +114,12 @@ mod emulated {
         let library = program.parent().unwrap().join("libcann_emulator.so");
         assert!(library.exists(), "Cargo builds it beside the tests");
         let folder = TempDir::new().unwrap();
-        for name in ["libascendcl.so", "libnnopbase.so", "libopapi.so"] {
+        for name in [
+            "libascendcl.so",
+            "libnnopbase.so",
+            "libopapi.so",
+            "libhccl.so",
+        ] {
             symlink(&library, folder.path().join(name)).unwrap();
         }
         folder

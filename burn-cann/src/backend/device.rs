@@ -186,6 +186,7 @@ pub fn own_streams() {
 
 /// Makes this thread use the shared streams again. Its own streams end with the last tensor on them.
 pub fn give_streams_back() {
+    super::collective::leave();
     let owner = OWNER.replace(ALL);
     if owner == ALL {
         return;
@@ -199,6 +200,16 @@ pub fn give_streams_back() {
     drop(opened);
     // This is outside the lock, as in `close`.
     drop(old);
+}
+
+/// Returns `true` if this thread has streams of its own.
+pub(super) fn has_own_streams() -> bool {
+    OWNER.get() != ALL
+}
+
+/// Opens NPU `index` for a use beside its streams.
+pub(super) fn open(index: u16) -> Result<Device> {
+    lock(&OPENED).device(index)
 }
 
 static OPENED: Mutex<Opened> = Mutex::new(Opened {
@@ -216,6 +227,7 @@ pub fn install(cann: Cann) {
 ///
 /// [`Cann::finalise`] needs this. A process that just exits does not.
 pub fn close() {
+    super::collective::close();
     let mut opened = lock(&OPENED);
     let old = (opened.cann.take(), opened.streams.take());
     drop(opened);
@@ -235,6 +247,16 @@ impl Opened {
         }
     }
 
+    fn device(&mut self, index: u16) -> Result<Device> {
+        let cann = self.cann()?;
+        let count = cann.device_count()?;
+        if u32::from(index) >= count {
+            let index = index.into();
+            return Err(Error::NoDevice { index, count });
+        }
+        Ok(Device::open(&cann, index.into())?)
+    }
+
     fn current(&self, index: u16) -> Option<Stream> {
         self.streams.as_ref()?.get(&(index, OWNER.get())).cloned()
     }
@@ -247,13 +269,7 @@ impl Opened {
             return Ok((stream, None));
         }
         fallback::fallback()?;
-        let cann = self.cann()?;
-        let count = cann.device_count()?;
-        if u32::from(index) >= count {
-            let index = index.into();
-            return Err(Error::NoDevice { index, count });
-        }
-        let stream = Device::open(&cann, index.into())?.stream()?;
+        let stream = self.device(index)?.stream()?;
         let owner = OWNER.get();
         if owner != ALL {
             stream.keep_failures();

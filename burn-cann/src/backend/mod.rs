@@ -54,6 +54,11 @@
 //! No result holds memory that its operation did not write. An empty tensor is zeros, so the client of a server never
 //! sees what another client freed.
 //!
+//! # Several NPUs
+//!
+//! [`all_reduce`] adds up the tensors of several NPUs of this process over HCCL, or computes their mean. It is Burn's
+//! operation of the same name. A lost NPU is an error of the others ([`Group`](crate::Group)).
+//!
 //! # Where this has run
 //!
 //! The backend has run on this project's emulator of CANN, compared with Flex. It has not run on an Ascend device.
@@ -69,6 +74,7 @@
 #[macro_use]
 mod operation;
 
+mod collective;
 mod device;
 mod dtype;
 mod error;
@@ -81,12 +87,12 @@ mod tensor;
 mod transfer;
 mod view;
 
-use burn_backend::distributed::DistributedOps;
 use burn_backend::{
     Backend, BackendTypes, DType, DTypeUsage, DTypeUsageSet, ExecutionError, GraphUnsupported,
 };
 use burn_flex::{Flex, FlexDevice};
 
+pub use collective::{all_reduce, join_party};
 pub use device::{CannDevice, close, give_streams_back, install, own_streams};
 pub use dtype::burn as burn_dtype;
 pub use error::{Error, Result};
@@ -165,6 +171,3 @@ impl Backend for CannBackend {
         )
     }
 }
-
-// Operations of several devices are composed of others.
-impl DistributedOps<CannBackend> for CannBackend {}

@@ -47,6 +47,9 @@ fn fetch(tensor: &Tensor, stream: &Stream) -> crate::Result<Bytes> {
 }
 
 /// Returns a tensor's data for Burn.
+///
+/// The caller waits, and not the future that Burn gets. Burn's server polls the futures of all sessions on a few threads,
+/// which also pass the messages on. A wait there would hold up another NPU's part of the sum that it waits for.
 pub(super) fn data(tensor: &CannTensor) -> Result<TensorData, ExecutionError> {
     let host = read(tensor).map_err(|error| failed(tensor, &error))?;
     Ok(host.into_data())

@@ -129,7 +129,12 @@ fn library_folder() -> PathBuf {
     let folder =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cann-{}", std::process::id()));
     fs::create_dir_all(&folder).expect("a folder for links");
-    for name in ["libascendcl.so", "libnnopbase.so", "libopapi.so"] {
+    for name in [
+        "libascendcl.so",
+        "libnnopbase.so",
+        "libopapi.so",
+        "libhccl.so",
+    ] {
         let link = folder.join(name);
         if !link.exists() {
             // Another test of this process may have made the link already.

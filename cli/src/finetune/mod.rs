@@ -10,16 +10,17 @@ mod prepare;
 mod settings;
 mod summary;
 
-use crate::choice::{self, DeviceChoice};
+use crate::choice;
 use crate::training::folder::{CONFIG, RunFolder, SUMMARY};
 use crate::training::metrics::{self, Recorder};
 use crate::training::optimiser::Optimiser;
 use crate::training::plan::Plan;
+use crate::training::replicas::Replicas;
 use crate::training::schedule::Decay;
 use crate::training::session::{Session, Trained};
 use crate::training::state::{Progress, States, Trainee};
 use crate::training::{identity, plot, rescue, saving, signals};
-use crate::{options, output, screen};
+use crate::{devices, options, output, screen};
 use anyhow::ensure;
 use burn_kernels::live::{self, Sampling};
 use burn_kernels::policy::Policy;
@@ -142,9 +143,9 @@ pub struct Args {
     /// Keep the inputs of layers and compute each layer twice, in place of keeping all activations: slower, in less memory.
     #[arg(long)]
     gradient_checkpointing: bool,
-    /// The device to train on.
-    #[arg(long, default_value = "cpu")]
-    pub device: DeviceChoice,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub devices: devices::Args,
     #[command(flatten)]
     #[serde(flatten)]
     saving: saving::Args,
@@ -261,28 +262,29 @@ fn train(
     model: kernels_models::CausalLm,
     quiet: bool,
 ) -> anyhow::Result<Trained> {
-    let new = Trainee {
+    let first = Trainee {
         model,
         optimiser: Optimiser::new(settings.optimiser),
     };
-    let (trainee, progress, points) = match states.newest()? {
+    let new = Replicas::new(first, settings.optimiser, plan)?;
+    let (replicas, progress, points) = match states.newest()? {
         Some(saved) => {
-            let trainee = saved.restore(new, &plan.device)?;
+            let replicas = new.restored(&saved, plan)?;
             output::note(format_args!(
                 "going on after step {} of {}",
                 saved.progress.step, plan.steps
             ));
-            (trainee, saved.progress, saved.points)
+            (replicas, saved.progress, saved.points)
         }
         None => (new, Progress::default(), Vec::new()),
     };
     let recorder = Recorder::create(&folder.metrics(), points)?;
-    let session = Session::new(plan, batches, states, (trainee, progress), recorder, quiet)?;
+    let session = Session::new(plan, batches, states, (replicas, progress), recorder, quiet)?;
     let mut trained = session.run()?;
     let best = trained.progress.best.map(|best| best.step);
     if best.is_some_and(|best| best != trained.progress.step) {
         match states.best(&trained.progress)? {
-            Some(saved) => trained.trainee = saved.restore(trained.trainee, &plan.device)?,
+            Some(saved) => trained.trainee = saved.restore(trained.trainee, plan.device())?,
             None => output::note(
                 "warning: the checkpoint of the best validation could not be saved, so the last model is kept",
             ),

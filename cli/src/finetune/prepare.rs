@@ -4,11 +4,12 @@ use super::Args;
 use super::data::{self, Batches, Encoded, Encoder, Example, Row, Sizes};
 use super::model::{self, Trained};
 use super::settings::Settings;
+use crate::devices::Devices;
 use crate::output;
 use crate::training::identity::Fingerprint;
 use crate::training::random::SplitMix64;
 use anyhow::{Context, bail, ensure};
-use kernels_models::{CausalLm, ModelConfig};
+use kernels_models::{AdapterConfig, CausalLm, ModelConfig};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -70,16 +71,22 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     {
         bail!("--gradient-checkpointing: {reason}; train without it");
     }
+    let devices = args.devices.chosen();
+    devices.check_batch(args.batch)?;
     let trained = args.lora.trained()?;
     if let Trained::New(adapters) = &trained {
         adapters.check_for(&config)?;
+        check_dropout(adapters, &devices)?;
     }
     let (train, valid) = examples(args, &folder, config.vocab_size)?;
     let packs = packs(args, &config);
     let (batches, facts) = batches(args, train, valid, packs);
-    let device = args.device.device()?.autodiff();
+    let device = devices.first().device()?.autodiff();
     let dtype = args.dtype.float_dtype();
     let (config, model, adapters) = model::load(&folder, &trained, dtype, (&device, args.seed))?;
+    if let Some(adapters) = &adapters {
+        check_dropout(adapters, &devices)?;
+    }
     let settings = Settings::new(args, (folder, config, adapters), packs, &batches)?;
     Ok(Prepared {
         settings,
@@ -87,6 +94,17 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         model,
         facts,
     })
+}
+
+/// Refuses dropout on several devices. They draw from one generator, so that the numbers of each would depend on time.
+fn check_dropout(adapters: &AdapterConfig, devices: &Devices) -> anyhow::Result<()> {
+    ensure!(
+        adapters.dropout == 0.0 || !devices.are_several(),
+        "adapters with a dropout of {} train on one device; give one, by --device {}, or no dropout",
+        adapters.dropout,
+        devices.first()
+    );
+    Ok(())
 }
 
 /// Returns the examples to train on and to validate on.

@@ -4,7 +4,8 @@ use super::Args;
 use super::data::Batches;
 use super::model::Output;
 use super::prepare::Facts;
-use crate::choice::{DeviceChoice, DtypeChoice};
+use crate::choice::DtypeChoice;
+use crate::devices::Devices;
 use crate::training::optimiser::AdamW;
 use crate::training::plan::Plan;
 use crate::training::schedule::{Decay, Schedule};
@@ -61,8 +62,9 @@ pub struct Settings {
     pub seed: u64,
     /// The kernel policy.
     pub kernels: Policy,
-    /// The device of the run.
-    pub device: DeviceChoice,
+    /// The devices of the run.
+    #[serde(rename = "device")]
+    pub devices: Devices,
 }
 
 impl Settings {
@@ -102,7 +104,7 @@ impl Settings {
             gradient_checkpointing: args.gradient_checkpointing,
             seed: args.seed,
             kernels: policy::current().context("the kernel policy")?,
-            device: args.device.clone(),
+            devices: args.devices.chosen(),
         })
     }
 
@@ -124,7 +126,8 @@ impl Settings {
             dtype: self.dtype.float_dtype(),
             gradient_checkpointing: self.gradient_checkpointing,
             seed: self.seed,
-            device: self.device.device()?.autodiff(),
+            devices: self.devices.open()?,
+            names: self.devices.names(),
             saving: args.saving.saving(),
             patience: self.patience,
             resume: format!("kernels finetune --resume {}", escape_path(folder)),

@@ -7,6 +7,7 @@ use crate::training::folder::RunFolder;
 use crate::training::metrics::{Point, Recorder};
 use crate::training::optimiser::Optimiser;
 use crate::training::plan::Plan;
+use crate::training::replicas::Replicas;
 use crate::training::session::Session;
 use crate::training::state::{Best, Progress, Saved, States, Trainee};
 use burn::module::Module;
@@ -35,13 +36,13 @@ pub fn fit(
     states: &States,
     quiet: bool,
 ) -> anyhow::Result<Trained> {
-    let device = settings.device.device()?.autodiff();
-    let plan = settings.plan(device, folder.path());
-    let new = Trainee {
-        model: initial(settings, &plan.device),
+    let plan = settings.plan(settings.devices.open()?, folder.path());
+    let first = Trainee {
+        model: initial(settings, plan.device()),
         optimiser: Optimiser::new(settings.optimiser),
     };
-    let (trainee, progress, points) = match states.newest()? {
+    let new = Replicas::new(first, settings.optimiser, &plan)?;
+    let (replicas, progress, points) = match states.newest()? {
         Some(saved) => resumed(saved, new, &plan)?,
         None => (new, Progress::default(), Vec::new()),
     };
@@ -51,7 +52,7 @@ pub fn fit(
         &plan,
         &batches,
         states,
-        (trainee, progress),
+        (replicas, progress),
         recorder,
         quiet,
     )?;
@@ -65,15 +66,15 @@ pub fn fit(
 
 fn resumed(
     saved: Saved,
-    new: Trainee,
+    new: Replicas,
     plan: &Plan,
-) -> anyhow::Result<(Trainee, Progress, Vec<Point>)> {
-    let trainee = saved.restore(new, &plan.device)?;
+) -> anyhow::Result<(Replicas, Progress, Vec<Point>)> {
+    let replicas = new.restored(&saved, plan)?;
     output::note(format_args!(
         "going on after step {} of {}",
         saved.progress.step, plan.steps
     ));
-    Ok((trainee, saved.progress, saved.points))
+    Ok((replicas, saved.progress, saved.points))
 }
 
 /// Returns the initial model. Its parameters are drawn on the CPU, so that a seed gives the same model on every device.

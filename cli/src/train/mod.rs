@@ -12,10 +12,10 @@ mod settings;
 mod summary;
 mod throughput;
 
-use crate::choice::{self, DeviceChoice, DtypeChoice};
+use crate::choice::{self, DtypeChoice};
 use crate::training::folder::{CONFIG, RunFolder, SUMMARY};
 use crate::training::{identity, metrics, plot, rescue, saving, signals, state::States};
-use crate::{options, output, screen};
+use crate::{devices, options, output, screen};
 use burn_kernels::policy::Policy;
 use burn_kernels::report;
 use data::{Corpus, Splits};
@@ -97,9 +97,9 @@ pub struct Args {
     /// Keep the inputs of layers and compute each layer twice, in place of keeping all activations: slower, in less memory.
     #[arg(long)]
     gradient_checkpointing: bool,
-    /// The device to train on.
-    #[arg(long, default_value = "cpu")]
-    pub device: DeviceChoice,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub devices: devices::Args,
     #[command(flatten)]
     #[serde(flatten)]
     saving: saving::Args,

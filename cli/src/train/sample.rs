@@ -14,7 +14,7 @@ const TEMPERATURE: f64 = 0.8;
 /// # Errors
 /// Returns an error if the device fails.
 pub fn generate(model: &CausalLm, settings: &Settings, prompt: &[u8]) -> anyhow::Result<String> {
-    let device = settings.device.device()?;
+    let device = settings.devices.first().device()?;
     let mut random = SplitMix64::new(settings.seed);
     let mut text = prompt.to_vec();
     for _ in 0..LENGTH {

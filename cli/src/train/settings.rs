@@ -3,7 +3,8 @@
 use super::Args;
 use super::data::Splits;
 use super::preset::Preset;
-use crate::choice::{DeviceChoice, DtypeChoice};
+use crate::choice::DtypeChoice;
+use crate::devices::Devices;
 use crate::training::optimiser::AdamW;
 use crate::training::plan::{Plan, Saving};
 use crate::training::schedule::{Decay, Schedule};
@@ -45,8 +46,9 @@ pub struct Settings {
     pub seed: u64,
     /// The kernel policy.
     pub kernels: Policy,
-    /// The device of the run.
-    pub device: DeviceChoice,
+    /// The devices of the run.
+    #[serde(rename = "device")]
+    pub devices: Devices,
     /// The times of checkpoints, which decide no number of the run.
     #[serde(skip)]
     pub saving: Saving,
@@ -56,8 +58,11 @@ impl Settings {
     /// Creates the settings from the arguments and the environment.
     ///
     /// # Errors
-    /// Returns an error if the policy in the environment is invalid or the model's sizes don't fit together.
+    /// Returns an error if the policy in the environment is invalid, if the model's sizes don't fit together, or if the
+    /// devices can't share a batch.
     pub fn new(args: &Args) -> anyhow::Result<Self> {
+        let devices = args.devices.chosen();
+        devices.check_batch(args.batch)?;
         Ok(Self {
             preset: args.preset,
             model: args.preset.config(args.seq)?,
@@ -71,13 +76,13 @@ impl Settings {
             gradient_checkpointing: args.gradient_checkpointing,
             seed: args.seed,
             kernels: policy::current().context("the kernel policy")?,
-            device: args.device.clone(),
+            devices,
             saving: args.saving.saving(),
         })
     }
 
     /// Returns what the training loop does. `folder` is that of the run.
-    pub fn plan(&self, device: Device, folder: &Path) -> Plan {
+    pub fn plan(&self, devices: Vec<Device>, folder: &Path) -> Plan {
         let schedule = Schedule {
             highest: self.lr,
             lowest: self.lr / 10.0,
@@ -92,7 +97,8 @@ impl Settings {
             dtype: self.dtype.float_dtype(),
             gradient_checkpointing: self.gradient_checkpointing,
             seed: self.seed,
-            device,
+            devices,
+            names: self.devices.names(),
             saving: self.saving,
             patience: None,
             resume: format!("kernels train --resume {}", escape_path(folder)),

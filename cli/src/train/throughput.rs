@@ -39,7 +39,8 @@ pub struct Throughput {
     pub steps_per_segment: usize,
 }
 
-/// Measures the speed. Returns `None` if the run's own policy is `none`, because there is nothing to compare.
+/// Measures the speed, of one device with its share of a batch. Returns `None` if the run's own policy is `none`, because
+/// there is nothing to compare.
 ///
 /// # Errors
 /// Returns an error if a batch can't be read or the device fails.
@@ -51,21 +52,23 @@ pub fn measure(
     if settings.kernels == Policy::reference() {
         return Ok(None);
     }
-    let device = settings.device.device()?.autodiff();
+    let device = settings.devices.first().device()?.autodiff();
     let trainee = Trainee {
         model: model.train().fork(&device),
         optimiser: Optimiser::new(settings.optimiser),
     };
     let source = Batches { splits, settings };
+    let devices = settings.devices.all().len();
     let mut bench = Bench {
         batches: (0..STEPS_PER_SEGMENT)
             .flat_map(|step| source.training(step))
+            .map(|batch| batch.shares(devices).swap_remove(0))
             .collect(),
         trainee: Some(trainee),
         dtype: settings.dtype.float_dtype(),
         recompute: settings.gradient_checkpointing,
         rate: settings.lr,
-        tokens: settings.tokens_per_step() * STEPS_PER_SEGMENT,
+        tokens: settings.tokens_per_step() / devices * STEPS_PER_SEGMENT,
         device,
     };
     let sides = [settings.kernels.clone(), Policy::reference()];

@@ -2,6 +2,7 @@
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use kernels_models::Sequences;
+use std::ops::Range;
 
 /// Sequences of token ids, on the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +73,28 @@ impl Batch {
         }
     }
 
+    /// Returns a share of the sequences for each of several devices, in order. The shares differ by at most one sequence,
+    /// and the last ones are empty if there are too few.
+    pub fn shares(&self, count: usize) -> Vec<Self> {
+        let sequences = self.shape[0];
+        let start = |share: usize| share * (sequences / count) + share.min(sequences % count);
+        (0..count)
+            .map(|share| self.rows(start(share)..start(share + 1)))
+            .collect()
+    }
+
+    /// Returns some of the sequences.
+    fn rows(&self, rows: Range<usize>) -> Self {
+        let length = self.shape[1];
+        let tokens = rows.start * length..rows.end * length;
+        Self {
+            shape: [rows.len(), length],
+            ids: self.ids[tokens.clone()].to_vec(),
+            #[cfg(feature = "text")]
+            labels: self.labels.as_ref().map(|labels| labels.part(tokens)),
+        }
+    }
+
     /// Returns the number of tokens.
     pub fn tokens(&self) -> usize {
         self.ids.len()
@@ -91,6 +114,27 @@ impl Batch {
     }
 }
 
+#[cfg(feature = "text")]
+impl Labels {
+    /// Returns the labels of some tokens. These are whole sequences, so that no document is cut.
+    fn part(&self, tokens: Range<usize>) -> Self {
+        let documents = self.documents.as_ref().map(|lengths| {
+            let mut end = 0;
+            let ends = lengths.iter().map(|length| {
+                end += length;
+                (end, *length)
+            });
+            let inside = ends.filter(|(end, _)| *end > tokens.start && *end <= tokens.end);
+            inside.map(|(_, length)| length).collect()
+        });
+        Self {
+            targets: self.targets[tokens.clone()].to_vec(),
+            positions: self.positions[tokens].to_vec(),
+            documents,
+        }
+    }
+}
+
 /// The data of a run. Batches are functions of their number alone, so a run can go on from any step.
 pub trait Source {
     /// Returns the batches of a training step, counted from 0. Their gradients are added up.
@@ -101,4 +145,54 @@ pub trait Source {
 
     /// Returns a batch of the held-out data, counted from 0.
     fn validation(&self, index: usize) -> Batch;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(sequences: usize) -> Batch {
+        Batch {
+            shape: [sequences, 2],
+            ids: (0..2 * sequences as i64).collect(),
+            #[cfg(feature = "text")]
+            labels: None,
+        }
+    }
+
+    #[test]
+    fn every_sequence_is_in_one_share() {
+        for (sequences, count) in [(4, 2), (5, 2), (1, 3), (7, 3), (3, 1)] {
+            let all = batch(sequences);
+            let shares = all.shares(count);
+            assert_eq!(shares.len(), count);
+            let sizes: Vec<usize> = shares.iter().map(|share| share.shape[0]).collect();
+            let (least, most) = (sizes.iter().min(), sizes.iter().max());
+            assert!(most.unwrap() - least.unwrap() <= 1, "{sizes:?}");
+            let ids: Vec<i64> = shares.iter().flat_map(|share| share.ids.clone()).collect();
+            assert_eq!(ids, all.ids);
+        }
+    }
+
+    #[cfg(feature = "text")]
+    #[test]
+    fn labels_and_documents_follow_their_sequences() {
+        let none = Sequences::IGNORED;
+        let mut all = batch(3);
+        all.labels = Some(Labels {
+            targets: vec![1, none, none, 2, 3, 4],
+            positions: vec![0, 1, 0, 0, 0, 1],
+            documents: Some(vec![2, 1, 1, 2]),
+        });
+        let shares = all.shares(2);
+        let labels: Vec<&Labels> = shares
+            .iter()
+            .map(|share| share.labels.as_ref().unwrap())
+            .collect();
+        assert_eq!(labels[0].targets, [1, none, none, 2]);
+        assert_eq!(labels[1].positions, [0, 1]);
+        assert_eq!(labels[0].documents, Some(vec![2, 1, 1]));
+        assert_eq!(labels[1].documents, Some(vec![2]));
+        assert_eq!([shares[0].targets(), shares[1].targets()], [2, 2]);
+    }
 }

@@ -3,7 +3,7 @@
 //! The modules, in the order in which a run uses them: [`folder`] (the results' files), [`batch`] (what is trained on),
 //! [`schedule`] and [`random`] (functions of seed and step), [`plan`] and [`session`]
 //! (the loop), [`step`] (losses and gradients),
-//! [`optimiser`], [`metrics`] and [`memory`], [`progress`] and [`plot`], [`state`] (checkpoints to go on from, with their [`tensors`] and
+//! [`replicas`] (the model on each device), [`optimiser`], [`metrics`] and [`memory`], [`progress`] and [`plot`], [`state`] (checkpoints to go on from, with their [`tensors`] and
 //! [`identity`] and [`saving`]), [`signals`], and [`rescue`] (a place for a model whose folder can't be written).
 
 pub mod batch;
@@ -16,6 +16,7 @@ pub mod plan;
 pub mod plot;
 mod progress;
 pub mod random;
+pub mod replicas;
 pub mod rescue;
 pub mod saving;
 pub mod schedule;

@@ -57,28 +57,24 @@ impl Optimiser {
         }
     }
 
-    /// Takes a step. Returns the module and the norm of all gradients before it is limited.
-    ///
-    /// # Errors
-    /// Returns an error if the device fails.
+    /// Takes a step with gradients of this norm before it is limited.
     pub fn step<M: Module>(
         &mut self,
         rate: f64,
         module: M,
         gradients: GradientsParams,
-    ) -> anyhow::Result<(M, f64)> {
-        let norm = norm(&module, &gradients)?;
+        norm: f64,
+    ) -> M {
         let factor = match self.clip {
             Some(largest) if norm > largest => Some(largest / norm),
             _ => None,
         };
-        let module = module.map(&mut Step {
+        module.map(&mut Step {
             optimiser: self,
             gradients,
             rate,
             factor,
-        });
-        Ok((module, norm))
+        })
     }
 
     /// Returns the state of a parameter of rank `D`, if it had a step.
@@ -126,7 +122,10 @@ impl ModuleMapper for Step<'_> {
 }
 
 /// Returns the norm of all gradients together, in at least f32.
-fn norm<M: Module>(module: &M, gradients: &GradientsParams) -> anyhow::Result<f64> {
+///
+/// # Errors
+/// Returns an error if the device fails.
+pub fn norm<M: Module>(module: &M, gradients: &GradientsParams) -> anyhow::Result<f64> {
     struct Squares<'a> {
         gradients: &'a GradientsParams,
         sum: Option<Tensor<1>>,
@@ -189,9 +188,9 @@ mod tests {
         let mut optimiser = Optimiser::new(SETTINGS);
         let layer = layer(&device);
         // Four gradients of the weight and two of the bias are 3.
-        let (layer, norm) = optimiser
-            .step(0.1, layer.clone(), gradients(&layer, 3.0))
-            .unwrap();
+        let large = gradients(&layer, 3.0);
+        let norm = norm(&layer, &large).unwrap();
+        let layer = optimiser.step(0.1, layer, large, norm);
         assert!((norm - 54.0_f64.sqrt()).abs() < 1e-5, "{norm}");
         let bias = layer.bias.as_ref().unwrap();
         let state: &AdamWState<1> = optimiser.state(bias.id).unwrap();
@@ -213,7 +212,8 @@ mod tests {
         let mut optimiser = Optimiser::new(SETTINGS);
         let layer = layer(&device);
         let small = gradients(&layer, 0.25);
-        let (layer, norm) = optimiser.step(0.1, layer, small).unwrap();
+        let norm = norm(&layer, &small).unwrap();
+        let layer = optimiser.step(0.1, layer, small, norm);
         assert!((norm - 6.0_f64.sqrt() / 4.0).abs() < 1e-6, "{norm}");
         let bias = layer.bias.as_ref().unwrap();
         let state: &AdamWState<1> = optimiser.state(bias.id).unwrap();

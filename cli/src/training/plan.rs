@@ -19,8 +19,10 @@ pub struct Plan {
     pub gradient_checkpointing: bool,
     /// The seed of all random numbers.
     pub seed: u64,
-    /// The device, with autodiff.
-    pub device: Device,
+    /// The devices, with autodiff. Each has a copy of the model.
+    pub devices: Vec<Device>,
+    /// The names of the devices, for errors.
+    pub names: Vec<String>,
     /// The times of checkpoints.
     pub saving: Saving,
     /// The number of validations without a lower loss after which training ends.
@@ -46,11 +48,16 @@ impl Saving {
 }
 
 impl Plan {
-    /// Returns the way in which a training step with this seed is computed.
-    pub(super) fn method(&self, seed: u64) -> Method<'_> {
+    /// Returns the first device, which validates and whose model is saved.
+    pub fn device(&self) -> &Device {
+        &self.devices[0]
+    }
+
+    /// Returns the way in which a training step with this seed is computed on a device.
+    pub(super) fn method<'a>(&self, device: &'a Device, seed: u64) -> Method<'a> {
         Method {
             dtype: self.dtype,
-            device: &self.device,
+            device,
             recompute: self.gradient_checkpointing.then_some(seed),
         }
     }

@@ -6,6 +6,7 @@ use super::metrics::{self, Point, Recorder};
 use super::plan::Plan;
 use super::progress::Display;
 use super::random::SplitMix64;
+use super::replicas::Replicas;
 use super::signals::Signals;
 use super::state::{Best, Progress, States, Trainee};
 use super::step::{Loss, Mean, Method, Pass, without_gradients};
@@ -35,7 +36,7 @@ pub struct Session<'a> {
     plan: &'a Plan,
     source: &'a dyn Source,
     states: &'a States,
-    trainee: Option<Trainee>,
+    replicas: Option<Replicas>,
     progress: Progress,
     recorder: Recorder,
     display: Display,
@@ -67,7 +68,7 @@ impl<'a> Session<'a> {
         plan: &'a Plan,
         source: &'a dyn Source,
         states: &'a States,
-        (trainee, progress): (Trainee, Progress),
+        (replicas, progress): (Replicas, Progress),
         recorder: Recorder,
         quiet: bool,
     ) -> anyhow::Result<Self> {
@@ -76,7 +77,7 @@ impl<'a> Session<'a> {
             plan,
             source,
             states,
-            trainee: Some(trainee),
+            replicas: Some(replicas),
             recorder,
             display: Display::new(plan.steps, quiet),
             signals: Signals::listen()?,
@@ -114,7 +115,11 @@ impl<'a> Session<'a> {
             self.tell(&format!("warning: {error:#}"));
         }
         Ok(Trained {
-            trainee: self.trainee.take().expect("steps give the model back"),
+            trainee: self
+                .replicas
+                .take()
+                .expect("steps give the model back")
+                .into_first(),
             points: self.recorder.points().to_vec(),
             progress: self.progress.clone(),
         })
@@ -135,13 +140,14 @@ impl<'a> Session<'a> {
         let (plan, step) = (self.plan, self.progress.step);
         let started = Instant::now();
         let seed = SplitMix64::of(plan.seed, step as u64).next();
-        plan.device.seed(seed);
+        // On NPUs of one machine, this seeds all.
+        plan.device().seed(seed);
         let batches = self.source.training(step);
         let tokens = batches.iter().map(|batch| batch.tokens()).sum::<usize>();
-        let trainee = self.trainee.take().expect("steps give the model back");
+        let replicas = self.replicas.take().expect("steps give the model back");
         let rate = plan.schedule.rate(step);
-        let (trainee, loss, norm) = trainee.step(&batches, plan.method(seed), rate)?;
-        self.trainee = Some(trainee);
+        let (replicas, loss, norm) = replicas.step(&batches, plan, (seed, rate))?;
+        self.replicas = Some(replicas);
         self.progress.step += 1;
         let time = started.elapsed();
         self.record(metrics::TRAIN, loss, tokens, time, Some((rate, norm)))?;
@@ -163,9 +169,9 @@ impl<'a> Session<'a> {
     fn validate(&mut self) -> anyhow::Result<bool> {
         self.display.validating();
         let started = Instant::now();
-        let device = self.plan.device.clone().inner();
-        let trainee = self.trainee.as_ref().expect("steps give the model back");
-        let model = without_gradients(&trainee.model);
+        let device = self.plan.device().clone().inner();
+        let replicas = self.replicas.as_ref().expect("steps give the model back");
+        let model = without_gradients(&replicas.first().model);
         let (mut mean, mut tokens) = (Mean::default(), 0);
         {
             let method = Method {
@@ -246,9 +252,11 @@ impl<'a> Session<'a> {
     }
 
     fn save(&mut self) -> anyhow::Result<PathBuf> {
-        let trainee = self.trainee.as_ref().expect("steps give the model back");
+        let replicas = self.replicas.as_ref().expect("steps give the model back");
+        // A device that failed in the last step may have given the others wrong gradients.
+        replicas.sync(self.plan)?;
         let points = self.recorder.points();
-        let path = self.states.save(trainee, &self.progress, points)?;
+        let path = self.states.save(replicas.first(), &self.progress, points)?;
         self.saved = Some((path.clone(), self.progress.clone()));
         self.saved_at = Instant::now();
         Ok(path)

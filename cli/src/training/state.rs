@@ -12,11 +12,12 @@
 
 use super::batch::Batch;
 use super::metrics::{self, Point};
-use super::optimiser::Optimiser;
+use super::optimiser::{self, Optimiser};
 use super::step::{Loss, Method, Pass};
 use super::{identity, tensors};
 use crate::output;
 use anyhow::{Context, bail};
+use burn::optim::GradientsParams;
 use burn::tensor::Device;
 use kernels_io::{Limit, Staging, clear_leftovers, escape_path, write_new};
 use kernels_models::CausalLm;
@@ -83,13 +84,20 @@ impl Trainee {
         method: Method<'_>,
         rate: f64,
     ) -> anyhow::Result<(Self, Loss, f64)> {
+        let all = batches.iter().map(Batch::targets).sum();
+        let (mean, gradients) = Pass::new(&self.model, method).gradients(batches, all)?;
+        let norm = optimiser::norm(&self.model, &gradients)?;
+        Ok((self.updated(rate, gradients, norm), mean.get(), norm))
+    }
+
+    /// Updates the model by gradients of this norm.
+    pub fn updated(self, rate: f64, gradients: GradientsParams, norm: f64) -> Self {
         let Self {
             model,
             mut optimiser,
         } = self;
-        let (loss, gradients) = Pass::new(&model, method).gradients(batches)?;
-        let (model, norm) = optimiser.step(rate, model, gradients)?;
-        Ok((Self { model, optimiser }, loss, norm))
+        let model = optimiser.step(rate, model, gradients, norm);
+        Self { model, optimiser }
     }
 }
 

@@ -35,6 +35,15 @@ impl Mean {
         self.weight += weight;
     }
 
+    /// Adds the losses of another mean.
+    pub fn merge(&mut self, other: Self) {
+        self.sum.cross_entropy += other.sum.cross_entropy;
+        if let Some(balance) = other.sum.load_balancing {
+            *self.sum.load_balancing.get_or_insert(0.0) += balance;
+        }
+        self.weight += other.weight;
+    }
+
     /// Returns the mean. Without a target it is no number.
     pub fn get(self) -> Loss {
         Loss {
@@ -86,12 +95,15 @@ impl<'a> Pass<'a> {
         read(&self.losses(batch))
     }
 
-    /// Returns the loss over all batches together, and its gradients.
+    /// Returns the losses of batches, and their share of the gradients of a step with `all` targets.
     ///
     /// # Errors
     /// Returns an error if the device fails.
-    pub fn gradients(&self, batches: &[Batch]) -> anyhow::Result<(Loss, GradientsParams)> {
-        let all: usize = batches.iter().map(Batch::targets).sum();
+    pub fn gradients(
+        &self,
+        batches: &[Batch],
+        all: usize,
+    ) -> anyhow::Result<(Mean, GradientsParams)> {
         let mut mean = Mean::default();
         let mut sum = GradientsAccumulator::new();
         for (number, batch) in batches.iter().enumerate() {
@@ -106,7 +118,7 @@ impl<'a> Pass<'a> {
             };
             mean.add(loss, batch.targets());
         }
-        Ok((mean.get(), sum.grads()))
+        Ok((mean, sum.grads()))
     }
 
     /// Passes on the gradients of a batch, from one graph of the whole model.
@@ -187,7 +199,9 @@ mod tests {
         };
         let mut mean = Mean::default();
         mean.add(loss(1.0, Some(2.0)), 1);
-        mean.add(loss(3.0, Some(4.0)), 3);
+        let mut other = Mean::default();
+        other.add(loss(3.0, Some(4.0)), 3);
+        mean.merge(other);
         assert_eq!(mean.get(), loss(2.5, Some(3.5)));
         assert!(Mean::default().get().cross_entropy.is_nan());
     }

@@ -19,7 +19,12 @@ pub fn emulator(folder: &Path) -> PathBuf {
         false => program.with_file_name("deps").join("libcann_emulator.so"),
     };
     std::fs::create_dir_all(&made).unwrap();
-    for name in ["libascendcl.so", "libnnopbase.so", "libopapi.so"] {
+    for name in [
+        "libascendcl.so",
+        "libnnopbase.so",
+        "libopapi.so",
+        "libhccl.so",
+    ] {
         std::os::unix::fs::symlink(&built, made.join(name)).unwrap();
     }
     made

@@ -63,6 +63,8 @@ struct Here {
     server: Server,
     /// The number of devices.
     count: usize,
+    /// The party in which they reduce tensors together.
+    party: u64,
 }
 
 static HERE: Mutex<Option<Here>> = Mutex::new(None);
@@ -110,6 +112,7 @@ fn start() -> Result<Here, DeviceError> {
         given: BTreeMap::new(),
         server,
         count,
+        party: remote::unique(),
     })
 }
 
@@ -121,7 +124,7 @@ fn give(here: &mut Here, index: usize) -> Result<Device, DeviceError> {
     let device = CannDevice::open(index).map_err(|error| opened(index, error))?;
     deterministic::follow_policy(device)?;
     let (address, token) = (here.server.address(), here.server.token());
-    let device = remote::connect_to(address, token, index).map_err(of_npu)?;
+    let device = remote::connect_to(address, token, (index, here.party)).map_err(of_npu)?;
     here.given.insert(index, device.clone());
     Ok(device)
 }

@@ -5,6 +5,7 @@ use crate::device::{DeviceKind, ascend_capability};
 use crate::remote::{
     Buffer, Host, Identity, InMemory, Kernels, MemoryLimits, machine_memory, platform,
 };
+use burn::backend::distributed::ReduceOperation;
 use burn_cann::Tensor;
 use burn_cann::backend::{self, CannBackend, CannDevice, CannQTensor, CannTensor};
 
@@ -79,6 +80,18 @@ impl Host for CannBackend {
     fn end(_: &CannDevice) {
         mistakes::end();
         backend::give_streams_back();
+    }
+
+    fn join_party(device: &CannDevice, party: u64) {
+        backend::join_party(party, *device);
+    }
+
+    fn reduce_together(
+        tensor: CannTensor,
+        operation: ReduceOperation,
+        devices: &[CannDevice],
+    ) -> Result<CannTensor, String> {
+        backend::all_reduce(tensor, operation, devices).map_err(|error| error.to_string())
     }
 
     fn mistakes() -> Option<String> {

@@ -122,19 +122,21 @@ pub fn connect(
     let host = host(&address, token)?;
     // The handshake of the first device returns the number of devices.
     let count = host.devices().map_err(|error| explain(&address, error))?;
-    let devices = (0..count.len()).map(|index| device(&address, &host, index, token));
+    let party = unique();
+    let devices = (0..count.len()).map(|index| device(&address, &host, (index, party), token));
     devices.collect()
 }
 
-/// Connects to one of a server's devices. The others are not asked anything.
+/// Connects to one of a server's devices. The others are not asked anything. It reduces tensors together with devices of
+/// the same party.
 #[cfg(feature = "npu")]
 pub(crate) fn connect_to(
     address: &Address,
     token: &str,
-    index: usize,
+    (index, party): (usize, u64),
 ) -> Result<Device, ConnectError> {
     let host = host(address, token)?;
-    device(address, &host, index, token)
+    device(address, &host, (index, party), token)
 }
 
 /// Returns the server in Burn's form, for sessions of its own.
@@ -149,7 +151,7 @@ fn host(address: &Address, token: &str) -> Result<RemoteHost, ConnectError> {
 fn device(
     address: &Address,
     host: &RemoteHost,
-    index: usize,
+    (index, party): (usize, u64),
     token: &str,
 ) -> Result<Device, ConnectError> {
     let options = Device::remote_options(host).device_index(index);
@@ -159,7 +161,7 @@ fn device(
     };
     let handle = devices::handle(&device).ok_or_else(not_ours)?;
     let session = unique();
-    let declared = offer::declaration(&handle, session).map_err(|failed| match failed {
+    let declared = offer::declaration(&handle, session, party).map_err(|failed| match failed {
         None => not_ours(),
         Some(reason) => ConnectError::Device {
             address: address.clone(),
@@ -238,11 +240,12 @@ pub fn failure(device: &Device) -> Option<String> {
     let is_own = own.contains(&remote.session);
     drop(own);
     // A server of this process need not be asked, and it may be gone.
-    let why = super::sessions::ending(remote.session);
-    why.or_else(|| match device.sync() {
+    let ending = || super::sessions::ending(remote.session);
+    ending().or_else(|| match device.sync() {
         Ok(()) => None,
         Err(ExecutionError::WithContext { reason }) => Some(reason),
-        Err(_) if is_own => Some(CLOSED.to_owned()),
+        // An operation may have failed since, and its session keeps the reason before it ends.
+        Err(_) if is_own => Some(ending().unwrap_or_else(|| CLOSED.to_owned())),
         Err(_) => Some(ask_why(&remote).unwrap_or_else(|| CLOSED.to_owned())),
     })
 }

@@ -55,7 +55,7 @@ impl PeerAuthorizer for Token {
 }
 
 /// Returns a unique number, for a connection or a session.
-pub(super) fn unique() -> u64 {
+pub(crate) fn unique() -> u64 {
     let mut bytes = [0; 8];
     random(&mut bytes);
     u64::from_le_bytes(bytes)

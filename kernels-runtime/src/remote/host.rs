@@ -4,7 +4,9 @@ use super::Kernels;
 use super::bounded::{InMemory, machine_memory};
 use crate::device::{DeviceKind, x86_64_level};
 use burn::backend::Flex;
+use burn::backend::distributed::ReduceOperation;
 use burn::backend::ir::BackendIr;
+use burn::backend::tensor::FloatTensor;
 
 /// The facts that a server declares about a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +59,24 @@ pub trait Host:
     /// Ends the use of the device by a session. Work that the session left unfinished, such as data that is being sent,
     /// may still exist. It is called on the session's thread with the device that [`begin`](Self::begin) returned.
     fn end(_device: &Self::Device) {}
+
+    /// Tells the backend the client of this thread's session, as a number that all sessions of the client's connection
+    /// have. Only these reduce tensors together. It is called on the session's thread, for all devices of a client before
+    /// one of them reduces.
+    fn join_party(_device: &Self::Device, _party: u64) {}
+
+    /// Adds up the tensors of several devices, or computes their mean. The session of each device calls it with its own
+    /// tensor.
+    ///
+    /// # Errors
+    /// Returns the reason if the devices can't reduce together, which is the default.
+    fn reduce_together(
+        _tensor: FloatTensor<Self>,
+        _operation: ReduceOperation,
+        _devices: &[Self::Device],
+    ) -> Result<FloatTensor<Self>, String> {
+        Err("only NPUs reduce tensors together, and this is none; use one device".to_owned())
+    }
 
     /// Returns the errors that the device found in the numbers of this session's operations since the last call. It is
     /// called on the session's thread after every read and synchronisation.

@@ -42,6 +42,8 @@
 //! * **Errors.** An operation that panics on the server, of this crate or of Burn, ends the device's session. Later
 //!   reads fail, and none hangs. Burn gives a client no more information; [`failure`] asks the server for the reason,
 //!   and [`connect`] returns new devices. All data on the old devices is lost.
+//! * **Several devices.** The NPUs that one [`connect`] returned reduce tensors together (`burn::tensor::distributed`), and
+//!   so do those of this process. A device that ends or fails meanwhile is an error of the others.
 //! * **Limits.** A session holds no more of a device's memory than [`ServeOptions::max_session_memory`] allows, half of
 //!   it by default. All sessions together hold at most three quarters. The memory that an operation needs is computed
 //!   before it runs. If it is too much, the operation fails, and other sessions continue.
@@ -93,5 +95,7 @@ pub use server::{Server, serve};
 pub(crate) use bounded::machine_memory;
 #[cfg(feature = "npu")]
 pub(crate) use connect::connect_to;
+#[cfg(feature = "npu")]
+pub(crate) use credential::unique;
 #[cfg(feature = "npu")]
 pub(crate) use devices::with_platform;

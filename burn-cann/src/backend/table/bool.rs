@@ -13,7 +13,7 @@ operations! {
     fn bool_into_data(
         tensor: Bool,
     ) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send = data {
-        async move { transfer::data(&tensor) }
+        std::future::ready(transfer::data(&tensor))
     };
     fn bool_from_data(data: TensorData, device: &CannDevice) -> Bool = data {
         upload(&statics::bool_from_data, data, *device)

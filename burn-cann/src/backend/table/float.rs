@@ -21,7 +21,7 @@ operations! {
     fn float_into_data(
         tensor: Float,
     ) -> impl Future<Output = Result<TensorData, ExecutionError>> + Send = data {
-        async move { transfer::data(&tensor) }
+        std::future::ready(transfer::data(&tensor))
     };
     fn float_to_device(tensor: Float, device: &CannDevice) -> Float = data {
         carry(&statics::float_to_device, tensor, *device)

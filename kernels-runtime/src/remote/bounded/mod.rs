@@ -9,6 +9,7 @@
 //! * `account` counts the memory of a session: each buffer once, with any number of views.
 //! * `size` computes the bytes that operations allocate, `fit` has the requirements on their operands, and `table`
 //!   assigns both to each operation.
+//! * `collective` has the reductions over several devices.
 //! * `tensor` has the backend's tensors with the memory that their session is charged for.
 //! * `session` gives each thread its session, because Burn runs one on each.
 //!
@@ -20,6 +21,7 @@ mod operation;
 
 mod account;
 mod argument;
+mod collective;
 mod fit;
 mod machine;
 mod session;
@@ -39,10 +41,7 @@ use super::Host;
 use burn::backend::ir::{BackendIr, TensorHandle};
 use burn::backend::ops::TransactionOps;
 use burn::backend::tensor::{BoolTensor, Device, FloatTensor, IntTensor, QuantizedTensor};
-use burn::backend::{
-    Backend, BackendTypes, DTypeUsageSet, ExecutionError, GraphUnsupported,
-    distributed::DistributedOps,
-};
+use burn::backend::{Backend, BackendTypes, DTypeUsageSet, ExecutionError, GraphUnsupported};
 use burn::tensor::DType;
 use std::marker::PhantomData;
 
@@ -111,8 +110,7 @@ impl<B: Host> Backend for Bounded<B> {
     }
 }
 
-// Collectives of several devices are composed of operations, and so are reads of several tensors.
-impl<B: Host> DistributedOps<Self> for Bounded<B> {}
+// Reads of several tensors are composed of operations.
 impl<B: Host> TransactionOps<Self> for Bounded<B> {}
 
 /// Converts between a handle of the backend and one that is charged.

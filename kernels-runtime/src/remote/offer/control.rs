@@ -22,9 +22,10 @@ const ENDING: &str = "burn-kernels/ending";
 pub(super) fn handlers<B: Host>(kernels: Kernels<B>, open: Arc<AtomicUsize>) -> Kernels<B> {
     let offered = kernels.offered.clone();
     kernels
-        .handle(DECLARE, move |call, session| {
+        .handle(DECLARE, move |call, (session, party): (u64, u64)| {
             let declaration = Declaration::new(B::identity(call.device), &offered);
             sessions::open(session, &open);
+            B::join_party(call.device, party);
             give(call, declaration.to_words())
         })
         .handle(ENDING, |call, session| {
@@ -59,15 +60,17 @@ impl fmt::Display for Unanswered {
     }
 }
 
-/// Opens a session with this number and asks for the description of the device.
+/// Opens a session with this number and asks for the description of the device. Sessions of one `party` may reduce
+/// tensors together.
 ///
 /// # Errors
 /// Returns the known reason if the device fails, or `None` if the other side is not a server of this crate.
 pub(in crate::remote) fn declaration(
     device: &RemoteDevice,
     session: u64,
+    party: u64,
 ) -> Result<Declaration, Option<String>> {
-    match ask(device, DECLARE, &session) {
+    match ask(device, DECLARE, &(session, party)) {
         Ok(words) => Declaration::from_words(&words).ok_or(None),
         Err(Unanswered::Device(reason)) => Err(Some(reason)),
         // A server of this process keeps the message of the session. Another server can't be asked, because its answer
