@@ -1,6 +1,6 @@
 //! The training that is measured.
 
-use crate::optimiser::{AdamW, Optimiser};
+use crate::optimiser::{self, AdamW, Optimiser};
 use crate::preset::Preset;
 use anyhow::Context;
 use burn::optim::GradientsParams;
@@ -47,7 +47,8 @@ impl Training {
                 (loss, widened(gradients, &model))
             }
         };
-        let (model, _norm) = self.optimiser.step(LEARNING_RATE, model, gradients)?;
+        let norm = optimiser::norm(&model, &gradients)?;
+        let model = self.optimiser.step(LEARNING_RATE, model, gradients, norm);
         self.model = Some(model);
         Ok(loss)
     }
