@@ -46,6 +46,8 @@ impl DeviceChoice {
     pub fn is_beside(&self, other: &Self) -> bool {
         match self {
             Self::Cpu => false,
+            #[cfg(feature = "gpu")]
+            Self::Gpu => false,
             #[cfg(feature = "npu")]
             Self::Npu(_) => matches!(other, Self::Npu(_)),
             #[cfg(feature = "remote")]
