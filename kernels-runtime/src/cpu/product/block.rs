@@ -27,15 +27,6 @@ impl<'a, A> Block<'a, A> {
         }
     }
 
-    /// Returns the block of other elements at the same places.
-    pub(super) fn with<N>(self, data: &[N]) -> Block<'_, N> {
-        Block {
-            data,
-            row_stride: self.row_stride,
-            column_stride: self.column_stride,
-        }
-    }
-
     fn strides(self) -> Strides {
         Strides {
             row: self.row_stride,

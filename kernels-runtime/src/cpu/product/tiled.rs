@@ -85,12 +85,22 @@ fn rows<H>(block: Block<'_, H>, [count, k]: [usize; 2]) -> Source<'_, H> {
 
 #[cfg(target_arch = "x86_64")]
 fn sums<A: Gemm>(block: Block<'_, A>) -> Block<'_, f32> {
-    block.with(A::as_f32(block.data).expect("bf16 is summed in f32"))
+    with(block, A::as_f32(block.data).expect("bf16 is summed in f32"))
 }
 
 #[cfg(target_arch = "x86_64")]
 fn halves<T: Element>(block: Block<'_, T>) -> Block<'_, burn::tensor::bf16> {
-    block.with(panel::same(block.data).expect("tiles are of bf16"))
+    with(block, panel::same(block.data).expect("tiles are of bf16"))
+}
+
+/// Returns a block of other elements at the same places.
+#[cfg(target_arch = "x86_64")]
+fn with<'a, H, N>(block: Block<'_, H>, data: &'a [N]) -> Block<'a, N> {
+    Block {
+        data,
+        row_stride: block.row_stride,
+        column_stride: block.column_stride,
+    }
 }
 
 /// Computes `out = left · right`, or `out += …` if `add`, in f32. Rows of `out` are contiguous, `stride` apart.
