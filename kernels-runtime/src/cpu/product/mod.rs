@@ -22,6 +22,7 @@ mod panel;
 #[cfg(target_arch = "x86_64")]
 mod quads;
 mod rounded;
+mod rows;
 mod tiled;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
@@ -30,11 +31,12 @@ mod together;
 mod transpose;
 
 pub(crate) use block::{Block, multiply_blocks};
-pub(crate) use gemm::{Gemm, Rows};
+pub(crate) use gemm::Gemm;
 pub(crate) use matrix::{Matrix, readable};
 pub(crate) use outer::{Destination, Factors, Right, outer, outer_here, outer_rounded};
 pub(crate) use panel::{load, read};
 pub(crate) use rounded::{columns_times, product_rounded};
+pub(crate) use rows::Rows;
 pub(crate) use tiled::{Tiled, leave_remainders, multiply_tiled};
 pub(crate) use transpose::Transpose;
 

@@ -7,9 +7,10 @@
 //! subnormal numbers as zero.
 
 use super::amx::{self, Side, Source, Tile};
-use super::gemm::{Kind, Rows, Strides, Terms, whole};
+use super::gemm::{Kind, Strides, Terms};
 use super::memory::with_memory;
 use super::quads::Quads;
+use super::rows::{Rows, whole};
 use super::together::Together;
 use super::transpose::Transpose;
 use super::{Gemm, Matrix, tiles};

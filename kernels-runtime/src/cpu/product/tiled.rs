@@ -212,10 +212,6 @@ mod tests {
 
     #[test]
     fn rounded_numbers_and_their_remainders_have_16_bits() {
-        if Tiled::new::<bf16>().is_none() {
-            super::super::tested(false, "AMX");
-            return;
-        }
         let numbers: Vec<f32> = (0..77).map(|i| (i as f32 * 0.37).sin()).collect();
         let mut remainders = numbers.clone();
         leave_remainders(&mut remainders[..]);

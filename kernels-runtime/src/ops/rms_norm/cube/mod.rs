@@ -6,7 +6,7 @@
 //! | backward | [`kernels::backward`] or [`kernels::gated_backward`] | dy, x and the gate twice; dx and the gate's gradient |
 //! | the weight's gradient | [`kernels::weight_gradient`], then the sum of its parts | dy, x and the gate once more |
 //!
-//! What is read twice is in the cache the second time, unless a row is long.
+//! A second read of a row comes from the cache, unless the row is long.
 
 mod kernels;
 
