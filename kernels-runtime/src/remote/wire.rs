@@ -183,11 +183,12 @@ mod tests {
     #[test]
     fn another_schema_is_refused() {
         let mut scalars = write(&1);
-        scalars[0] = ScalarIr::UInt(SCHEMA - 1);
+        let other = SCHEMA - 1;
+        scalars[0] = ScalarIr::UInt(other);
         // With another schema, nothing more is known.
         scalars[1] = ScalarIr::Float(1.0);
         let message = read::<usize>(&scalars).unwrap_err().to_string();
-        assert!(message.contains("speaks schema 1"), "{message}");
+        assert!(message.contains(&format!("speaks schema {other} ")), "{message}");
         assert!(message.contains("must be of one release"), "{message}");
     }
 
