@@ -171,7 +171,7 @@ fn empty_operands() {
     }
 }
 
-/// In f32 and f64 the kernel makes the calls that Burn makes.
+/// In f32 and f64 the terms are added as in Burn's product. Threads share the last sizes.
 #[test]
 fn bits_are_burns() {
     for dtype in [FloatDType::F32, FloatDType::F64] {
@@ -180,7 +180,7 @@ fn bits_are_burns() {
                 layout: OutputLayout::InputMajor,
                 shift,
             };
-            for sizes in [[8, 5, 7], [40, 64, 96], [200, 200, 200]] {
+            for sizes in [[8, 5, 7], [40, 64, 96], [200, 200, 200], [640, 300, 257]] {
                 let numbers = Numbers::new(sizes, key, dtype);
                 let ours = numbers.run(key, fused(key));
                 let burns =
@@ -246,7 +246,7 @@ fn views() {
 #[test]
 fn bits_do_not_depend_on_the_number_of_threads() {
     for dtype in [FloatDType::F32, FloatDType::BF16, FloatDType::F16] {
-        for sizes in [[2, 600, 1100], [150, 150, 150]] {
+        for sizes in [[2, 600, 1100], [150, 150, 150], [300, 700, 400]] {
             let key = LinearKey::BURN;
             let on = |threads| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
