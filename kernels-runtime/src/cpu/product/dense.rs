@@ -1,18 +1,22 @@
 //! Products of whole tensors in f32 and f64.
 
+use super::each;
 use super::gemm::{BEYOND, Strides};
 use crate::cpu::awake::keep_others_awake;
 use crate::cpu::{Element, Real, Unwritten};
-use rayon::prelude::*;
 use std::any::TypeId;
 use std::ops::Range;
 
 /// The number of multiplications from which the product of [`dense`] uses rayon's threads: that of Burn's Flex.
 const PARALLEL: usize = 192 * 192 * 192;
 
-/// The least width of a part. Below 65 rows and columns, `gemm` sums terms in other groups.
+/// The least width of a part, and of the side that is not divided. `gemm` adds the terms of vectors and of at most 64 rows
+/// and columns in other groups than those of larger results.
 const PART: usize = 128;
 const OTHER: usize = 65;
+
+/// Parts begin at whole vectors.
+const VECTOR: usize = 16;
 
 /// Computes `out = left · right` for `m × k` times `k × n` in f32 or f64, and returns it. The bits are those of Burn's Flex.
 ///
@@ -37,11 +41,11 @@ pub(super) fn dense<'o, T: Element>(
     // they are all elements, which are written.
     unsafe {
         match product.parts() {
-            Parts::One(parallelism) => product.run([0..m, 0..n], first, parallelism),
-            Parts::Rows(width) => each(m, width, |rows| {
+            Parts::Whole(parallelism) => product.run([0..m, 0..n], first, parallelism),
+            Parts::Rows(parts) => each(parts, |rows| {
                 product.run([rows, 0..n], first, gemm::Parallelism::None);
             }),
-            Parts::Columns(width) => each(n, width, |columns| {
+            Parts::Columns(parts) => each(parts, |columns| {
                 product.run([0..m, columns], first, gemm::Parallelism::None);
             }),
         }
@@ -49,21 +53,9 @@ pub(super) fn dense<'o, T: Element>(
     }
 }
 
-/// Runs `work` on the ranges of a width, each on one of rayon's threads.
-fn each(length: usize, width: usize, work: impl Fn(Range<usize>) + Send + Sync) {
-    let parts = (0..length.div_ceil(width)).into_par_iter().with_max_len(1);
-    parts.for_each(|part| work(part * width..((part + 1) * width).min(length)));
-}
-
 /// The first element of a result whose parts threads write.
+#[derive(Clone, Copy)]
 struct First<T>(*mut T);
-
-impl<T> Clone for First<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T> Copy for First<T> {}
 
 // SAFETY: the pointer is only passed on to `Product::run`, whose callers see to it that no two threads have the same part.
 unsafe impl<T: Send> Send for First<T> {}
@@ -72,11 +64,10 @@ unsafe impl<T: Send> Sync for First<T> {}
 
 /// The division of a product among threads.
 enum Parts {
-    One(gemm::Parallelism),
-    /// Parts of so many rows.
-    Rows(usize),
-    /// Parts of so many columns.
-    Columns(usize),
+    /// None of its own.
+    Whole(gemm::Parallelism),
+    Rows(Vec<Range<usize>>),
+    Columns(Vec<Range<usize>>),
 }
 
 struct Product<'a, T> {
@@ -87,22 +78,26 @@ struct Product<'a, T> {
 
 impl<T: Element> Product<'_, T> {
     /// Divides the longer side of the result among the threads. `gemm` would copy some operands on one thread, and leave
-    /// others idle for gradients of small weights. It sums the terms of an element in groups that depend on `k` alone,
-    /// so the bits don't depend on the parts.
+    /// others idle for gradients of small weights. In results of more than 64 rows or columns, it adds the terms of an
+    /// element in groups that depend on `k` alone, so the bits don't depend on the parts.
     fn parts(&self) -> Parts {
         let [m, k, n] = self.sizes;
         if m.saturating_mul(n).saturating_mul(k) < PARALLEL {
-            return Parts::One(gemm::Parallelism::None);
+            return Parts::Whole(gemm::Parallelism::None);
         }
-        keep_others_awake();
-        let threads = rayon::current_num_threads();
-        let width = m.max(n).div_ceil(threads).next_multiple_of(64);
-        if threads == 1 || width < PART || m.min(n) < OTHER {
-            return Parts::One(gemm::Parallelism::Rayon(0));
+        let (threads, longer) = (rayon::current_num_threads(), m.max(n));
+        if threads == 1 || longer / threads < PART || m.min(n) < OTHER {
+            keep_others_awake();
+            return Parts::Whole(gemm::Parallelism::Rayon(0));
         }
+        let start = |part: usize| match part == threads {
+            true => longer,
+            false => longer * part / threads / VECTOR * VECTOR,
+        };
+        let parts = (0..threads).map(|part| start(part)..start(part + 1));
         match n >= m {
-            true => Parts::Columns(width),
-            false => Parts::Rows(width),
+            true => Parts::Columns(parts.collect()),
+            false => Parts::Rows(parts.collect()),
         }
     }
 
