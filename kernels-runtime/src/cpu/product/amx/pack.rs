@@ -158,6 +158,7 @@ impl<H: Half> Pack<'_, H> {
         }
         let by_terms = source.k_stride == 1;
         let blocks = to.len() / steps;
+        // A closure would be compiled without the instructions of the machine.
         for tile in 0..to.len() {
             // Memory is read in its order.
             let (block, step) = match by_terms {
@@ -194,8 +195,7 @@ fn read<H: Half, T: Turn>(
         one_by_one(source, row..row + rows, term..term + terms, to);
     }
     if lines_are_rows != (side == Side::Left) {
-        let square = *to;
-        *to = turn.turn(square);
+        *to = turn.turn(*to);
     }
 }
 

@@ -23,35 +23,40 @@ fn has_instructions() -> bool {
 /// Reads 16 lines of 32 adjacent terms. Returns `false`, and reads nothing, if the machine lacks the instructions.
 #[inline(always)]
 pub(super) fn rows<H: Half>(data: &[H], stride: usize, to: &mut Square) -> bool {
-    if !has_instructions() {
-        return false;
-    }
-    let last = (Tile::LINES - 1).checked_mul(stride);
-    let reach = last.and_then(|last| last.checked_add(Tile::TERMS));
-    assert!(
-        reach.is_some_and(|reach| reach <= data.len()),
-        "16 lines of 32 elements"
-    );
-    // SAFETY: the lines are in the slice, and the machine has the instructions.
-    unsafe { read::<H, false>(data.as_ptr(), stride, Tile::LINES, to) };
-    true
+    checked::<H, false>(data, stride, Tile::LINES, to)
 }
 
 /// Reads 32 lines of one term of 16 rows, and interleaves each two of them. Returns `false`, and reads nothing, if the
 /// machine lacks the instructions.
 #[inline(always)]
 pub(super) fn pairs_of_lines<H: Half>(data: &[H], k_stride: usize, to: &mut Square) -> bool {
+    checked::<H, true>(data, k_stride.saturating_mul(2), k_stride, to)
+}
+
+/// Calls [`read`] if the machine has the instructions, and returns whether it has.
+///
+/// # Panics
+/// Panics if a vector reaches beyond the data.
+#[inline(always)]
+fn checked<H: Half, const PAIRED: bool>(
+    data: &[H],
+    stride: usize,
+    second: usize,
+    to: &mut Square,
+) -> bool {
     if !has_instructions() {
         return false;
     }
-    let last = (Tile::TERMS - 1).checked_mul(k_stride);
-    let reach = last.and_then(|last| last.checked_add(Tile::LINES));
+    let last = (Tile::LINES - 1)
+        .saturating_mul(stride)
+        .saturating_add(second);
     assert!(
-        reach.is_some_and(|reach| reach <= data.len()),
-        "32 lines of 16 elements"
+        last.saturating_add(Tile::LINES) <= data.len(),
+        "vectors of 16 elements, up to number {last}, of {}",
+        data.len()
     );
-    // SAFETY: the lines are in the slice, and the machine has the instructions.
-    unsafe { read::<H, true>(data.as_ptr(), 2 * k_stride, k_stride, to) };
+    // SAFETY: all vectors are in the slice, because the last is, and the machine has the instructions.
+    unsafe { read::<H, PAIRED>(data.as_ptr(), stride, second, to) };
     true
 }
 
