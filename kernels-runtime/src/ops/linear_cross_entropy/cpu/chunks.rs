@@ -29,10 +29,9 @@ where
     T::Acc: Gemm,
 {
     let sizes = operands.sizes();
-    let zeros = |wanted: bool, len: usize| wanted.then(|| vec![<T::Acc as Real>::ZERO; len]);
-    let mut losses = vec![<T::Acc as Real>::ZERO; sizes.tokens];
-    let mut hidden = zeros(wanted.hidden, sizes.tokens * sizes.width);
-    let mut bias = zeros(wanted.bias, sizes.classes);
+    let mut losses = zeros(sizes.tokens);
+    let mut hidden = wanted.hidden.then(|| zeros(sizes.tokens * sizes.width));
+    let mut bias = wanted.bias.then(|| zeros(sizes.classes));
     // The first chunk writes the gradient of the weight, so that this large memory needs no zeros.
     let shape = Shape::new([sizes.classes, sizes.width]);
     let mut weight = wanted.weight.then(|| Output::new(shape));
@@ -43,14 +42,7 @@ where
             let count = sizes.chunk(size_of::<T::Acc>()).min(tokens.len());
             let groups = groups(sizes, count, rest, bias.as_deref_mut());
             let (losses, hidden) = (&mut losses, hidden.as_deref_mut());
-            run_chunks::<T>(
-                operands,
-                tokens.chunks(count),
-                groups,
-                factors,
-                losses,
-                hidden,
-            );
+            run_chunks::<T>(operands, (tokens, count), groups, factors, losses, hidden);
         }
     }
     Found {
@@ -63,9 +55,10 @@ where
     }
 }
 
+/// Computes `count` tokens at a time.
 fn run_chunks<T: Element>(
     operands: &Operands<FlexTensor, FlexTensor>,
-    chunks: std::slice::Chunks<'_, (usize, usize)>,
+    (tokens, count): (&[(usize, usize)], usize),
     mut groups: Vec<Group<'_, T::Acc>>,
     factors: Option<&Factors<'_, T::Acc>>,
     losses: &mut [T::Acc],
@@ -77,22 +70,20 @@ fn run_chunks<T: Element>(
     let weight = readable(operands.weight());
     let head = Head::<T>::new(operands, &weight);
     let hidden = operands.hidden().to_contiguous();
-    let largest = chunks.clone().map(<[_]>::len).max().unwrap_or(0);
-    let logits = factors.map_or(0, |_| largest * sizes.classes);
     let mut chunk = Chunk::<T> {
         hidden: contiguous(&hidden),
         head: &head,
         loss: Loss::new(operands.settings(), sizes.classes),
         width: sizes.width,
-        logits: zeros(logits),
+        logits: zeros(factors.map_or(0, |_| count * sizes.classes)),
     };
-    for tokens in chunks {
+    for tokens in tokens.chunks(count) {
         let d_hidden = d_hidden.as_deref_mut();
         chunk.run(tokens, &mut groups, factors, losses, d_hidden);
     }
 }
 
-/// Returns zeros that all threads write: one would take longer than they do for the sums of the logits.
+/// Returns zeros, written by all threads.
 fn zeros<A: Real>(len: usize) -> Vec<A> {
     let mut zeros = Vec::new();
     rayon::iter::repeat_n(A::ZERO, len).collect_into_vec(&mut zeros);
@@ -131,6 +122,7 @@ where
         let (head, loss) = (self.head, &self.loss);
         let mut parts = divided(&mut self.logits, tokens.len(), groups);
         let start: Vec<_> = tokens.iter().map(|(_, class)| Token::new(*class)).collect();
+        // Groups are not shared among threads: they count what they write.
         let of_groups: Vec<Vec<Token<T::Acc>>> = parts
             .par_iter_mut()
             .zip(groups.par_iter_mut())
