@@ -12,7 +12,8 @@
 //! freed memory, as in the program.
 //!
 //! All layers are annotated structs and functions ([`layers`], [`decoder`]), so that a row measures what the attribute
-//! makes of them. The rows `…_model` are one-layer models of `kernels-models` ([`families`]). The report says for each row which path its sites took, so that no row measures a reference unseen.
+//! makes of them. The rows `…_model` are one-layer models of `kernels-models` ([`families`]). The report says for each
+//! row which path its sites took, so that no row measures a reference unseen.
 //! Backward passes begin with given gradients ([`seed`]), in PyTorch too, and those of losses by themselves.
 
 mod decoder;
