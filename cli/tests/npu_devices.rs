@@ -177,6 +177,99 @@ fn burn_s_multi_device_training_follows_one_npu() {
     });
 }
 
+/// Experts on both NPUs, with tokens on both, have the results and gradients of experts on the host.
+#[test]
+fn experts_on_two_npus_follow_the_host() {
+    use burn_kernels::ops::moe::experts::{self, Part, Projection, Weights};
+    use burn_kernels::semantics::MoeExpertsKey;
+    const EXPERTS: usize = 3;
+    let numbers = |count: usize, factor: usize| -> Vec<f32> {
+        let numbers = (0..count).map(|at| (at * factor % 23) as f32 / 16.0 - 0.7);
+        numbers.collect()
+    };
+    /// Returns a leaf with some rows of the numbers.
+    fn leaf<const D: usize>(
+        all: Vec<f32>,
+        shape: [usize; D],
+        rows: std::ops::Range<usize>,
+        device: &Device,
+    ) -> Tensor<D> {
+        let host = Device::flex();
+        let rows = Tensor::<D>::from_data(TensorData::new(all, shape), &host).slice_dim(0, rows);
+        Tensor::from_data(rows.into_data(), device).require_grad()
+    }
+    // The tokens of each part and the experts of each shard, with their devices.
+    let run = |parts: &[(usize, Device)], shards: &[(usize, Device)]| {
+        let mut first = 0;
+        let leaves = shards.iter().map(|(count, device)| {
+            let experts = first..first + count;
+            first = experts.end;
+            [([EXPERTS, 8, 5], 7), ([EXPERTS, 5, 4], 11)].map(|(shape, factor)| {
+                let all = numbers(shape.iter().product(), factor);
+                leaf(all, shape, experts.clone(), device)
+            })
+        });
+        let leaves: Vec<[Tensor<3>; 2]> = leaves.collect();
+        let weights: Vec<_> = leaves
+            .iter()
+            .map(|leaves| {
+                let [gate_up, down] = leaves.clone().map(Projection::new);
+                Weights::packed(gate_up, down)
+            })
+            .collect();
+        let mut first = 0;
+        let given = parts.iter().map(|(count, device)| {
+            let rows = first..first + count;
+            first = rows.end;
+            // The first expert has no row.
+            let chosen: Vec<i32> = rows.clone().map(|row| 1 + row as i32 % 2).collect();
+            let chosen = TensorData::new(chosen, [*count, 1]);
+            Part {
+                x: leaf(numbers(ROWS * 5, 13), [ROWS, 5], rows.clone(), device),
+                indices: Tensor::from_data(chosen, &device.clone().inner()),
+                routing: leaf(numbers(ROWS, 5), [ROWS, 1], rows, device),
+            }
+        });
+        let given: Vec<_> = given.collect();
+        let key = MoeExpertsKey::QWEN3;
+        let results = experts::sharded(given.clone(), &weights, None, key);
+        let losses = results
+            .iter()
+            .map(|y| y.clone().square().sum().to_device(&parts[0].1));
+        let gradients = losses.reduce(|all, one| all + one).unwrap().backward();
+        let ys = results.into_iter().flat_map(|y| read(y.without_autodiff()));
+        let of_x = given.iter().map(|part| part.x.grad(&gradients).unwrap());
+        let of_x = of_x.flat_map(read);
+        let of_weights = leaves.iter().flatten().map(|leaf| leaf.grad(&gradients));
+        let of_weights: Vec<f32> = of_weights.flat_map(|found| read(found.unwrap())).collect();
+        let found: Vec<Vec<f32>> = vec![ys.collect(), of_x.collect(), of_weights];
+        found
+    };
+    alone("experts_on_two_npus_follow_the_host", &[], || {
+        let host = Device::flex().autodiff();
+        let npus = npus();
+        // Gradients of weights are in the order of the shards.
+        let expected = run(
+            &[(ROWS, host.clone())],
+            &[(1, host.clone()), (2, host.clone())],
+        );
+        let [first, second] = &npus[..] else { panic!() };
+        let parts = [(3, first.clone()), (ROWS - 3, second.clone())];
+        let found = run(&parts, &[(1, first.clone()), (2, second.clone())]);
+        for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!(found.len(), expected.len());
+            for (found, expected) in found.iter().zip(expected) {
+                // Sums of up to 8 terms of up to 16 in another order.
+                assert!(
+                    (found - expected).abs() <= 2e-5,
+                    "{found} beside {expected}"
+                );
+            }
+        }
+        assert!(expected.iter().all(|all| all.iter().any(|one| *one != 0.0)));
+    });
+}
+
 /// A session that ended is an error of the other, soon.
 #[test]
 fn a_reduction_with_a_session_that_ended_is_an_error() {

@@ -2,7 +2,7 @@
 
 use crate::ops::operands::Facts;
 use burn::backend::DispatchTensor;
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 
 /// The tensors of all experts.
 #[allow(clippy::large_enum_variant)] // There are a few per call: a box would cost more than it saves.
@@ -49,6 +49,14 @@ impl<const STACKED: usize, const SINGLE: usize> Stack<STACKED, SINGLE> {
         match self {
             Self::Stacked(tensor) => tensor.dims()[0],
             Self::List(tensors) => tensors.len(),
+        }
+    }
+
+    /// Returns the device of the tensors.
+    pub(super) fn device(&self) -> Device {
+        match self {
+            Self::Stacked(tensor) => tensor.device(),
+            Self::List(tensors) => tensors[0].device(),
         }
     }
 

@@ -6,7 +6,7 @@
 //! `g = W_gate x_t + b_gate`, `u = W_up x_t + b_up`.
 //!
 //! Index `E`, one past the last expert, means an expert on another device: the slot adds nothing
-//! and gets no gradient. Any other index outside `0..E` is an error: a panic of the call on the CPU and
+//! and gets no gradient. [`sharded`] computes experts on several devices. Any other index outside `0..E` is an error: a panic of the call on the CPU and
 //! in the reference, which read the indices. A kernel on an NPU does not wait for them: it counts such indices on the
 //! device, takes them for `E`, and the session's next read is the error.
 //!
@@ -42,6 +42,7 @@ mod reference;
 #[cfg(feature = "remote")]
 pub(crate) mod remote;
 mod settings;
+mod sharded;
 pub(crate) mod site;
 mod weights;
 
@@ -52,6 +53,7 @@ pub(crate) use operands::check;
 pub use operands::{Backward, Operands};
 pub use reference::reference;
 pub use settings::{Settings, Wanted};
+pub use sharded::{Part, sharded};
 pub use weights::{GateUp, Projection, Weights};
 
 use crate::ops::define::launched;

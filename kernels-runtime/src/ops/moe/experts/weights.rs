@@ -3,7 +3,7 @@ use super::Adapter;
 use crate::ops::operands::Facts;
 use crate::semantics::ExpertLayout;
 use burn::backend::DispatchTensor;
-use burn::tensor::Tensor;
+use burn::tensor::{Device, Tensor};
 
 /// One projection of all experts.
 #[derive(Clone, Debug)]
@@ -114,6 +114,11 @@ impl Weights {
     /// Returns the number of experts.
     pub fn experts(&self) -> usize {
         self.down.weight.experts()
+    }
+
+    /// Returns the device of the projection of down.
+    pub(super) fn device(&self) -> Device {
+        self.down.weight.device()
     }
 
     /// Returns whether a projection has adapters.
