@@ -29,8 +29,8 @@
 //!
 //! # Limits of the model
 //!
-//! Some features are refused: dropout and shifts of flash attention, quantised products by group, tensors of four bits
-//! and the format FRACTAL_NZ. A view that repeats elements has at most 2²⁸ of them. Random numbers have the right
+//! Some features are refused: dropout and shifts of flash attention, offsets of products of i8 by group, tensors of four
+//! bits and the format FRACTAL_NZ. A view that repeats elements has at most 2²⁸ of them. Random numbers have the right
 //! distribution but are not CANN's numbers.
 //!
 //! # Use

@@ -5,6 +5,7 @@ mod common;
 
 use std::ptr::null_mut;
 
+use cann_emulator::Config;
 use cann_emulator::abi::{binary_cross_entropy::*, losses::*};
 use cann_sys::meta::*;
 use common::host::{Status, exact, refused};
@@ -221,6 +222,159 @@ fn gradients_are_those_of_the_formulas() {
             );
         }
     }
+}
+
+/// Calls the gradient of the targets of logits. The tensors are those of a loss, with the weights or without.
+fn of_targets(
+    dy: &Tensor,
+    inputs: [Option<&Tensor>; 4],
+    reduction: i64,
+    d_target: &Tensor,
+) -> Status {
+    let handle = |tensor: Option<&Tensor>| tensor.map_or(null_mut(), |tensor| tensor.handle);
+    let [x, t, w, p] = inputs.map(handle);
+    run(
+        // SAFETY: handles are checked, the places are variables.
+        |size, executor| unsafe {
+            aclnnBinaryCrossEntropyWithLogitsTargetBackwardGetWorkspaceSize(
+                dy.handle,
+                x,
+                t,
+                w,
+                p,
+                reduction,
+                d_target.handle,
+                size,
+                executor,
+            )
+        },
+        aclnnBinaryCrossEntropyWithLogitsTargetBackward,
+    )
+}
+
+#[test]
+fn gradients_of_targets_are_those_of_the_formula() {
+    let _session = Session::start();
+    for (dtype, of_target) in [
+        (F32, F32),
+        (F16, F16),
+        (BF16, BF16),
+        (F32, F16),
+        (BF16, F32),
+    ] {
+        let [_, _, w, p] = inputs(dtype);
+        let x: Vec<f32> = noise(12, 8).iter().map(|x| 6.0 * x).collect();
+        let x = Tensor::floats(dtype, &[4, 3], &x);
+        let t = Tensor::floats(of_target, &[4, 3], &noise(12, 9));
+        for weights in 0..4 {
+            let (weight, positive) = (
+                (weights % 2 == 1).then_some(&w),
+                (weights > 1).then_some(&p),
+            );
+            for (reduction, divisor) in [(0, 1.0), (1, 12.0), (2, 1.0)] {
+                let shape: &[usize] = [&[4, 3][..], &[4, 1], &[1]][reduction as usize];
+                let dy = Tensor::floats(dtype, shape, &noise(shape.iter().product(), 7));
+                let (dys, xs, ws, ps) = (exact(&dy), exact(&x), exact(&w), exact(&p));
+                let expected: Vec<f64> = (0..12)
+                    .map(|at| {
+                        let sigma = 1.0 / (1.0 + (-xs[at]).exp());
+                        let weight = weight.map_or(1.0, |_| ws[at % 3]);
+                        let positive = positive.map_or(1.0, |_| ps[at / 3]);
+                        let slope = (1.0 - sigma).ln() - positive * sigma.ln();
+                        dys[at * dys.len() / 12] * weight * slope / divisor
+                    })
+                    .collect();
+                let d_target = Tensor::empty(of_target, &[4, 3]);
+                of_targets(
+                    &dy,
+                    [Some(&x), Some(&t), weight, positive],
+                    reduction,
+                    &d_target,
+                )
+                .expect("documented");
+                let what = format!("{of_target:?}, {weights}, {reduction}");
+                assert_close(&what, &d_target.read(), &expected, of_target, 1e-6);
+            }
+        }
+    }
+    // Large logits keep their gradients.
+    let x = Tensor::floats(F32, &[4], &[200.0, -200.0, 0.0, -0.0]);
+    let (two, one) = (
+        Tensor::floats(F32, &[1], &[2.0]),
+        Tensor::floats(F32, &[], &[1.0]),
+    );
+    let d_target = Tensor::empty(F32, &[4]);
+    of_targets(&one, [Some(&x), Some(&x), None, Some(&two)], 2, &d_target).expect("documented");
+    let ln_2 = std::f32::consts::LN_2;
+    assert_eq!(d_target.read(), [-200.0, 400.0, ln_2, ln_2]);
+}
+
+#[test]
+fn gradients_of_targets_are_refused_outside_the_document() {
+    let _session = Session::start();
+    let t = |dtype, shape: &[usize]| Tensor::empty(dtype, shape);
+    let (x, half, dy) = (t(F32, &[4, 3]), t(F16, &[4, 3]), t(F32, &[4, 3]));
+    let call = |dy: &Tensor, x: &Tensor, target: &Tensor, d_target: &Tensor| {
+        of_targets(dy, [Some(x), Some(target), None, None], 0, d_target)
+    };
+    call(&dy, &x, &half, &t(F16, &[4, 3])).expect("documented");
+    refused(call(&dy, &x, &half, &t(F32, &[4, 3])), "out is f32");
+    refused(call(&dy, &x, &x, &t(F32, &[3, 4])), "out has the shape");
+    refused(call(&dy, &x, &t(F32, &[3]), &x), "target has the shape");
+    refused(call(&t(F32, &[2, 4, 3]), &x, &x, &x), "that of the first");
+    let deep = t(F32, &[1; 9]);
+    refused(call(&dy, &deep, &deep, &deep), "axes");
+    let int = t(ACL_INT32, &[4, 3]);
+    refused(call(&int, &x, &x, &x), "gradOutput is i32");
+    refused(call(&dy, &int, &x, &x), "self is i32");
+    refused(call(&dy, &x, &int, &x), "target is i32");
+    let with = |weight, positive| {
+        of_targets(
+            &dy,
+            [Some(&x), Some(&x), weight, positive],
+            0,
+            &t(F32, &[4, 3]),
+        )
+    };
+    refused(with(Some(&int), None), "weightOptional is i32");
+    refused(with(None, Some(&int)), "posWeightOptional is i32");
+    let (more, other) = (t(F32, &[2, 4, 3]), t(F32, &[2]));
+    refused(with(Some(&more), None), "that of the first");
+    refused(with(None, Some(&other)), "broadcast");
+    for reduction in [-1, 3] {
+        let all = [Some(&x), Some(&x), None, None];
+        refused(of_targets(&dy, all, reduction, &dy), "reduction is");
+    }
+    for missing in 0..2 {
+        let mut all = [Some(&x), Some(&x), None, None];
+        all[missing] = None;
+        let (code, _) = of_targets(&dy, all, 0, &dy).expect_err("NULL");
+        assert_eq!(code, ACLNN_ERR_PARAM_NULLPTR);
+    }
+    let all = [Some(&x), Some(&x), None, None];
+    for null_output in [false, true] {
+        let mut null = t(F32, &[4, 3]);
+        let handle = std::mem::replace(&mut null.handle, null_mut());
+        let (dy, d_target) = if null_output {
+            (&dy, &null)
+        } else {
+            (&null, &dy)
+        };
+        let (code, _) = of_targets(dy, all, 0, d_target).expect_err("NULL");
+        assert_eq!(code, ACLNN_ERR_PARAM_NULLPTR);
+        null.handle = handle;
+    }
+}
+
+#[test]
+fn older_chips_have_no_gradients_of_targets() {
+    let _session = Session::with(Config {
+        soc: "Ascend910A".to_owned(),
+        ..Config::default()
+    });
+    let x = Tensor::empty(F32, &[4, 3]);
+    let status = of_targets(&x, [Some(&x), Some(&x), None, None], 0, &x);
+    refused(status, "does not have this operator");
 }
 
 #[test]

@@ -5,30 +5,10 @@ mod common;
 use std::ptr::{null, null_mut};
 
 use cann_emulator::abi::grouped_matmul::*;
-use cann_emulator::abi::meta::*;
 use cann_sys::meta::*;
 use common::goldens::Goldens;
+use common::host::{List, Status};
 use common::{BF16, F16, F32, Session, Tensor, assert_close, noise, run};
-
-type Status = Result<(), (i32, String)>;
-
-/// A list of tensors that keep their memory.
-struct List(*mut aclTensorList);
-
-impl List {
-    fn of(tensors: &mut [Tensor]) -> Self {
-        let members: Vec<_> = tensors.iter_mut().map(Tensor::give_to_list).collect();
-        // SAFETY: the array is valid.
-        Self(unsafe { aclCreateTensorList(members.as_ptr(), members.len() as u64) })
-    }
-}
-
-impl Drop for List {
-    fn drop(&mut self) {
-        // SAFETY: handles are checked.
-        unsafe { aclDestroyTensorList(self.0) };
-    }
-}
 
 struct Call {
     split_item: i64,
@@ -406,56 +386,5 @@ fn groups_that_go_past_the_rows_break_the_stream() {
         let status = grouped(&ROWS, [&mut x, &mut w, &mut [], &mut y], Some(&list), false);
         let (_, text) = status.expect_err("3 rows of 2");
         assert!(text.contains("no list of groups"), "{text}");
-    }
-}
-
-#[test]
-fn quantised_products_are_refused_and_say_so() {
-    let _session = Session::start();
-    let list = Tensor::integers(ACL_INT64, &[2], &[1, 1]);
-    let mut eight = (
-        [Tensor::empty(ACL_INT8, &[2, 4])],
-        [Tensor::empty(ACL_INT8, &[2, 4, 2])],
-    );
-    let (mut y, mut scale) = ([Tensor::empty(F16, &[2, 2])], [Tensor::empty(F32, &[2, 2])]);
-    let (x, weight) = (List::of(&mut eight.0), List::of(&mut eight.1));
-    let (y, scale) = (List::of(&mut y), List::of(&mut scale));
-    for scale in [scale.0.cast_const(), null()] {
-        let status = run(
-            // SAFETY: handles are checked, the places are variables.
-            |size, executor| unsafe {
-                aclnnGroupedMatmulV5GetWorkspaceSize(
-                    x.0,
-                    weight.0,
-                    null(),
-                    scale,
-                    null(),
-                    null(),
-                    null(),
-                    null(),
-                    list.handle,
-                    null(),
-                    null(),
-                    null(),
-                    2,
-                    0,
-                    1,
-                    0,
-                    null_mut(),
-                    y.0,
-                    null_mut(),
-                    null_mut(),
-                    size,
-                    executor,
-                )
-            },
-            aclnnGroupedMatmulV5,
-        );
-        let (code, text) = status.expect_err("they are not emulated");
-        assert_eq!(code, ACLNN_ERR_PARAM_INVALID);
-        assert!(
-            text.contains("quantised products are not emulated"),
-            "{text}"
-        );
     }
 }

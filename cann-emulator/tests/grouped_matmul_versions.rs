@@ -5,28 +5,9 @@ mod common;
 use std::ptr::null;
 
 use cann_emulator::abi::grouped_matmul::*;
-use cann_emulator::abi::meta::*;
 use cann_sys::meta::*;
-use common::host::{Ints, Status, exact, refused};
+use common::host::{Ints, List, Status, exact, refused};
 use common::{BF16, F16, F32, Session, Tensor, assert_close, noise, run};
-
-/// A list of tensors that keep their memory.
-struct List(*mut aclTensorList);
-
-impl List {
-    fn of(tensors: &mut [Tensor]) -> Self {
-        let members: Vec<_> = tensors.iter_mut().map(Tensor::give_to_list).collect();
-        // SAFETY: the array is valid.
-        Self(unsafe { aclCreateTensorList(members.as_ptr(), members.len() as u64) })
-    }
-}
-
-impl Drop for List {
-    fn drop(&mut self) {
-        // SAFETY: handles are checked.
-        unsafe { aclDestroyTensorList(self.0) };
-    }
-}
 
 /// Calls version 1, 2 or 3. The lists are x, weight, bias and y. The group type is of the later two.
 fn grouped(

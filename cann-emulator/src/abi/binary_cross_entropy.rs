@@ -2,24 +2,36 @@
 //!
 //! As in PyTorch, the logarithm of a probability is at least -100, and the divisor of the gradient at least 1e-12. CANN
 //! documents no such limits.
+//!
+//! Only chips that have bf16 have the gradient of the targets of logits. Older documents ask for the dtype of the target,
+//! and newer ones convert the gradient; the dtype of the target is taken.
 
 use cann_sys::meta::*;
 
 use crate::abi::losses::{Input, Rules, gradient, loss};
 use crate::abi::operators;
+use crate::error::ensure;
 use crate::executor::phase_one;
+use crate::state;
 
 /// The rules of probabilities.
 const PROBABILITIES: Rules = Rules {
     reductions: 2,
     one_dtype: true,
     one_shape: true,
+    of_target: false,
 };
 /// The rules of logits, which meet a target of any float.
 const LOGITS: Rules = Rules {
     reductions: 2,
     one_dtype: false,
     one_shape: true,
+    of_target: false,
+};
+/// The rules of the gradient of the targets of logits.
+const TARGETS: Rules = Rules {
+    of_target: true,
+    ..LOGITS
 };
 
 const LEAST_LOGARITHM: f32 = -100.0;
@@ -39,15 +51,23 @@ fn log_factor(y: f32, positive: f32) -> f32 {
     1.0 + (positive - 1.0) * y
 }
 
+/// Returns `-ln σ(x)`, without exponents of large numbers.
+fn softplus(x: f32) -> f32 {
+    (-x).max(0.0) + (-x.abs()).exp().ln_1p()
+}
+
 fn of_logit([x, y, weight, positive]: [f32; 4]) -> f32 {
-    // This is -ln σ(x), without exponents of large numbers.
-    let softplus = (-x).max(0.0) + (-x.abs()).exp().ln_1p();
-    weight * ((1.0 - y) * x + log_factor(y, positive) * softplus)
+    weight * ((1.0 - y) * x + log_factor(y, positive) * softplus(x))
 }
 
 fn of_logit_slope([x, y, weight, positive]: [f32; 4]) -> f32 {
     let probability = 1.0 / (1.0 + (-x).exp());
     weight * (log_factor(y, positive) * probability - positive * y)
+}
+
+/// Returns the derivative by the target, `weight · (ln(1 − σ(x)) − positive · ln σ(x))`.
+fn of_target_slope([x, _, weight, positive]: [f32; 4]) -> f32 {
+    weight * ((positive - 1.0) * softplus(x) - x)
 }
 
 #[unsafe(no_mangle)]
@@ -156,9 +176,50 @@ pub unsafe extern "C" fn aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSi
     })
 }
 
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn aclnnBinaryCrossEntropyWithLogitsTargetBackwardGetWorkspaceSize(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    target: *const aclTensor,
+    weight: *const aclTensor,
+    positive: *const aclTensor,
+    reduction: i64,
+    d_target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus {
+    let name = "aclnnBinaryCrossEntropyWithLogitsTargetBackward";
+    phase_one(name, workspace_size, executor, |operands| {
+        let config = state::config()?;
+        ensure!(
+            config.has_bf16(),
+            ACLNN_ERR_PARAM_INVALID,
+            "{} does not have this operator",
+            config.soc
+        );
+        let inputs = [
+            Input::needed("self", input),
+            Input::needed("target", target),
+            Input::factor("weightOptional", weight),
+            Input::factor("posWeightOptional", positive),
+        ];
+        let inputs = (("gradOutput", d_output), &inputs[..]);
+        gradient(
+            operands,
+            inputs,
+            reduction,
+            TARGETS,
+            d_target,
+            of_target_slope,
+        )
+    })
+}
+
 operators! { training:
     aclnnBinaryCrossEntropyGetWorkspaceSize, aclnnBinaryCrossEntropy;
     aclnnBinaryCrossEntropyBackwardGetWorkspaceSize, aclnnBinaryCrossEntropyBackward;
     aclnnBinaryCrossEntropyWithLogitsGetWorkspaceSize, aclnnBinaryCrossEntropyWithLogits;
     aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize, aclnnBinaryCrossEntropyWithLogitsBackward;
+    aclnnBinaryCrossEntropyWithLogitsTargetBackwardGetWorkspaceSize,
+        aclnnBinaryCrossEntropyWithLogitsTargetBackward;
 }

@@ -57,6 +57,8 @@ pub(super) struct Rules {
     pub(super) one_dtype: bool,
     /// True if the target has the shape of the input, to which all others are broadcast.
     pub(super) one_shape: bool,
+    /// True if the result has the dtype of the target, of which it is the gradient.
+    pub(super) of_target: bool,
 }
 
 /// The usual rules: inputs are promoted and broadcast.
@@ -64,12 +66,15 @@ pub(super) const USUAL: Rules = Rules {
     reductions: 2,
     one_dtype: false,
     one_shape: false,
+    of_target: false,
 };
 
 /// The inputs of a call, as they were taken.
 struct Taken {
     shape: Vec<usize>,
     dtype: aclDataType,
+    /// The dtype of the second input.
+    target: Option<aclDataType>,
     /// The values in place of inputs that were not given.
     missing: Vec<Option<f32>>,
     reduction: i64,
@@ -91,7 +96,7 @@ impl Taken {
         );
         let mut shape = first.map_or(Vec::new(), |first| first.shape.clone());
         let mut dtype = first.map(|first| first.dtype);
-        let (mut missing, mut input_shape) = (Vec::new(), None);
+        let (mut missing, mut input_shape, mut target) = (Vec::new(), None, None);
         for (place, input) in inputs.iter().enumerate() {
             if let (true, Some(value)) = (input.tensor.is_null(), input.missing) {
                 operands.optional(input.name, input.tensor)?;
@@ -104,6 +109,9 @@ impl Taken {
             let tensor = operands.view(input.name, input.tensor, dtypes)?;
             if place == 1 && rules.one_shape {
                 check_size(input.name, &tensor, input_shape.as_deref().unwrap_or(&[]))?;
+            }
+            if place == 1 {
+                target = Some(tensor.dtype);
             }
             shape = broadcast(&shape, &tensor.shape)?;
             dtype = Some(match dtype {
@@ -120,6 +128,7 @@ impl Taken {
         Ok(Self {
             shape,
             dtype: dtype.unwrap_or(ACL_FLOAT),
+            target,
             missing,
             reduction,
         })
@@ -204,7 +213,9 @@ pub(super) fn gradient(
 ) -> Outcome<Work> {
     let d_output = operands.view(d_output.0, d_output.1, FLOATS)?;
     let taken = Taken::of(operands, inputs, reduction, rules, Some(&d_output))?;
-    let output = operands.target("out", output, FLOATS)?;
+    let own = taken.target.filter(|_| rules.of_target);
+    let dtypes = own.as_ref().map_or(FLOATS, std::slice::from_ref);
+    let output = operands.target("out", output, dtypes)?;
     check_size("out", &output, &taken.shape)?;
     Ok(Arc::new(move |memory, operands| {
         let [d_output, inputs @ ..] = operands else {
@@ -316,6 +327,7 @@ const DIVERGENCE: Rules = Rules {
     reductions: 3,
     one_dtype: true,
     one_shape: false,
+    of_target: false,
 };
 
 losses! {

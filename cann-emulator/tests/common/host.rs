@@ -125,6 +125,24 @@ impl Drop for Ints {
     }
 }
 
+/// A list of tensors that keep their memory.
+pub struct List(pub *mut aclTensorList);
+
+impl List {
+    pub fn of(tensors: &mut [Tensor]) -> Self {
+        let members: Vec<_> = tensors.iter_mut().map(Tensor::give_to_list).collect();
+        // SAFETY: the array is valid.
+        Self(unsafe { aclCreateTensorList(members.as_ptr(), members.len() as u64) })
+    }
+}
+
+impl Drop for List {
+    fn drop(&mut self) {
+        // SAFETY: handles are checked.
+        unsafe { aclDestroyTensorList(self.0) };
+    }
+}
+
 /// Makes a tensor of f64.
 pub fn doubles(shape: &[usize], values: &[f64]) -> Tensor {
     let tensor = Tensor::empty(ACL_DOUBLE, shape);

@@ -5,6 +5,7 @@
 pub mod convolution;
 pub mod few_bits;
 pub mod goldens;
+pub mod grouped;
 pub mod host;
 pub mod infer;
 pub mod routing;

@@ -78,6 +78,9 @@ CANN_OP(aclnnBinaryCrossEntropyWithLogits, const aclTensor *input, const aclTens
 CANN_OP(aclnnBinaryCrossEntropyWithLogitsBackward, const aclTensor *d_output,
         const aclTensor *input, const aclTensor *target, const aclTensor *weight_or_null,
         const aclTensor *pos_weight_or_null, int64_t reduction, aclTensor *d_input);
+CANN_OP(aclnnBinaryCrossEntropyWithLogitsTargetBackward, const aclTensor *d_output,
+        const aclTensor *input, const aclTensor *target, const aclTensor *weight_or_null,
+        const aclTensor *pos_weight_or_null, int64_t reduction, aclTensor *d_target);
 
 CANN_END
 

@@ -477,6 +477,23 @@ pub type aclnnBinaryCrossEntropyWithLogitsBackward = unsafe extern "C" fn(
     executor: *mut aclOpExecutor,
     stream: aclrtStream,
 ) -> aclnnStatus;
+pub type aclnnBinaryCrossEntropyWithLogitsTargetBackwardGetWorkspaceSize = unsafe extern "C" fn(
+    d_output: *const aclTensor,
+    input: *const aclTensor,
+    target: *const aclTensor,
+    weight_or_null: *const aclTensor,
+    pos_weight_or_null: *const aclTensor,
+    reduction: i64,
+    d_target: *mut aclTensor,
+    workspace_size: *mut u64,
+    executor: *mut *mut aclOpExecutor,
+) -> aclnnStatus;
+pub type aclnnBinaryCrossEntropyWithLogitsTargetBackward = unsafe extern "C" fn(
+    workspace: *mut ::std::os::raw::c_void,
+    workspace_size: u64,
+    executor: *mut aclOpExecutor,
+    stream: aclrtStream,
+) -> aclnnStatus;
 
 crate::table::function_table! {
     /// The functions of `include/cann/training.h`.
@@ -543,5 +560,7 @@ crate::table::function_table! {
         aclnnBinaryCrossEntropyWithLogits,
         aclnnBinaryCrossEntropyWithLogitsBackwardGetWorkspaceSize,
         aclnnBinaryCrossEntropyWithLogitsBackward,
+        aclnnBinaryCrossEntropyWithLogitsTargetBackwardGetWorkspaceSize,
+        aclnnBinaryCrossEntropyWithLogitsTargetBackward,
     }
 }

@@ -2,12 +2,17 @@
 
 use cann_sys::meta::*;
 
-use super::{Groups, Parameters, Roles, Split, matrix};
+use super::first::{check_lengths, rows_of};
+use super::{Groups, Kind, Parameters, Roles, Split, matrix};
 use crate::error::{Outcome, ensure, fail};
 use crate::executor::{check_contiguous, check_dtype, check_shape};
 use crate::tensor::Tensor;
 
-pub(super) fn check_parameters(parameters: &Parameters, group_type: i64) -> Outcome<Split> {
+pub(super) fn check_parameters(
+    parameters: &Parameters,
+    group_type: i64,
+    kind: Kind,
+) -> Outcome<Split> {
     let Parameters {
         split_item,
         group_list_type,
@@ -29,14 +34,15 @@ pub(super) fn check_parameters(parameters: &Parameters, group_type: i64) -> Outc
         "splitItem is {split_item}; 0 and 1 give several results, 2 and 3 one"
     );
     ensure!(
-        matches!(group_list_type, 0 | 1),
+        kind.list_types().contains(group_list_type),
         ACLNN_ERR_PARAM_INVALID,
-        "groupListType is {group_list_type}; 0 is ends, 1 is counts (2 is for int8 only)"
+        "groupListType is {group_list_type}; {:?} are taken: 0 is ends, 1 is counts, 2 is pairs of a group and a count",
+        kind.list_types()
     );
     ensure!(
-        *act_type == 0,
+        *act_type == 0 || kind == Kind::Integers,
         ACLNN_ERR_PARAM_INVALID,
-        "actType is {act_type}; float products have none, 0"
+        "actType is {act_type}; only products of i8 have an activation"
     );
     Ok(split)
 }
@@ -91,35 +97,9 @@ pub(super) fn check_lists(roles: &Roles<'_>, split: Split, split_item: i64) -> O
 }
 
 pub(super) fn check_tensors(roles: &Roles<'_>, split: Split) -> Outcome<()> {
-    let dtype = roles.x[0].dtype;
-    let all = [
-        ("x", roles.x),
-        ("weight", roles.weight),
-        ("y", roles.output),
-    ];
-    for (name, tensor) in all
-        .iter()
-        .flat_map(|(name, list)| list.iter().map(move |one| (name, one)))
-    {
-        check_dtype(name, tensor, &[ACL_FLOAT16, ACL_BF16, ACL_FLOAT])?;
-        check_dtype(name, tensor, &[dtype])?;
-    }
-    let of_bias = if dtype == ACL_FLOAT16 {
-        ACL_FLOAT16
-    } else {
-        ACL_FLOAT
-    };
-    for bias in roles.bias {
-        check_dtype("bias", bias, &[of_bias])?;
-    }
+    roles.kind.check_dtypes(roles)?;
     if let Groups::Device(list) = roles.list {
         check_dtype("groupList", list, &[ACL_INT64])?;
-        ensure!(
-            list.rank() == 1,
-            ACLNN_ERR_PARAM_INVALID,
-            "groupList has {} axes; it takes 1",
-            list.rank()
-        );
     }
     if let Some(count) = roles.list.count() {
         ensure!(
@@ -284,6 +264,9 @@ pub(super) fn check_rows(roles: &Roles<'_>) -> Outcome<()> {
             ACLNN_ERR_INNER_TILING_ERROR,
             "groupList has {count} groups of {groups} weights"
         );
+    }
+    if let Groups::Host(ends) = roles.list {
+        check_lengths(ends, &rows_of(roles.x), roles.x.len() > 1)?;
     }
     check_shape("y", &roles.output[0], &[rows, columns])?;
     check_bias(roles, groups)

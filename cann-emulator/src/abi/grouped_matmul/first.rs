@@ -29,8 +29,13 @@ pub(super) fn check_first(roles: &Roles<'_>, split_item: i64) -> Outcome<Split> 
         "{x} x, {weight} weights and {output} results with splitItem {split_item} are no documented combination"
     );
     for tensor in roles.x.iter().chain(roles.weight) {
-        check_dtype("x or weight", tensor, &[ACL_FLOAT16, ACL_BF16])?;
+        check_dtype("x or weight", tensor, &[ACL_FLOAT16, ACL_BF16, ACL_INT8])?;
     }
+    ensure!(
+        roles.weight.iter().all(Tensor::is_contiguous),
+        ACLNN_ERR_PARAM_INVALID,
+        "weight is transposed, which it may be from version 2 on"
+    );
     let Groups::Host(ends) = roles.list else {
         ensure!(
             x == weight,
@@ -62,7 +67,7 @@ fn invalid(text: &str) -> crate::error::Failure {
     crate::error::Failure::new(ACLNN_ERR_PARAM_INVALID, text)
 }
 
-fn rows_of(tensors: &[Tensor]) -> Vec<usize> {
+pub(super) fn rows_of(tensors: &[Tensor]) -> Vec<usize> {
     let rows = |tensor: &Tensor| tensor.shape.first().copied().unwrap_or(0);
     tensors.iter().map(rows).collect()
 }
@@ -84,7 +89,7 @@ fn check_ends(ends: &[i64], weights: usize) -> Outcome<()> {
 }
 
 /// Checks the ends against the rows of tensors: of each if they have groups of their own, else of all.
-fn check_lengths(ends: &[i64], rows: &[usize], each: bool) -> Outcome<()> {
+pub(super) fn check_lengths(ends: &[i64], rows: &[usize], each: bool) -> Outcome<()> {
     let mut end = 0;
     let sums: Vec<i64> = rows
         .iter()

@@ -1,4 +1,11 @@
-//! Matrix products by group, of float dtypes. Quantised products are refused.
+//! Matrix products by group, of floats, of i8, and with weights of few bits.
+//!
+//! Quantised products have the rules of Atlas A2 and A3 for every chip that has bf16 (`kind`). A product of i8 is exact,
+//! is scaled in f32 (`integers`), and is rounded once. CANN does not say where it rounds weights of few bits; here they are
+//! scaled in f32 and rounded to the dtype of x (`weights`). The documents name i32 of eight values only with x of i8; it is
+//! taken with half types too. Newer documents take pairs of a group and a count for every dtype and several weights of four
+//! bits with x of i8, and older ones do not; both are refused. Tensors of ACL_INT4, the format FRACTAL_NZ and offsets of
+//! products with x of i8 are not emulated.
 //!
 //! Versions 1 and 2 have the ends of groups on the host, the others on the device. Version 1 takes no f32, finds the split
 //! in the numbers of tensors, and can write the groups of one x to several results.
@@ -6,12 +13,16 @@
 mod add;
 mod check;
 mod first;
+mod integers;
+mod kind;
 mod product;
 mod versions;
+mod weights;
 
 pub use self::add::*;
 pub use self::versions::*;
 
+use std::ptr::null;
 use std::sync::{Arc, PoisonError};
 
 use cann_sys::meta::*;
@@ -20,6 +31,7 @@ use self::check::{
     check_apart, check_depth, check_each, check_lists, check_parameters, check_rows, check_tensors,
 };
 use self::first::check_first;
+use self::kind::Kind;
 use self::product::{apart, by_depth, by_rows, each};
 use crate::error::{Outcome, ensure, fail};
 use crate::executor::{Operands, Work};
@@ -46,8 +58,17 @@ struct Parameters {
     x: *const aclTensorList,
     weight: *const aclTensorList,
     bias: *const aclTensorList,
-    /// The parameters that only quantised products have.
-    quantised: Vec<(&'static str, *const aclTensorList)>,
+    scale: *const aclTensorList,
+    /// The scales and the offsets of weights of few bits.
+    few_bits: [*const aclTensorList; 2],
+    token_scale: *const aclTensorList,
+    /// The parameters that must be absent.
+    absent: Vec<(&'static str, *const aclTensorList)>,
+    /// The number of the version. From 4 on, products of i8 have scales of tokens and activations, and weights may have four
+    /// bits.
+    version: u8,
+    /// The settings of speed, or NULL.
+    tuning: *const aclIntArray,
     group_list: Listed,
     split_item: i64,
     group_type: GroupType,
@@ -82,7 +103,7 @@ impl Groups<'_> {
     fn count(&self) -> Option<usize> {
         match self {
             Self::Absent => None,
-            Self::Device(list) => Some(list.count()),
+            Self::Device(list) => Some(list.shape.first().copied().unwrap_or(1)),
             Self::Host(ends) => Some(ends.len()),
         }
     }
@@ -91,10 +112,15 @@ impl Groups<'_> {
 /// The operands by their role, made in phase one and again in phase two.
 struct Roles<'a> {
     x: &'a [Tensor],
+    /// Weights of packed values have the shape of the values.
     weight: &'a [Tensor],
     bias: &'a [Tensor],
+    scale: &'a [Tensor],
+    few_bits: [&'a [Tensor]; 2],
+    token_scale: &'a [Tensor],
     list: Groups<'a>,
     output: &'a [Tensor],
+    kind: Kind,
 }
 
 /// Returns the two axes of a matrix.
@@ -126,74 +152,138 @@ fn is_absent(list: *const aclTensorList) -> Outcome<bool> {
     })
 }
 
-fn refuse_quantised(parameters: &Parameters) -> Outcome<()> {
-    for (name, list) in &parameters.quantised {
+/// Takes an optional list. An absent one is empty.
+fn optional(
+    operands: &mut Operands,
+    name: &str,
+    list: *const aclTensorList,
+) -> Outcome<Vec<Tensor>> {
+    let list = if is_absent(list)? { null() } else { list };
+    operands.list(name, list, false)
+}
+
+fn check_absent(parameters: &Parameters) -> Outcome<()> {
+    for (name, list) in &parameters.absent {
         ensure!(
             is_absent(*list)?,
             ACLNN_ERR_PARAM_INVALID,
-            "{name} is given, but quantised products are not emulated; NULL or an empty list is needed"
+            "{name} is given, which no emulated product has; NULL or an empty list is needed"
         );
     }
     Ok(())
 }
 
-fn prepare(parameters: &Parameters, operands: &mut Operands) -> Outcome<Work> {
-    refuse_quantised(parameters)?;
-    let x = operands.list("x", parameters.x, false)?;
-    let weight = operands.list("weight", parameters.weight, false)?;
-    let bias = match is_absent(parameters.bias)? {
-        true => operands.list("bias", std::ptr::null(), false)?,
-        false => operands.list("bias", parameters.bias, false)?,
-    };
-    let (mut list, mut host) = (None, None);
-    match parameters.group_list {
-        Listed::Device(given) => list = operands.optional("groupList", given)?,
-        Listed::Host(given) if given.is_null() => {}
-        // Without values it counts as NULL.
-        Listed::Host(given) => {
-            host = Some(operands.ints("groupList", given)?).filter(|ends| !ends.is_empty())
+/// Checks the settings of speed: the rows that are expected for a group, another layout of weights, and the size of the
+/// workspace. They change no result, but for the layout, which has the format FRACTAL_NZ.
+fn check_tuning(parameters: &Parameters, operands: &Operands, x: &[Tensor]) -> Outcome<()> {
+    if parameters.tuning.is_null() {
+        return Ok(());
+    }
+    let tuning = operands.ints("tuningConfig", parameters.tuning)?;
+    let rows = x
+        .iter()
+        .map(|x| x.shape.iter().rev().skip(1).product::<usize>());
+    let [expected, layout, workspace] = [0, 1, 2].map(|at| tuning.get(at).copied().unwrap_or(0));
+    ensure!(
+        tuning.len() <= 3
+            && (0..=rows.sum::<usize>() as i64).contains(&expected)
+            && layout == 0
+            && workspace >= -1,
+        ACLNN_ERR_PARAM_INVALID,
+        "tuningConfig is {tuning:?}; it has up to three values: 0 up to the rows of x, 0 because weights of FRACTAL_NZ are not \
+         emulated, and -1 or more"
+    );
+    Ok(())
+}
+
+/// The operands of a call, list by list.
+struct Taken {
+    lists: [Vec<Tensor>; 7],
+    list: Option<Tensor>,
+    host: Option<Arc<[i64]>>,
+    output: Vec<Tensor>,
+}
+
+impl Taken {
+    fn of(parameters: &Parameters, operands: &mut Operands) -> Outcome<Self> {
+        let [scale, offset] = parameters.few_bits;
+        let lists = [
+            operands.list("x", parameters.x, false)?,
+            operands.list("weight", parameters.weight, false)?,
+            optional(operands, "bias", parameters.bias)?,
+            optional(operands, "scale", parameters.scale)?,
+            optional(operands, "antiquantScale", scale)?,
+            optional(operands, "antiquantOffset", offset)?,
+            optional(operands, "perTokenScale", parameters.token_scale)?,
+        ];
+        let (mut list, mut host) = (None, None);
+        match parameters.group_list {
+            Listed::Device(given) => list = operands.optional("groupList", given)?,
+            Listed::Host(given) if given.is_null() => {}
+            // Without values it counts as NULL.
+            Listed::Host(given) => {
+                host = Some(operands.ints("groupList", given)?).filter(|ends| !ends.is_empty())
+            }
         }
+        Ok(Self {
+            lists,
+            list,
+            host,
+            output: operands.list("y", parameters.output, true)?,
+        })
     }
-    let output = operands.list("y", parameters.output, true)?;
-    for (name, tensors) in [("x", &x), ("weight", &weight)] {
-        ensure!(
-            tensors.iter().all(|tensor| tensor.dtype != ACL_INT8),
-            ACLNN_ERR_PARAM_INVALID,
-            "{name} is i8, but quantised products are not emulated; f16, bf16 and f32 are"
-        );
-    }
+}
+
+fn prepare(parameters: &Parameters, operands: &mut Operands) -> Outcome<Work> {
+    check_absent(parameters)?;
+    let taken = Taken::of(parameters, operands)?;
+    check_tuning(parameters, operands, &taken.lists[0])?;
+    let kind = Kind::of(&taken.lists[0], &taken.lists[1]);
+    let counts = taken.lists.each_ref().map(Vec::len);
+    let has_list = taken.list.is_some();
+    let [x, weight, bias, scale, few_scale, few_offset, token_scale] = &taken.lists;
     let roles = Roles {
-        x: &x,
-        weight: &weight,
-        bias: &bias,
-        list: groups(list.as_ref(), host.as_deref()),
-        output: &output,
+        x,
+        weight: &kind.unpacked(weight)?,
+        bias,
+        scale,
+        few_bits: [few_scale, few_offset],
+        token_scale,
+        list: groups(taken.list.as_ref(), taken.host.as_deref()),
+        output: &taken.output,
+        kind,
     };
     let split = check(parameters, &roles)?;
-    let counts = [
-        x.len(),
-        weight.len(),
-        bias.len(),
-        usize::from(list.is_some()),
-    ];
-    let as_counts = parameters.group_list_type == 1;
+    let (host, list_type) = (taken.host, parameters.group_list_type);
+    let activation = parameters.act_type;
     Ok(Arc::new(move |memory, operands| {
-        let (x, rest) = operands.split_at(counts[0]);
-        let (weight, rest) = rest.split_at(counts[1]);
-        let (bias, rest) = rest.split_at(counts[2]);
-        let (list, output) = rest.split_at(counts[3]);
+        let mut rest = operands;
+        let mut next = |count: usize| {
+            let (own, others) = rest.split_at(count);
+            rest = others;
+            own
+        };
+        let [x, weight, bias, scale, few_scale, few_offset, token_scale] = counts.map(&mut next);
+        let (list, output) = (next(usize::from(has_list)), rest);
         let roles = Roles {
             x,
-            weight,
+            weight: &kind.unpacked(weight)?,
             bias,
+            scale,
+            few_bits: [few_scale, few_offset],
+            token_scale,
             list: groups(list.first(), host.as_deref()),
             output,
+            kind,
         };
-        match split {
-            Split::None => each(memory, &roles),
-            Split::Rows => by_rows(memory, &roles, as_counts),
-            Split::Apart => apart(memory, &roles),
-            Split::Depth => by_depth(memory, &roles, as_counts),
+        match (kind, split) {
+            (Kind::Integers | Kind::Mixed, _) => {
+                integers::run(memory, &roles, split, list_type, activation)
+            }
+            (_, Split::None) => each(memory, &roles),
+            (_, Split::Rows) => by_rows(memory, &roles, list_type == 1),
+            (_, Split::Apart) => apart(memory, &roles),
+            (_, Split::Depth) => by_depth(memory, &roles, list_type == 1),
         }
     }))
 }
@@ -211,12 +301,13 @@ fn check(parameters: &Parameters, roles: &Roles<'_>) -> Outcome<Split> {
     let split = match parameters.group_type {
         GroupType::Implied => check_first(roles, parameters.split_item)?,
         GroupType::Given(group_type) => {
-            let split = check_parameters(parameters, group_type)?;
+            let split = check_parameters(parameters, group_type, roles.kind)?;
             check_lists(roles, split, parameters.split_item)?;
             split
         }
     };
     check_tensors(roles, split)?;
+    roles.kind.check(parameters, roles, split)?;
     match split {
         Split::None => check_each(roles)?,
         Split::Rows => check_rows(roles)?,

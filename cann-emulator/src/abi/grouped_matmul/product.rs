@@ -44,7 +44,7 @@ pub(super) fn each(memory: &mut Memory, roles: &Roles<'_>) -> Outcome<()> {
     for (position, (x, weight)) in roles.x.iter().zip(roles.weight).enumerate() {
         let [depth, columns] = matrix("weight", weight)?;
         let rows = x.shape[..x.rank() - 1].iter().product();
-        let (x, weight) = (x.floats(memory)?, weight.floats(memory)?);
+        let (x, weight) = (x.floats(memory)?, roles.weight_values(memory, position)?);
         let (x, weight) = (Factor::by_rows(&x), Factor::by_rows(&weight));
         let mut y = product(x, weight, [rows, depth, columns]);
         if let Some(bias) = roles.bias.get(position) {
@@ -62,7 +62,7 @@ pub(super) fn apart(memory: &mut Memory, roles: &Roles<'_>) -> Outcome<()> {
     for (group, (weight, output)) in roles.weight.iter().zip(roles.output).enumerate() {
         let ([depth, columns], rows) = (matrix("weight", weight)?, output.shape[0]);
         let part = Factor::by_rows(&x[from * depth..][..rows * depth]);
-        let weight = weight.floats(memory)?;
+        let weight = roles.weight_values(memory, group)?;
         let mut y = product(part, Factor::by_rows(&weight), [rows, depth, columns]);
         if let Some(bias) = roles.bias.get(group) {
             add_bias(&mut y, &bias.floats(memory)?);
@@ -88,7 +88,7 @@ pub(super) fn by_rows(memory: &mut Memory, roles: &Roles<'_>, as_counts: bool) -
         Groups::Absent => own_ends,
         list => group_ends(memory, list, as_counts, rows)?,
     };
-    let weights = floats_of(memory, roles.weight)?;
+    let weights = roles.all_weights(memory)?;
     let biases = floats_of(memory, roles.bias)?;
     let mut y = Vec::with_capacity(rows * columns);
     let mut start = 0;

@@ -1,15 +1,16 @@
 //! The exported versions.
 
+use std::ptr::null;
+
 use cann_sys::meta::*;
 
 use super::{GroupType, Listed, Parameters, prepare};
 use crate::abi::operators;
 use crate::executor::phase_one;
-use crate::object;
 
-/// Exports a version. V5 has tuning settings, which have no effect here but are checked.
+/// Exports version 4 or 5, which has settings of speed.
 macro_rules! version {
-    ($one:ident, $two:ident $(, $tuning:ident)?) => {
+    ($one:ident, $two:ident, $version:literal $(, $tuning:ident)?) => {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $one(
             x: *const aclTensorList,
@@ -35,22 +36,24 @@ macro_rules! version {
             workspace_size: *mut u64,
             executor: *mut *mut aclOpExecutor,
         ) -> aclnnStatus {
+            let tuning: &[*mut aclIntArray] = &[$($tuning)?];
             let parameters = Parameters {
                 x,
                 weight,
                 bias,
-                quantised: vec![
-                    ("scale", scale),
+                scale,
+                few_bits: [antiquant_scale, antiquant_offset],
+                token_scale: per_token_scale,
+                absent: vec![
                     ("offset", offset),
-                    ("antiquantScale", antiquant_scale),
-                    ("antiquantOffset", antiquant_offset),
-                    ("perTokenScale", per_token_scale),
                     ("activationInput", activation_input),
                     ("activationQuantScale", activation_quant_scale),
                     ("activationQuantOffset", activation_quant_offset),
                     ("activationFeatureOut", activation_feature),
                     ("dynQuantScaleOut", dyn_quant_scale),
                 ],
+                version: $version,
+                tuning: tuning.first().map_or(null(), |tuning| tuning.cast_const()),
                 group_list: Listed::Device(group_list),
                 split_item,
                 group_type: GroupType::Given(group_type),
@@ -59,9 +62,6 @@ macro_rules! version {
                 output,
             };
             phase_one(stringify!($two), workspace_size, executor, |operands| {
-                $(if !$tuning.is_null() {
-                    object::ints($tuning as usize)?;
-                })?
                 prepare(&parameters, operands)
             })
         }
@@ -69,16 +69,21 @@ macro_rules! version {
     };
 }
 
-version!(aclnnGroupedMatmulV4GetWorkspaceSize, aclnnGroupedMatmulV4);
+version!(
+    aclnnGroupedMatmulV4GetWorkspaceSize,
+    aclnnGroupedMatmulV4,
+    4
+);
 version!(
     aclnnGroupedMatmulV5GetWorkspaceSize,
     aclnnGroupedMatmulV5,
+    5,
     tuning_config
 );
 
 /// Exports one of the first three versions. Their lists are ends of groups, the second and third say what is split.
 macro_rules! early {
-    ($one:ident, $two:ident, $list:ident: $type:ty $(, $group_type:ident)?) => {
+    ($one:ident, $two:ident, $version:literal, $list:ident: $type:ty $(, $group_type:ident)?) => {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $one(
             x: *const aclTensorList,
@@ -100,12 +105,12 @@ macro_rules! early {
                 x,
                 weight,
                 bias,
-                quantised: vec![
-                    ("scale", scale),
-                    ("offset", offset),
-                    ("antiquantScale", antiquant_scale),
-                    ("antiquantOffset", antiquant_offset),
-                ],
+                scale,
+                few_bits: [antiquant_scale, antiquant_offset],
+                token_scale: null(),
+                absent: vec![("offset", offset)],
+                version: $version,
+                tuning: null(),
                 group_list: Listed::$list(group_list),
                 split_item,
                 group_type: group_type.first().copied().unwrap_or(GroupType::Implied),
@@ -121,6 +126,6 @@ macro_rules! early {
     };
 }
 
-early!(aclnnGroupedMatmulGetWorkspaceSize, aclnnGroupedMatmul, Host: aclIntArray);
-early!(aclnnGroupedMatmulV2GetWorkspaceSize, aclnnGroupedMatmulV2, Host: aclIntArray, group_type);
-early!(aclnnGroupedMatmulV3GetWorkspaceSize, aclnnGroupedMatmulV3, Device: aclTensor, group_type);
+early!(aclnnGroupedMatmulGetWorkspaceSize, aclnnGroupedMatmul, 1, Host: aclIntArray);
+early!(aclnnGroupedMatmulV2GetWorkspaceSize, aclnnGroupedMatmulV2, 2, Host: aclIntArray, group_type);
+early!(aclnnGroupedMatmulV3GetWorkspaceSize, aclnnGroupedMatmulV3, 3, Device: aclTensor, group_type);

@@ -10,12 +10,12 @@ mod pack;
 
 pub use self::first::*;
 pub use self::pack::*;
+pub(crate) use self::pack::{PACKED, unpacked};
 
 use std::sync::Arc;
 
 use cann_sys::meta::*;
 
-use self::pack::{PACKED, unpacked};
 use crate::abi::checks::check_size;
 use crate::abi::operators;
 use crate::abi::present::Present;

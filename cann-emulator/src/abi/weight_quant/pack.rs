@@ -11,10 +11,10 @@ use crate::error::ensure;
 use crate::executor::{check_contiguous, check_dtype, phase_one};
 
 /// The number of values in an i32.
-pub(super) const PACKED: usize = 8;
+pub(crate) const PACKED: usize = 8;
 
 /// Returns the values of packed ones.
-pub(super) fn unpacked(packed: &[i64]) -> Vec<f32> {
+pub(crate) fn unpacked(packed: &[i64]) -> Vec<f32> {
     let values = |packed: &i64| {
         let packed = *packed as i32;
         (0..PACKED).map(move |at| (packed << (28 - 4 * at) >> 28) as f32)
