@@ -4,10 +4,14 @@ mod capability;
 #[cfg(feature = "remote")]
 pub(crate) mod connected;
 mod kinds;
+mod machine;
 mod served;
 
 pub use capability::{ascend_capability, cuda_capability, x86_64_level};
 pub use kinds::DeviceKinds;
+pub use machine::Machine;
+#[cfg(feature = "remote")]
+pub(crate) use machine::processor;
 pub use served::{KernelOp, Served};
 
 use crate::near::unknown;
