@@ -48,7 +48,7 @@ pub struct Summary {
     pub throughput: Option<Throughput>,
     /// The paths that each site took in training and validation.
     pub dispatch: Report,
-    /// What was measured and chosen. `None` if the policy does not tune.
+    /// The classes that were measured, with their choices. `None` if the policy does not tune.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tuned: Option<TuneReport>,
     /// The generated text.

@@ -4,7 +4,7 @@ use super::Place;
 use burn::backend::DeviceId;
 use std::sync::{PoisonError, RwLock};
 
-/// What is known about a remote device.
+/// The known facts about a remote device.
 #[derive(Clone)]
 struct Entered {
     place: Place,

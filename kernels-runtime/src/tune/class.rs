@@ -27,7 +27,7 @@ const KERNEL: u8 = 1;
 const REFERENCE: u8 = 2;
 const KEPT: u8 = 3;
 
-/// What is known about a class.
+/// The knowledge about a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// The number of measured calls, and the shortest times of those that count.

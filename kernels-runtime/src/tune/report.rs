@@ -52,7 +52,7 @@ pub struct TuneRow {
     known: Known,
 }
 
-/// What a file holds of a row.
+/// The part of a row that a file holds.
 #[derive(Clone, Debug)]
 struct Known {
     subject: Subject,
