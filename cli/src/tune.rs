@@ -70,8 +70,8 @@ const DECODED: usize = 4;
 /// Runs the command.
 ///
 /// # Errors
-/// Returns an error if the sizes, the configuration or the path are invalid, if no site of the model can run a kernel, or
-/// if the device fails.
+/// Returns an error if the sizes, the configuration or the path are invalid, if no site of the model can run a kernel or be
+/// measured, or if the device fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
     let policy = policy::current().context("the kernel policy")?;
@@ -88,6 +88,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         !report.rows.is_empty(),
         "no site of the model can run a kernel here, so there is nothing to choose: see `kernels plan`"
     );
+    if let Some(why) = nothing_chosen(&report) {
+        bail!("nothing was chosen, because no class of calls can be measured: {why}");
+    }
     if let Some(path) = &args.out {
         report.write(path)?;
     }
@@ -95,6 +98,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         true => output::json(&report),
         false => output::page(&page(args, &report)),
     }
+}
+
+/// Returns the first reason why nothing was chosen, or `None` if there is a choice.
+fn nothing_chosen(report: &TuneReport) -> Option<&str> {
+    let has_choice = report.rows.iter().any(|row| row.choice.is_some());
+    let mut reasons = report.rows.iter().filter_map(|row| row.kept.as_deref());
+    reasons.next().filter(|_| !has_choice)
 }
 
 fn page(args: &Args, report: &TuneReport) -> Page {

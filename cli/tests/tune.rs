@@ -120,6 +120,8 @@ fn what_cannot_be_measured_is_an_error_before_the_work() {
     assert!(refused(&[&qwen3, "--tokens=100000000"]).contains("max_position_embeddings"));
     let said = refused(&["--batch=2", "--tokens=8", "--kernels=none"]);
     assert!(said.contains("nothing to choose"), "{said}");
+    let said = refused(&["--batch=2", "--tokens=8", "--kernels=deterministic"]);
+    assert!(said.contains("deterministic, and times are not"), "{said}");
 }
 
 #[test]

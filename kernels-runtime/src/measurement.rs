@@ -71,6 +71,8 @@ impl Times {
 /// is off meanwhile. The paths are chosen for the calling thread, so sites that `work` calls on other threads are not
 /// switched.
 ///
+/// Under a policy that [tunes](mod@crate::tune), `work` runs four more times before, so that its sites have chosen.
+///
 /// Devices that compute in the background are measured correctly only if `work` waits for them: end it with
 /// `device.sync()` or with a read of its result.
 ///

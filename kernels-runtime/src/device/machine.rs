@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::LazyLock;
 
 /// A device with everything by which times that were measured on it are known again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
     /// The kind of device.

@@ -143,6 +143,18 @@ impl DeviceKind {
         }
     }
 
+    /// Returns the id of a tensor's device, or `None` for this process's CPU. This allocates nothing for tensors on the CPU.
+    #[inline]
+    pub(crate) fn id_of_tensor(kind: &DispatchTensorKind) -> Option<DeviceId> {
+        match kind {
+            DispatchTensorKind::Autodiff(inner) => Self::id_of_tensor(inner),
+            #[cfg(feature = "cpu")]
+            DispatchTensorKind::Flex(_) => None,
+            #[allow(unreachable_patterns)] // Burn's features decide which backends exist.
+            other => Some(other.device().id()),
+        }
+    }
+
     /// Reads the kind from Burn's device id: the backend is the upper byte of the type, CubeCL's runtime the three bits
     /// below, and the graphics API of wgpu the top bits of the index. Burn's and CubeCL's documentation fixes these
     /// numbers, so reading them needs no feature of Burn.

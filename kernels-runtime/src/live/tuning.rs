@@ -37,6 +37,10 @@ fn measure<O: Operands>(
         turn.keep("its body captures a tensor that is computed under autodiff");
         return;
     }
+    if is_reduced(operands) {
+        turn.keep("Burn adds up gradients over several devices in each backward pass");
+        return;
+    }
     // Annotated sites inside the body are neither counted nor tuned, because the program did not call them.
     let _uncounted = active::uncounted();
     let kernel = |operands| derived::launch(operands, implementation);
@@ -88,6 +92,41 @@ fn time<O: Tensors + Clone, Y: Tensors>(
     let backward = started.elapsed();
     drop((gradients, leaves));
     forward + backward
+}
+
+/// Returns `true` if a backward pass from copies of the operands would take part in Burn's reduction of gradients over
+/// several devices. The others would wait for it, and the program's own pass would be one too many.
+fn is_reduced<O: Tensors + Clone>(operands: &O) -> bool {
+    struct Reduced {
+        is_tracked: bool,
+        is_distributed: bool,
+    }
+    impl Visitor for Reduced {
+        fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+            if tensor.is_tracked() {
+                self.is_tracked = true;
+                self.is_distributed |= tensor.is_distributed();
+            }
+        }
+    }
+    let mut reduced = Reduced {
+        is_tracked: false,
+        is_distributed: false,
+    };
+    operands.clone().visit(&mut reduced);
+    reduced.is_distributed || reduced.is_tracked && reduces()
+}
+
+/// Returns `true` if a reduction of gradients is under way for remote devices.
+#[cfg(feature = "remote")]
+fn reduces() -> bool {
+    use burn::backend::{Remote, distributed::get_distributed_sync_client};
+    get_distributed_sync_client::<Remote>().is_some()
+}
+
+#[cfg(not(feature = "remote"))]
+const fn reduces() -> bool {
+    false
 }
 
 fn wait(device: &Device) {

@@ -56,7 +56,7 @@ impl Policy {
     }
 
     /// Returns the choices of a file, if the policy names one.
-    pub(crate) fn choices(&self) -> Option<&Choices> {
+    pub(crate) fn choices(&self) -> Option<&Arc<Choices>> {
         match &self.tune {
             Tune::From(choices) => Some(choices),
             Tune::Off | Tune::Anew => None,

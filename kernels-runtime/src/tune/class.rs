@@ -15,7 +15,7 @@ pub(crate) const TURNS: usize = 4;
 pub(crate) struct Class {
     pub(super) machine: Machine,
     pub(super) subject: Subject,
-    /// The state of `progress`, for calls: [`OPEN`], [`KERNEL`], [`REFERENCE`] or [`KEPT`].
+    /// The state of `progress`, for calls: [`OPEN`], [`KERNEL`] or [`REFERENCE`].
     state: AtomicU8,
     /// True while a call is measured. The lock is not held meanwhile, because a body may ask for a report.
     is_measured: AtomicBool,
@@ -25,7 +25,6 @@ pub(crate) struct Class {
 const OPEN: u8 = 0;
 const KERNEL: u8 = 1;
 const REFERENCE: u8 = 2;
-const KEPT: u8 = 3;
 
 /// The knowledge about a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +41,7 @@ impl Progress {
     fn state(&self) -> u8 {
         match self {
             Self::Open(..) => OPEN,
-            Self::Kept(_) => KEPT,
+            Self::Kept(_) => KERNEL,
             Self::Decided(decided, _) => match decided.choice {
                 Choice::Kernel => KERNEL,
                 Choice::Reference => REFERENCE,
@@ -71,11 +70,6 @@ impl Class {
             REFERENCE => Some(Choice::Reference),
             _ => Some(Choice::Kernel),
         }
-    }
-
-    /// Returns `true` if the kernel stays without a measurement.
-    pub(super) fn is_kept(&self) -> bool {
-        self.state.load(Ordering::Relaxed) == KEPT
     }
 
     /// Returns the right to measure a call, unless another call is being measured or the class is decided.
@@ -226,7 +220,6 @@ mod tests {
         assert_eq!(class.progress(), Progress::Open(0, None));
         drop(turn);
         class.turn().unwrap().keep("it panics");
-        assert!(class.is_kept());
         assert_eq!(class.choice(), Some(Choice::Kernel));
         assert_eq!(class.progress(), Progress::Kept("it panics".to_owned()));
         assert!(class.turn().is_none());

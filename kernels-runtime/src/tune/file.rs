@@ -6,12 +6,16 @@ use crate::mode::Mode;
 use crate::registry::FloatType;
 use kernels_io::{FileError, Limit, escape, escape_lines};
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::path::Path;
 use std::time::Duration;
 use thiserror::Error;
 
-/// The release of burn-kernels, on whose kernels the times depend.
-const RELEASE: &str = env!("CARGO_PKG_VERSION");
+/// The release of burn-kernels, on whose kernels the times depend. With debug assertions, their code is another one.
+const RELEASE: &str = match cfg!(debug_assertions) {
+    true => concat!(env!("CARGO_PKG_VERSION"), "+debug"),
+    false => env!("CARGO_PKG_VERSION"),
+};
 
 /// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +36,7 @@ struct OnDevice {
 }
 
 /// A class of calls: a site with an implementation that it can run, the dtype, the mode and the sizes of the tensors.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Subject {
     pub(crate) site: String,
     pub(crate) kernel: String,
@@ -132,16 +136,14 @@ impl Choices {
         subject: &Subject,
     ) -> Result<Option<Decided>, String> {
         self.file.find(machine, subject).map_err(|why| {
-            format!(
-                "the choices in {} are not used, and calls are measured anew: {why}",
-                escape(&self.path)
-            )
+            let path = escape(&self.path);
+            format!("the choices in {path} are not used, because {why}")
         })
     }
 }
 
 impl File {
-    /// Creates the content of a file from choices.
+    /// Creates the content of a file from choices. Of several for one class, it has the first.
     pub(crate) fn of<'a>(
         choices: impl IntoIterator<Item = (&'a Machine, &'a Subject, Decided)>,
     ) -> Self {
@@ -149,6 +151,7 @@ impl File {
         for (machine, subject, decided) in choices {
             let chosen = Chosen::of(subject, decided);
             match devices.iter_mut().find(|known| known.device == *machine) {
+                Some(known) if known.class.iter().any(|other| other.is_for(subject)) => {}
                 Some(known) => known.class.push(chosen),
                 None => devices.push(OnDevice {
                     device: machine.clone(),
@@ -179,21 +182,18 @@ impl File {
     }
 
     fn check(&self) -> Result<(), String> {
-        for (at, OnDevice { device, class }) in self.devices.iter().enumerate() {
-            if self.devices[..at]
-                .iter()
-                .any(|other| other.device == *device)
-            {
+        let mut devices = HashSet::new();
+        for OnDevice { device, class } in &self.devices {
+            if !devices.insert(device) {
                 return Err(format!("there are two lists of choices for {device}"));
             }
-            for (at, chosen) in class.iter().enumerate() {
-                let dtype = &chosen.dtype;
+            let mut subjects = HashSet::new();
+            for chosen in class {
+                let Chosen { site, dtype, .. } = chosen;
                 if !FloatType::ALL.iter().any(|known| known.name() == dtype) {
                     return Err(format!("`{dtype}` is no dtype of a kernel"));
                 }
-                let subject = chosen.subject();
-                if class[..at].iter().any(|other| other.is_for(&subject)) {
-                    let site = &chosen.site;
+                if !subjects.insert(chosen.subject()) {
                     return Err(format!("there are two choices for one class of {site}"));
                 }
             }
@@ -222,7 +222,8 @@ impl File {
 
 impl Chosen {
     fn of(subject: &Subject, decided: Decided) -> Self {
-        let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        // TOML has integers of 64 bits with a sign.
+        let nanoseconds = |time: Duration| time.as_nanos().min(i64::MAX as u128) as u64;
         let Subject {
             site,
             kernel,
@@ -321,6 +322,23 @@ mod tests {
         assert!(toml.contains("tensors = [\"8x7\", \"1x7\"]"), "{toml}");
         let none = File::of([]);
         assert_eq!(File::parse(&none.to_toml()), Ok(none));
+    }
+
+    #[test]
+    fn of_two_choices_for_one_class_the_first_is_written() {
+        let (here, subject) = (machine(Some("here")), subject("x::a"));
+        let longest = Duration::from_nanos(u64::MAX);
+        let first = Decided {
+            choice: Choice::Kernel,
+            times: Times {
+                kernel: longest,
+                reference: longest,
+            },
+        };
+        let file = File::of([(&here, &subject, first), (&here, &subject, decided())]);
+        let read = File::parse(&file.to_toml()).unwrap();
+        let found = read.find(&here, &subject).unwrap().unwrap();
+        assert_eq!(found.choice, Choice::Kernel);
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Sites that tune themselves: with the word `tune` in a [policy](crate::policy), a site measures its kernel and its
-//! reference in the first calls of each class, and keeps the faster. No site is then slower than without kernels.
+//! reference in the first calls of each class, and keeps the faster.
 //!
 //! ```
 //! # extern crate kernels_runtime as burn_kernels;
@@ -23,21 +23,29 @@
 //! A measured call runs the kernel and the body once each, on copies of the tensors that are detached from the program's
 //! graph: forward and, if gradients are tracked, backward. It waits for the device before and after each. The program's
 //! own result comes from the kernel, by a call of its own. The first measured call of a class fills caches and is not
-//! counted. After three more, the shortest times decide. The reference is chosen only if it takes 3 % less time.
+//! counted. After three more, the shortest times decide. The reference is chosen only if it takes more than 3 % less time.
+//! Copies share the program's memory, so a kernel that works in place takes new memory in a measurement. A measured call
+//! needs the memory of the body, too.
 //!
 //! Calls that [live verification](crate::live) checks are not measured. The requirements on the body are the same: no
 //! side effects, and sites inside it are neither counted nor tuned. A body that draws random numbers draws more of them
 //! in measured calls. Of a gated MLP, a sparse block or an attention layer, the part between the layers is measured, with
 //! the operation's own reference.
 //!
-//! A kernel stays without a measurement if the policy requests it by name, if its body captures a tensor that reaches
-//! into the program's graph, or if its body panics on the copies. So it does under a deterministic policy, because times
-//! differ from run to run, unless a file has the choice. The [report](report()) says why.
+//! A kernel that the policy requests by name stays, and the [report](report()) does not have it. A kernel also stays
+//! without a measurement, and the report says why:
+//!
+//! * if its body captures a tensor that is computed under autodiff, because a backward pass would use up the program's
+//!   graph;
+//! * if its body panics on the copies;
+//! * in training whose gradients Burn adds up over several devices in each backward pass;
+//! * under a deterministic policy, because times differ from run to run, unless a file has the choice.
 //!
 //! # Files
 //!
 //! [`TuneReport::write`] and `kernels tune` write choices to a file, with the release of burn-kernels, the device and both
-//! times. `tune:FILE` in a policy reads it. Choices of another release or another device are not used.
+//! times. `tune:FILE` in a policy reads it. Choices of another release, of a build with other debug assertions, or of
+//! another device are not used.
 
 mod choice;
 mod class;

@@ -94,13 +94,18 @@ impl TuneReport {
         rows.filter(|row| row.is_open()).count()
     }
 
-    /// Returns the choices as TOML, for a policy with `tune:FILE`. Classes without one are left out.
+    /// Returns the choices as TOML, for a policy with `tune:FILE`. Classes without one are left out. Of a class that one
+    /// policy measured and another has from a file, the measured choice is written.
     pub fn to_toml(&self) -> String {
-        let rows = self.rows.iter().filter_map(|row| {
-            let Known { subject, decided } = &row.known;
-            Some((&row.device, subject, (*decided)?))
-        });
-        File::of(rows).to_toml()
+        let of = |from_file: bool| {
+            let rows = self.rows.iter();
+            rows.filter(move |row| row.from_file == from_file)
+                .filter_map(|row| {
+                    let Known { subject, decided } = &row.known;
+                    Some((&row.device, subject, (*decided)?))
+                })
+        };
+        File::of(of(false).chain(of(true))).to_toml()
     }
 
     /// Writes [`TuneReport::to_toml`] to a file, which is written completely or not at all.

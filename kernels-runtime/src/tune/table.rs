@@ -2,20 +2,20 @@
 
 use super::choice::Size;
 use super::class::{Class, Progress};
-use super::file::Subject;
+use super::file::{Choices, Subject};
 use crate::active::{self, Active, ActiveId};
-use crate::device::Machine;
+use crate::device::{DeviceKind, Machine};
 use crate::dispatch::{Query, Site};
 use crate::policy::Reaction;
 use crate::reason::Reason;
 use crate::registry::{Implementation, KernelSpec};
 use crate::warning::warning;
-use burn::backend::{DispatchTensor, TensorMetadata};
+use burn::backend::{DeviceId, DispatchTensor, TensorMetadata};
 use burn::tensor::Device;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ptr;
-use std::sync::{Mutex, PoisonError, RwLock, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockWriteGuard};
 
 /// A call whose kernel can run, under a policy that tunes.
 pub(crate) struct Call<'a> {
@@ -32,10 +32,22 @@ struct Entry {
     site: &'static Site,
     active: ActiveId,
     query: Query,
+    /// `None` for this process's CPU.
+    device: Option<DeviceId>,
     implementation: &'static Implementation,
     sizes: Box<[Size]>,
+    origin: Origin,
     /// `None` if the policy keeps the kernel, whatever is faster.
     class: Option<&'static Class>,
+}
+
+/// The part of a policy by which choices are made. Policies with the same one share classes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Origin {
+    /// The choices of a file.
+    choices: Option<Arc<Choices>>,
+    /// True if nothing is measured.
+    is_deterministic: bool,
 }
 
 type Table = BTreeMap<u64, Vec<Entry>>;
@@ -79,12 +91,13 @@ impl Call<'_> {
     #[cold]
     fn enter(&self, hash: u64) -> Option<&'static Class> {
         let active = active::by_id(self.active);
+        let origin = Origin {
+            choices: active.policy.choices().cloned(),
+            is_deterministic: active.policy.is_deterministic(),
+        };
         let class = match self.keeps_kernel(&active) {
             true => None,
-            false => Some(
-                self.shared(&active)
-                    .unwrap_or_else(|| self.new_class(&active)),
-            ),
+            false => Some(self.shared_or_new(&origin)),
         };
         let mut table = table();
         let entries = table.entry(hash).or_default();
@@ -96,11 +109,17 @@ impl Call<'_> {
             site: self.site,
             active: self.active,
             query: self.query,
+            device: self.device(),
             implementation: self.implementation,
             sizes: self.sizes().collect(),
+            origin,
             class,
         });
         class
+    }
+
+    fn device(&self) -> Option<DeviceId> {
+        DeviceKind::id_of_tensor(&self.tensors[0].kind)
     }
 
     /// Returns whether the policy requests the kernel, so that no faster reference replaces it.
@@ -109,21 +128,20 @@ impl Call<'_> {
         active.policy.reaction(wish, Reason::Tuned) == Reaction::Strict
     }
 
-    /// Returns the class under another policy that tunes. A deterministic policy takes no choice that a measurement of this
-    /// process made.
-    fn shared(&self, active: &Active) -> Option<&'static Class> {
-        if active.policy.is_deterministic() {
-            return None;
-        }
-        let table = table();
-        let entries = table.values().flatten();
-        let mut alike = entries.filter(|entry| entry.is_alike(self));
-        alike.find_map(|entry| entry.class.filter(|class| !class.is_kept()))
+    /// Returns the class under another policy or on another device of the same name, or else a new one.
+    fn shared_or_new(&self, origin: &Origin) -> &'static Class {
+        let machine = Machine::of(&Device::new(self.tensors[0].kind.device()));
+        let shared = table().values().flatten().find_map(|entry| {
+            let class = entry.class?;
+            let is_shared =
+                entry.is_alike(self) && entry.origin == *origin && class.machine == machine;
+            is_shared.then_some(class)
+        });
+        shared.unwrap_or_else(|| self.new_class(machine, origin))
     }
 
     /// Creates a class. It lives as long as the process, as the site does.
-    fn new_class(&self, active: &Active) -> &'static Class {
-        let machine = Machine::of(&Device::new(self.tensors[0].kind.device()));
+    fn new_class(&self, machine: Machine, origin: &Origin) -> &'static Class {
         let subject = Subject {
             site: self.site.name(),
             kernel: self.kernel.id.to_owned(),
@@ -132,18 +150,20 @@ impl Call<'_> {
             mode: self.query.mode,
             tensors: self.sizes().collect(),
         };
-        let choices = active.policy.choices();
-        let found = match choices.map(|choices| choices.find(&machine, &subject)) {
-            Some(Ok(found)) => found,
-            Some(Err(why)) => {
-                warn_once(why);
+        let found = match &origin.choices {
+            Some(choices) => choices.find(&machine, &subject).unwrap_or_else(|why| {
+                let instead = match origin.is_deterministic {
+                    true => "kernels run",
+                    false => "calls are measured anew",
+                };
+                warn_once(format!("{why}; {instead}"));
                 None
-            }
+            }),
             None => None,
         };
         let progress = match found {
             Some(found) => Progress::Decided(found, true),
-            None if active.policy.is_deterministic() => {
+            None if origin.is_deterministic => {
                 Progress::Kept("the policy is deterministic, and times are not".to_owned())
             }
             None => Progress::Open(0, None),
@@ -154,10 +174,10 @@ impl Call<'_> {
 
 impl Entry {
     fn is_of(&self, call: &Call<'_>) -> bool {
-        self.active == call.active && self.is_alike(call)
+        self.active == call.active && self.device == call.device() && self.is_alike(call)
     }
 
-    /// Returns whether the call is the same under any policy.
+    /// Returns whether the call is the same under any policy, on any device of its kind.
     fn is_alike(&self, call: &Call<'_>) -> bool {
         ptr::eq(self.site, call.site)
             && ptr::eq(self.implementation, call.implementation)
