@@ -43,7 +43,9 @@ fn choices_are_written_and_read_by_a_policy() {
     let out = format!("--out={}", path.display());
     let text = stdout([&["tune", "--wide"][..], &SMALL, &[&out]].concat());
     assert!(
-        text.contains("times as fast") && text.contains("BURN_KERNELS=tune:"),
+        text.contains("times as fast")
+            && text.contains("cpu f32 optimiser step")
+            && text.contains("BURN_KERNELS=tune:"),
         "{text}"
     );
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);

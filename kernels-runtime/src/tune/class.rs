@@ -15,6 +15,8 @@ pub(crate) const TURNS: usize = 4;
 pub(crate) struct Class {
     pub(super) machine: Machine,
     pub(super) subject: Subject,
+    /// The purpose of the calls in words, such as `training`.
+    pub(super) purpose: &'static str,
     /// The state of `progress`, for calls: [`OPEN`], [`KERNEL`] or [`REFERENCE`].
     state: AtomicU8,
     /// True while a call is measured. The lock is not held meanwhile, because a body may ask for a report.
@@ -52,10 +54,16 @@ impl Progress {
 
 impl Class {
     /// Creates a class of which this much is known.
-    pub(super) fn new(machine: Machine, subject: Subject, progress: Progress) -> Self {
+    pub(super) fn new(
+        machine: Machine,
+        subject: Subject,
+        purpose: &'static str,
+        progress: Progress,
+    ) -> Self {
         Self {
             machine,
             subject,
+            purpose,
             state: AtomicU8::new(progress.state()),
             is_measured: AtomicBool::new(false),
             progress: Mutex::new(progress),
@@ -172,7 +180,7 @@ mod tests {
             mode: Mode::Inference,
             tensors: Vec::new(),
         };
-        Class::new(machine, subject, Progress::Open(0, None))
+        Class::new(machine, subject, "inference", Progress::Open(0, None))
     }
 
     fn times(kernel: u64, reference: u64) -> Times {

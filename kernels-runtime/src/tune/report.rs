@@ -52,10 +52,11 @@ pub struct TuneRow {
     known: Known,
 }
 
-/// The part of a row that a file holds.
+/// The part of a row that a file and the table hold.
 #[derive(Clone, Debug)]
 struct Known {
     subject: Subject,
+    purpose: &'static str,
     decided: Option<Decided>,
 }
 
@@ -101,7 +102,9 @@ impl TuneReport {
             let rows = self.rows.iter();
             rows.filter(move |row| row.from_file == from_file)
                 .filter_map(|row| {
-                    let Known { subject, decided } = &row.known;
+                    let Known {
+                        subject, decided, ..
+                    } = &row.known;
                     Some((&row.device, subject, (*decided)?))
                 })
         };
@@ -144,7 +147,7 @@ impl TuneReport {
                 |time: Option<f64>| time.map_or_else(String::new, |ms| format!("{ms:.3} ms"));
             table.row([
                 row.site.as_str().into(),
-                format!("{} {} {}", row.device.kind, row.dtype, row.mode).into(),
+                format!("{} {} {}", row.device.kind, row.dtype, row.known.purpose).into(),
                 row.tensors.join(" ").into(),
                 time(row.kernel_ms).into(),
                 time(row.reference_ms).into(),
@@ -195,6 +198,7 @@ impl TuneRow {
             kept,
             known: Known {
                 subject: subject.clone(),
+                purpose: class.purpose,
                 decided,
             },
         }
@@ -206,7 +210,8 @@ impl TuneRow {
 
     /// Returns how many times as fast the choice is as the other way.
     fn gain(&self) -> Option<f64> {
-        let (kernel, reference) = (self.kernel_ms?, self.reference_ms?);
+        // A file may hold times of 0.
+        let [kernel, reference] = [self.kernel_ms?, self.reference_ms?].map(|ms| ms.max(1e-6));
         Some(match self.choice? {
             Choice::Kernel => reference / kernel,
             Choice::Reference => kernel / reference,

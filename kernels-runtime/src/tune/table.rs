@@ -168,7 +168,8 @@ impl Call<'_> {
             }
             None => Progress::Open(0, None),
         };
-        Box::leak(Box::new(Class::new(machine, subject, progress)))
+        let purpose = self.site.spec().key.purpose(self.query.mode);
+        Box::leak(Box::new(Class::new(machine, subject, purpose, progress)))
     }
 }
 
