@@ -223,7 +223,7 @@ impl Store {
     fn id(&self, index: usize) -> ActiveId {
         let (_, active) = &self.actives[index];
         let tunes = if active.policy.is_tuning() { TUNES } else { 0 };
-        index as ActiveId + 1 | tunes
+        (index as ActiveId + 1) | tunes
     }
 }
 
