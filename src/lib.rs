@@ -95,6 +95,9 @@
 //! # Ok::<(), burn_kernels::policy::PolicyError>(())
 //! ```
 //!
+//! With `tune` in the policy, a site measures its kernel and your own body in its first calls, and keeps the faster. The
+//! report of [`tune`](mod@tune) has both times.
+//!
 //! # Devices
 //!
 //! | device | feature | kernels |
@@ -142,7 +145,7 @@ pub use kernels_runtime::apply::{apply_default_kernels, apply_kernel};
 pub use kernels_runtime::mapping::kernelize;
 pub use kernels_runtime::{
     InitError, apply, declare_kernel, dispatch, init, kernel, live, mapping, measure, measurement,
-    memory, ops, policy, registry, report, semantics, threads, verify,
+    memory, ops, policy, registry, report, semantics, threads, tune, verify,
 };
 
 #[cfg(feature = "npu")]

@@ -1,6 +1,7 @@
-//! Arguments that several commands share: device, dtype and policy.
+//! Arguments that several commands share: device, dtype, mode and policy.
 
 use burn::tensor::{DType, Device, FloatDType};
+use burn_kernels::dispatch::Mode;
 use burn_kernels::policy::{self, Policy};
 use std::fmt;
 use std::str::FromStr;
@@ -172,6 +173,23 @@ impl DtypeChoice {
     /// Returns the tensor dtype as a float dtype.
     pub fn float_dtype(self) -> FloatDType {
         self.dtype().into()
+    }
+}
+
+/// A mode as given to `--mode`.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum ModeChoice {
+    Training,
+    Inference,
+}
+
+impl ModeChoice {
+    /// Returns the mode of calls.
+    pub fn mode(self) -> Mode {
+        match self {
+            Self::Training => Mode::Training,
+            Self::Inference => Mode::Inference,
+        }
     }
 }
 

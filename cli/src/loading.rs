@@ -1,5 +1,6 @@
-//! Loading a checkpoint, with progress of large ones on a terminal.
+//! Models: loaded from a checkpoint, with progress of large ones on a terminal, or with random weights.
 
+use burn::module::Module;
 use burn::tensor::{Device, FloatDType};
 use bytesize::ByteSize;
 use kernels_models::{CausalLm, ModelConfig, Progress, load_with};
@@ -31,6 +32,19 @@ pub fn load(
         }
     });
     Ok(loaded?)
+}
+
+/// Returns a model with random weights. They are drawn on the CPU, so that a seed gives the same model on every device.
+pub fn random(config: &ModelConfig, seed: u64, device: &Device) -> CausalLm {
+    let here = match device.is_autodiff() {
+        true => Device::flex().autodiff(),
+        false => Device::flex(),
+    };
+    here.seed(seed);
+    let model = config.init(&here);
+    // Parameters are drawn when they are first read.
+    model.named_parameters();
+    model.fork(device)
 }
 
 /// A line on a terminal that shows how much has been read.

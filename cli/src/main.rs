@@ -37,6 +37,7 @@ mod serve;
 mod signals;
 mod train;
 mod training;
+mod tune;
 mod verify;
 
 use anyhow::Context;
@@ -81,6 +82,7 @@ enum Command {
     Inspect(inspect::Args),
     InspectModel(inspect_model::Args),
     Verify(verify::Args),
+    Tune(tune::Args),
     #[cfg(feature = "text")]
     Finetune(Box<finetune::Args>),
     /// Train a checkpoint further; not in this build
@@ -151,6 +153,7 @@ impl Command {
             Self::Train(args) => args.devices.chosen().all().to_vec(),
             Self::Run(args) => vec![args.device.clone()],
             Self::Verify(args) => vec![args.device.clone()],
+            Self::Tune(args) => vec![args.device.clone()],
             #[cfg(feature = "text")]
             Self::Generate(args) => vec![args.device.clone()],
             #[cfg(feature = "text")]
@@ -186,6 +189,7 @@ fn execute(command: Command) -> anyhow::Result<()> {
         Command::Inspect(args) => inspect::run(&args),
         Command::InspectModel(args) => inspect_model::run(&args),
         Command::Verify(args) => verify::run(&args),
+        Command::Tune(args) => on_pool(|| tune::run(&args)),
         Command::Semantics(args) => semantics::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Bench(args) => bench::run(&args),

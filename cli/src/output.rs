@@ -7,7 +7,9 @@
 use crate::screen;
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
-use kernels_io::{Page, escape_json, escape_lines, indent_lines, shorten};
+use anyhow::bail;
+use burn_kernels::{policy, tune};
+use kernels_io::{Page, escape_json, escape_lines, escape_path, indent_lines, shorten};
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -59,6 +61,17 @@ pub fn note_page(page: &Page) {
     let _ = writeln!(AutoStream::auto(io::stderr().lock()), "{}", text.trim_end());
 }
 
+/// Prints what was measured and chosen to standard error, if the policy tunes.
+///
+/// # Errors
+/// Returns an error if BURN_KERNELS holds no policy.
+pub fn note_tuned() -> anyhow::Result<()> {
+    if policy::current()?.is_tuning() {
+        note_page(&tune::report().page(screen::stderr()));
+    }
+    Ok(())
+}
+
 /// Prints an error message to standard error.
 pub fn error(message: impl Display) {
     let message = message.to_string();
@@ -108,6 +121,28 @@ pub fn reader_went_away(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<io::Error>()
         .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Refuses a path of an option that can't be written, before any work is done.
+///
+/// # Errors
+/// Returns an error that names the path if it leads to something other than a file, or if its folder does not exist.
+pub fn refuse_unwritable(path: &Path, option: &str) -> anyhow::Result<()> {
+    if path.is_dir() {
+        bail!("{} is a folder; {option} names a file", escape_path(path));
+    }
+    kernels_io::check_target(path)?;
+    let folder = match path.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    };
+    if !folder.is_dir() {
+        bail!(
+            "the folder {} of {option} does not exist",
+            escape_path(folder)
+        );
+    }
+    Ok(())
 }
 
 /// Writes a file, complete or not at all.

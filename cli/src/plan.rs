@@ -2,7 +2,7 @@
 
 mod built;
 
-use crate::choice::{self, DeviceChoice, DtypeChoice};
+use crate::choice::{self, DeviceChoice, DtypeChoice, ModeChoice};
 use crate::list::OTHER_PROGRAMS;
 use crate::output;
 use crate::screen::Width;
@@ -52,12 +52,6 @@ pub struct Args {
     check: Option<PathBuf>,
 }
 
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum ModeChoice {
-    Training,
-    Inference,
-}
-
 /// Runs the command.
 ///
 /// # Errors
@@ -65,10 +59,7 @@ enum ModeChoice {
 /// the plan differs from the one in the file, or if a file can't be read or written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
-    let mode = match args.mode {
-        ModeChoice::Training => Mode::Training,
-        ModeChoice::Inference => Mode::Inference,
-    };
+    let mode = args.mode.mode();
     let (device, dtype) = (args.device.device()?, args.dtype.dtype());
     let mut page = Page::new(args.width.look());
     if let Some(path) = &args.bin {

@@ -6,13 +6,14 @@ mod common;
 mod emulated;
 
 use burn::module::{Module, ModuleMapper, Param};
-use burn::nn::{Linear, LinearConfig};
+use burn::nn::{Linear, LinearConfig, RmsNormConfig};
 use burn::optim::{AdamWConfig, GradientsParams, MultiGradientsParams};
 use burn::tensor::distributed::{
     DistributedConfig, DistributedContext, ReduceOperation, all_reduce,
 };
 use burn::tensor::{Device, Tensor, TensorData};
-use burn_kernels::{npu, remote};
+use burn_kernels::nn::RmsNorm;
+use burn_kernels::{npu, remote, tune};
 use common::errors;
 use emulated::{alone, emulator, program};
 use serde_json::Value;
@@ -136,6 +137,32 @@ fn burn_s_distributed_training_follows_one_npu() {
             assert_same(&found[0], &expected);
         }
         assert_eq!(burn_cann::backend::fallbacks(), []);
+    });
+}
+
+/// A backward pass of a measurement would take part in Burn's reduction, as one that no other device has.
+#[test]
+fn sites_are_not_measured_in_burn_s_distributed_training() {
+    let settings = [("BURN_KERNELS", "tune"), ("BURN_KERNELS_VERIFY", "off")];
+    let name = "sites_are_not_measured_in_burn_s_distributed_training";
+    alone(name, &settings, || {
+        let devices = npus();
+        let norm = RmsNorm::from(RmsNormConfig::new(16).init(&devices[0]));
+        let forward = |rows| read(norm.forward(Tensor::<2>::ones([rows, 16], &devices[0])));
+        let config = DistributedConfig {
+            all_reduce_op: ReduceOperation::Mean,
+        };
+        let context = DistributedContext::init(devices.clone(), config);
+        assert_eq!(forward(2).len(), 2 * 16);
+        drop(context);
+        assert_eq!(forward(4).len(), 4 * 16);
+        let rows = tune::report().rows;
+        let [distributed, alone] = &rows[..] else {
+            panic!("two classes: {rows:?}");
+        };
+        let kept = distributed.kept.as_deref().unwrap();
+        assert!(kept.contains("over several devices"), "{kept}");
+        assert_eq!(alone.measured, 1, "{alone:?}");
     });
 }
 

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The id of a stored combination: its index plus one.
+/// The id of a stored combination: its index plus one, and [`TUNES`].
 pub(crate) type ActiveId = u32;
 
 /// The number of bits that the cache of decisions has for an [`ActiveId`].
@@ -22,6 +22,9 @@ pub(crate) const ACTIVE_BITS: u32 = 24;
 
 /// The id in force while a call is verified live: every site takes its reference and counts nothing.
 pub(crate) const UNCOUNTED: ActiveId = (1 << ACTIVE_BITS) - 1;
+
+/// The bit of the ids whose policy tunes, so that a call knows it without a look at the policy.
+const TUNES: ActiveId = 1 << (ACTIVE_BITS - 1);
 
 /// The policy, mapping and mode that decisions are made under.
 #[derive(Debug)]
@@ -193,7 +196,7 @@ impl Store {
     /// Returns an error if the combination is new and its policy is strict and asks for a kernel that no site can call.
     fn active(&mut self, parts: Parts) -> Result<(ActiveId, Option<String>), PolicyError> {
         if let Some(index) = self.actives.iter().position(|(known, _)| *known == parts) {
-            return Ok((index as ActiveId + 1, None));
+            return Ok((self.id(index), None));
         }
         let policy = (*self.policies[parts.policy as usize - 1]).clone();
         let policy = policy.in_layer(parts.layer);
@@ -211,11 +214,23 @@ impl Store {
         self.actives.push((parts, Arc::new(active)));
         let index = self.actives.len() - 1;
         assert!(
-            index + 1 < UNCOUNTED as usize,
+            index + 1 < (UNCOUNTED & !TUNES) as usize,
             "more different policies and mappings were in force than can be told apart"
         );
-        Ok((index as ActiveId + 1, unmet))
+        Ok((self.id(index), unmet))
     }
+
+    fn id(&self, index: usize) -> ActiveId {
+        let (_, active) = &self.actives[index];
+        let tunes = if active.policy.is_tuning() { TUNES } else { 0 };
+        (index as ActiveId + 1) | tunes
+    }
+}
+
+/// Returns `true` if the policy of this id tunes.
+#[inline]
+pub(crate) const fn tunes(id: ActiveId) -> bool {
+    id & TUNES != 0 && id != UNCOUNTED
 }
 
 /// Returns the id of the combination in force on this thread.
@@ -308,7 +323,7 @@ pub(crate) fn by_id(id: ActiveId) -> Arc<Active> {
             mode: None,
         });
     }
-    store().actives[id as usize - 1].1.clone()
+    store().actives[(id & !TUNES) as usize - 1].1.clone()
 }
 
 /// Returns the state in force on this thread.
@@ -449,5 +464,9 @@ mod tests {
         assert_eq!(id(Policy::reference().strict()), strict);
         assert_ne!(id(Policy::auto().strict()), strict);
         assert_eq!(by_id(strict).policy, Policy::reference().strict());
+        assert!(!tunes(strict) && !tunes(UNCOUNTED));
+        let tuning = id(Policy::reference().strict().tune());
+        assert!(tunes(tuning));
+        assert!(by_id(tuning).policy.is_tuning());
     }
 }

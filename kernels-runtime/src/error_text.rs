@@ -49,6 +49,7 @@ crate::__debug_as_display!(
     crate::registry::RegistryProblem,
     crate::registry::SiteRecordError,
     crate::registry::section::SectionError,
+    crate::tune::TuneError,
 );
 
 #[cfg(feature = "remote")]

@@ -9,6 +9,7 @@
 //! * [`dispatch`]: the path that a call takes, and the reason.
 //! * [`report`]: the paths that ran.
 //! * [`measure`]: a benchmark of the program with and without its kernels.
+//! * [`tune`]: the choice between kernel and reference by measurement.
 //! * [`ops`]: the operations, each with its reference, gradients and kernels.
 //! * [`verify`]: compares kernels with their references.
 //! * [`live`]: compares kernels and the user's own bodies with references while the program runs.
@@ -48,6 +49,7 @@ pub mod remote;
 pub mod report;
 pub mod semantics;
 pub mod threads;
+pub mod tune;
 pub mod verify;
 mod warning;
 

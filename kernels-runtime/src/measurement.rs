@@ -3,6 +3,7 @@
 use crate::live::{self, Sampling};
 use crate::policy::{self, Policy, PolicyError};
 use crate::report;
+use crate::tune::TURNS;
 use kernels_io::Table;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -70,6 +71,8 @@ impl Times {
 /// is off meanwhile. The paths are chosen for the calling thread, so sites that `work` calls on other threads are not
 /// switched.
 ///
+/// Under a policy that [tunes](mod@crate::tune), `work` runs four more times before, so that its sites have chosen.
+///
 /// Devices that compute in the background are measured correctly only if `work` waits for them: end it with
 /// `device.sync()` or with a read of its result.
 ///
@@ -97,6 +100,12 @@ pub fn measure(mut work: impl FnMut()) -> Result<Measurement, PolicyError> {
         started.elapsed().as_secs_f64()
     };
 
+    if policy.is_tuning() {
+        // The calls that sites measure themselves are not to be timed with the work.
+        for _ in 0..TURNS {
+            run(&policy);
+        }
+    }
     let before = calls();
     run(&policy);
     let sites = fused_since(&before);

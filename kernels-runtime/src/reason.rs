@@ -111,6 +111,9 @@ reasons! {
     /// Experts of the site have low-rank adapters, which grouped kernels compute in place of the site's kernel.
     Adapters = 23, "adapters", "experts have adapters",
         "merge the adapters to run the kernel, or switch it off here";
+    /// The policy tunes, and the reference was measured to be faster for calls of these sizes.
+    Tuned = 24, "tuned", "the reference is faster, as measured",
+        "`+ID` or `strict:tuned` in the policy keeps the kernel; without `tune`, nothing is measured";
     /// The server of the device does not declare the kernel.
     NotServed = 22, "not_served", "the device's server does not have the kernel",
         "serve the device with `kernels serve` of this release, or switch the kernel off";

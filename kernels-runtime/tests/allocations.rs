@@ -12,6 +12,7 @@ use kernels_runtime::__private::{At, rms_norm};
 use kernels_runtime::live::{self, Sampling};
 use kernels_runtime::policy::{self, Policy};
 use kernels_runtime::registry::FloatType::F32;
+use kernels_runtime::tune;
 
 #[test]
 fn a_cached_decision_allocates_nothing() {
@@ -62,5 +63,33 @@ fn a_call_allocates_no_more_than_its_tensors() {
     assert!(
         called <= moved,
         "{called} allocations for a call, {moved} for its tensors"
+    );
+}
+
+/// The same holds under a policy that tunes, once the calls of these sizes are measured.
+#[test]
+fn a_decided_class_allocates_nothing() {
+    let _unverified = live::scope(Sampling::off());
+    let _policy = policy::scope(Policy::auto().tune());
+    let x = Tensor::<2>::ones([1, 4], &Device::flex());
+    let weight = Tensor::<1>::ones([4], &Device::flex());
+    let call = || {
+        let (x, weight) = (x.clone(), || Some(weight.clone()));
+        rms_norm(At::new(limited()), x, &weight, 1e-6, None, &mut |x| x)
+    };
+    let first = allocations(call);
+    for _ in 0..10 {
+        call();
+    }
+    assert_eq!(tune::report().open(), 0);
+    let moved = allocations(|| {
+        let (x, weight) = (x.clone(), weight.clone());
+        let x = Tensor::<2>::from_dispatch(x.into_dispatch());
+        (x, weight.into_dispatch())
+    });
+    let called = allocations(call);
+    assert!(
+        called <= moved && called < first,
+        "{called}, {moved}, {first}"
     );
 }

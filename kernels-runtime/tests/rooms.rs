@@ -26,7 +26,10 @@ const ROOMS: &[(&str, &[&str])] = &[
             "low_rank",
         ],
     ),
-    ("policy", &["policy", "mapping"]),
+    (
+        "policy",
+        &["policy", "mapping", "tune::choice", "tune::file"],
+    ),
     (
         "active",
         &["active", "policy::scope", "policy::idle", "mapping::scope"],
@@ -40,7 +43,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "__private::first_use",
         ],
     ),
-    ("dispatch", &["dispatch", "mapping::kernelize"]),
+    ("dispatch", &["dispatch", "mapping::kernelize", "tune"]),
     ("cpu", &["cpu"]),
     (
         "operands",

@@ -5,14 +5,14 @@ mod outputs;
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
 use crate::{loading, output, screen};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_kernels::policy::Policy;
 use burn_kernels::report;
 use kernels_io::escape_path;
 use kernels_models::{Batch, CausalLm};
 use outputs::Outputs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Run a checkpoint on token ids and write logits, loss and gradients, for parity checks
 ///
@@ -62,7 +62,7 @@ pub struct Args {
 /// invalid.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
-    refuse_unwritable(&args.outputs)?;
+    output::refuse_unwritable(&args.outputs, "--outputs")?;
     let inputs = inputs::read(&args.inputs)?;
     let device = device(args)?;
     let (_, model) = loading::load(&args.model, &device, args.dtype.float_dtype())?;
@@ -75,6 +75,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     report::reset();
     let outputs = compute(&model, batch, args)?;
     outputs::write(&args.outputs, &outputs)?;
+    output::note_tuned()?;
     match &args.report {
         Some(path) => output::write_json(path, &report::report()),
         None => {
@@ -83,25 +84,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Ok(())
         }
     }
-}
-
-/// Refuses an output path that can't be written, before any work is done.
-fn refuse_unwritable(path: &Path) -> anyhow::Result<()> {
-    if path.is_dir() {
-        bail!("{} is a folder; --outputs names a file", escape_path(path));
-    }
-    kernels_io::check_target(path)?;
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    if !folder.is_dir() {
-        bail!(
-            "the folder {} of --outputs does not exist",
-            escape_path(folder)
-        );
-    }
-    Ok(())
 }
 
 fn compute(model: &CausalLm, batch: Batch, args: &Args) -> anyhow::Result<Outputs> {

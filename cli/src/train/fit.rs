@@ -2,7 +2,6 @@
 
 use super::data::{Batches, Splits};
 use super::settings::Settings;
-use crate::output;
 use crate::training::folder::RunFolder;
 use crate::training::metrics::{Point, Recorder};
 use crate::training::optimiser::Optimiser;
@@ -10,8 +9,8 @@ use crate::training::plan::Plan;
 use crate::training::replicas::Replicas;
 use crate::training::session::Session;
 use crate::training::state::{Best, Progress, Saved, States, Trainee};
+use crate::{loading, output};
 use burn::module::Module;
-use burn::tensor::Device;
 use kernels_models::CausalLm;
 
 /// A trained model and the record of its training.
@@ -38,7 +37,7 @@ pub fn fit(
 ) -> anyhow::Result<Trained> {
     let plan = settings.plan(settings.devices.open()?, folder.path());
     let first = Trainee {
-        model: initial(settings, plan.device()),
+        model: loading::random(&settings.model, settings.seed, plan.device()),
         optimiser: Optimiser::new(settings.optimiser),
     };
     let new = Replicas::new(first, settings.optimiser, &plan)?;
@@ -75,14 +74,4 @@ fn resumed(
         saved.progress.step, plan.steps
     ));
     Ok((replicas, saved.progress, saved.points))
-}
-
-/// Returns the initial model. Its parameters are drawn on the CPU, so that a seed gives the same model on every device.
-fn initial(settings: &Settings, device: &Device) -> CausalLm {
-    let here = Device::flex().autodiff();
-    here.seed(settings.seed);
-    let model = settings.model.init(&here);
-    // Parameters are drawn when they are first read.
-    model.named_parameters();
-    model.fork(device)
 }

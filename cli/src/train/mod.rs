@@ -21,12 +21,11 @@ use burn_kernels::report;
 use data::{Corpus, Splits};
 use fit::Trained;
 use kernels_io::escape_path;
-use preset::Preset;
+pub use preset::Preset;
 use serde::Serialize;
 use serde_json::Value;
 use settings::Settings;
-#[cfg(feature = "text")]
-pub use settings::training_dtype;
+pub use settings::{at_least, training_dtype};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use summary::Summary;

@@ -9,6 +9,7 @@ use crate::training::state::Best;
 use anyhow::Context;
 use burn::module::Module;
 use burn_kernels::report::Report;
+use burn_kernels::tune::{self, TuneReport};
 use kernels_io::{Look, Page, escape_path};
 use serde::Serialize;
 use std::fmt;
@@ -47,6 +48,9 @@ pub struct Summary {
     pub throughput: Option<Throughput>,
     /// The paths that each site took in training and validation.
     pub dispatch: Report,
+    /// The classes that were measured, with their choices. `None` if the policy does not tune.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tuned: Option<TuneReport>,
     /// The generated text.
     pub sample: String,
 }
@@ -122,6 +126,7 @@ impl Summary {
             seconds: elapsed.as_secs_f64(),
             throughput,
             dispatch,
+            tuned: settings.kernels.is_tuning().then(tune::report),
             sample,
         })
     }
@@ -133,6 +138,10 @@ impl Summary {
         let file = escape_path(&self.folder.join(SUMMARY));
         let shown_by = format!("`dispatch` in {file} lists every site");
         page.page(&self.dispatch.page(look, Some(&shown_by)));
+        if let Some(tuned) = &self.tuned {
+            page.line("\nWhat was measured");
+            page.page(&tuned.page(look));
+        }
         page.line(format_args!("\nGenerated text\n{}", self.sample));
         page.line("");
         page.line(format_args!(

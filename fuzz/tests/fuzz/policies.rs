@@ -14,6 +14,7 @@ const WORDS: &[&str] = &[
     "none",
     "strict",
     "deterministic",
+    "tune",
     ",",
     "+npu_fused_rope",
     "-npu_fused_swiglu",
@@ -34,6 +35,7 @@ const WORDS: &[&str] = &[
     "device = \"cuda\"\n",
     "capability = \"80..=90\"\n",
     "mode = \"training\"\n",
+    "tune = true\n",
     "enable = [",
     "sites = [",
     "[reactions]\n",
@@ -68,6 +70,27 @@ fn policy_toml() {
         let policy = Policy::from_toml(text(input)?).map_err(shown)?;
         reads_back(&policy);
         Ok(())
+    });
+}
+
+#[test]
+fn tuned_choices() {
+    let words = [
+        "release = \"0\"\n",
+        "[[choices]]\n",
+        "[choices.device]\n",
+        "[[choices.class]]\n",
+        "name = \"a processor\"\n",
+        "kind = \"cpu\"\n",
+        "dtype = \"bf16\"\n",
+        "mode = \"inference\"\n",
+        "tensors = [\"8x7\"]\n",
+        "choice = \"reference\"\n",
+        "kernel_ns = 1\n",
+        "\\u001b",
+    ];
+    fuzz(target("tuned_choices", &words), |input| {
+        kernels_runtime::tune::fuzz::file(text(input)?).map_err(shown)
     });
 }
 

@@ -4,10 +4,14 @@ mod capability;
 #[cfg(feature = "remote")]
 pub(crate) mod connected;
 mod kinds;
+mod machine;
 mod served;
 
 pub use capability::{ascend_capability, cuda_capability, x86_64_level};
 pub use kinds::DeviceKinds;
+pub use machine::Machine;
+#[cfg(feature = "remote")]
+pub(crate) use machine::processor;
 pub use served::{KernelOp, Served};
 
 use crate::near::unknown;
@@ -136,6 +140,18 @@ impl DeviceKind {
             DispatchTensorKind::Flex(_) => Place::here(Self::Cpu, capability::cpu()),
             #[allow(unreachable_patterns)] // Burn's features decide which backends exist.
             other => Self::place_of(&other.device()),
+        }
+    }
+
+    /// Returns the id of a tensor's device, or `None` for this process's CPU. This allocates nothing for tensors on the CPU.
+    #[inline]
+    pub(crate) fn id_of_tensor(kind: &DispatchTensorKind) -> Option<DeviceId> {
+        match kind {
+            DispatchTensorKind::Autodiff(inner) => Self::id_of_tensor(inner),
+            #[cfg(feature = "cpu")]
+            DispatchTensorKind::Flex(_) => None,
+            #[allow(unreachable_patterns)] // Burn's features decide which backends exist.
+            other => Some(other.device().id()),
         }
     }
 

@@ -1,5 +1,5 @@
 use super::span;
-use super::{Decision, Query, Site};
+use super::{Decision, Query, Route, Site};
 use crate::semantics::OperationKey;
 use burn::backend::DispatchTensor;
 
@@ -99,17 +99,18 @@ impl At {
     }
 
     /// Decides the path of a call with these tensors, and counts it. The tensors are the operands of the operation, in
-    /// its order, because the limits of implementations are checked on them.
+    /// its order, because the limits of implementations are checked on them, and a policy that tunes chooses by their
+    /// sizes.
     #[inline]
-    pub(crate) fn decide<'a>(&self, tensors: impl AsRef<[&'a DispatchTensor]>) -> Decision {
+    pub(crate) fn decide<'a>(&self, tensors: impl AsRef<[&'a DispatchTensor]>) -> Route {
         let tensors = tensors.as_ref();
-        let decision = self.site.decide_call(self.query(tensors), tensors);
-        span::decided(self.site, decision);
-        decision
+        let route = self.site.decide_call(self.query(tensors), tensors);
+        span::decided(self.site, route.decision());
+        route
     }
 
-    /// Returns the path that a call of this kind would take. It does not count the call and does not check limits, so
-    /// the tensors need not be the operands of the operation.
+    /// Returns the path that a call of this kind would take. It does not count the call, does not check limits and does not
+    /// know what is measured, so the tensors need not be the operands of the operation.
     #[inline]
     pub(crate) fn peek<'a>(&self, tensors: impl AsRef<[&'a DispatchTensor]>) -> Decision {
         self.site.peek(self.query(tensors.as_ref()))

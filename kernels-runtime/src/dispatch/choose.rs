@@ -103,6 +103,16 @@ impl Choice {
             .find(|(_, reaction)| *reaction == Reaction::Strict)
             .map(|(reason, _)| *reason)
     }
+
+    /// Returns the choice of the reference in place of a kernel, because it was measured to be faster.
+    pub(crate) fn yielding(self, policy: &Policy, site: &SiteSpec) -> Self {
+        let wish = policy.wish(site, self.kernel);
+        Self {
+            outcome: Outcome::Reference(Reason::Tuned),
+            reactions: vec![(Reason::Tuned, policy.reaction(wish, Reason::Tuned))],
+            ..self
+        }
+    }
 }
 
 /// Makes a new decision for one site. `tensors` are those of the call, if there is one. With them, the limits of

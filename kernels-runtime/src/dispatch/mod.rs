@@ -3,12 +3,15 @@
 
 mod at;
 mod choose;
+mod log;
 mod plan;
 mod plan_file;
 mod query;
+mod route;
 mod site;
 pub(crate) mod span;
 mod tally;
+mod tuned;
 mod unmet;
 
 pub use crate::device::{
@@ -23,6 +26,7 @@ pub(crate) use plan::plan_under;
 pub use plan::{Plan, PlanCandidate, PlanError, PlanRow, plan, plan_for, plan_sites};
 pub use plan_file::{Difference, PlanCheckError, PlanDifference};
 pub use query::{Query, TensorType};
+pub(crate) use route::Route;
 pub use site::{SITES, Site, sites};
 pub use span::SPAN_TARGET;
 pub(crate) use tally::Tally;

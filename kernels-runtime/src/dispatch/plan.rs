@@ -155,7 +155,9 @@ pub fn plan_sites(
 ) -> Result<Plan, PlanError> {
     let (active, query) = asked(device, dtype, mode)?;
     // Kernels that no site of this program can call do not matter for these sites.
-    let notes = active.policy.layers_in_a_plan().into_iter().collect();
+    let policy = &active.policy;
+    let notes = policy.layers_in_a_plan().into_iter();
+    let notes = notes.chain(policy.tuning_in_a_plan()).collect();
     Ok(plan_of(sites.iter(), notes, &active, query))
 }
 
@@ -199,6 +201,7 @@ fn notes(active: &Active) -> Vec<String> {
     no_site
         .into_iter()
         .chain(active.policy.layers_in_a_plan())
+        .chain(active.policy.tuning_in_a_plan())
         .collect()
 }
 

@@ -1,4 +1,4 @@
-use super::{Decision, Query, Tally};
+use super::{Decision, Query, Route, Tally};
 use crate::live::Checks;
 use crate::registry::SiteSpec;
 use burn::backend::DispatchTensor;
@@ -56,13 +56,14 @@ impl Site {
     // This function is compiled here and not in the caller's crate, where access to the thread-local would be slower.
     #[inline(never)]
     pub fn decide(&self, query: Query) -> Decision {
-        self.tally.decide(&self.spec, query, None)
+        self.tally.decide(&self.spec, query)
     }
 
-    /// Decides as [`Site::decide`] does, for a call with these tensors. The limits of implementations are checked too.
+    /// Decides as [`Site::decide`] does, for a call with these tensors. The limits of implementations are checked too, and
+    /// a policy that tunes chooses by the sizes of the tensors.
     #[inline(never)]
-    pub(crate) fn decide_call(&self, query: Query, tensors: &[&DispatchTensor]) -> Decision {
-        self.tally.decide(&self.spec, query, Some(tensors))
+    pub(crate) fn decide_call(&'static self, query: Query, tensors: &[&DispatchTensor]) -> Route {
+        self.tally.decide_call(self, query, tensors)
     }
 
     /// Returns the path that a call would take, without counting it. It panics as [`Site::decide`] does.

@@ -4,14 +4,13 @@
 //! order in which the calls came. Looking up a decision and counting the call takes two thread-local reads, a few loads
 //! and one atomic add. It allocates nothing and takes no lock.
 
+use super::log::say;
 use super::unmet::Unmet;
-use super::{Choice, Decision, Outcome, Query, choose};
-use crate::active::{self, ACTIVE_BITS, Active};
+use super::{Choice, Decision, Outcome, Query, Route, Site, choose};
+use crate::active::{self, ACTIVE_BITS, Active, ActiveId};
 use crate::bisection;
-use crate::policy::Reaction;
 use crate::reason::Reason;
 use crate::registry::{self, SiteSpec};
-use crate::warning::warning;
 use burn::backend::DispatchTensor;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -28,21 +27,21 @@ pub(crate) struct Tally {
 /// One cached decision. The thread that sets `outcome` owns the slot and then publishes `key`. From then on, the
 /// outcome and the query in the key stay the same, so that the count belongs to one query and outcome. Only the part of
 /// the key that identifies the state in force may change.
-struct Slot {
+pub(super) struct Slot {
     key: AtomicU64,
     outcome: OnceLock<Outcome>,
     calls: AtomicU64,
 }
 
 /// The id of the state in force (24 bits) and the query (40 bits). Zero is an empty slot.
-type Key = u64;
+pub(super) type Key = u64;
 
 const QUERY_BITS: u32 = 64 - ACTIVE_BITS;
 const QUERY: Key = (1 << QUERY_BITS) - 1;
 
-/// The mark of slots for calls whose tensors the cached implementation did not take. These slots only count, because
-/// each such call is decided anew with its tensors.
-const LIMITED: Key = 0x80;
+/// The mark of slots for calls whose tensors the cached implementation did not take, or whose reference was measured to be
+/// faster. These slots only count, because each such call is decided by its tensors.
+pub(super) const LIMITED: Key = 0x80;
 
 impl Tally {
     pub(crate) const fn new() -> Self {
@@ -58,16 +57,38 @@ impl Tally {
         }
     }
 
-    /// Decides a call and counts it. With the tensors of the call, the limits of implementations are checked too. The
-    /// function has two callers, one with tensors and one without.
+    /// Decides a call and counts it, without its tensors.
     #[inline(always)]
-    pub(crate) fn decide(
+    pub(crate) fn decide(&self, site: &SiteSpec, query: Query) -> Decision {
+        self.decide_by(site, query, Self::key(query), None)
+    }
+
+    /// Decides a call with these tensors. A policy that tunes chooses by their sizes.
+    #[inline(always)]
+    pub(crate) fn decide_call(
+        &self,
+        site: &'static Site,
+        query: Query,
+        tensors: &[&DispatchTensor],
+    ) -> Route {
+        let key = Self::key(query);
+        if active::tunes(active_id(key)) {
+            return self.decide_tuned(site, query, key, tensors);
+        }
+        self.decide_by(site.spec(), query, key, Some(tensors))
+            .into()
+    }
+
+    /// Decides and counts a call. With its tensors, the limits of implementations are checked too. The function has two
+    /// callers, one with tensors and one without.
+    #[inline(always)]
+    fn decide_by(
         &self,
         site: &SiteSpec,
         query: Query,
+        key: Key,
         tensors: Option<&[&DispatchTensor]>,
     ) -> Decision {
-        let key = Self::key(query);
         match self.find(key) {
             Some((slot, outcome)) if is_within_limits(site, outcome, tensors) => {
                 slot.calls.fetch_add(1, Ordering::Relaxed);
@@ -95,7 +116,7 @@ impl Tally {
 
     /// Returns the slot of the key. The first slot, which holds the earliest kind of call, is checked inline.
     #[inline]
-    fn find(&self, key: Key) -> Option<(&Slot, &Outcome)> {
+    pub(super) fn find(&self, key: Key) -> Option<(&Slot, &Outcome)> {
         let [first, others @ ..] = &self.slots;
         if first.key.load(Ordering::Acquire) == key {
             return Some((first, first.outcome.get()?));
@@ -141,7 +162,13 @@ impl Tally {
     /// Makes a new decision, logs it and stores it.
     #[cold]
     #[inline(never)]
-    fn remember_anew(&self, site: &SiteSpec, query: Query, key: Key, calls: u64) -> Outcome {
+    pub(super) fn remember_anew(
+        &self,
+        site: &SiteSpec,
+        query: Query,
+        key: Key,
+        calls: u64,
+    ) -> Outcome {
         if is_uncounted(key) {
             return Outcome::Reference(Reason::Policy);
         }
@@ -173,7 +200,7 @@ impl Tally {
 
     /// Adds calls to the slot of the key and outcome. If there is none, takes a free slot, or else one that differs
     /// only in the state in force. Returns `true` if the key was new.
-    fn remember(&self, key: Key, outcome: Outcome, calls: u64) -> bool {
+    pub(super) fn remember(&self, key: Key, outcome: Outcome, calls: u64) -> bool {
         for slot in &self.slots {
             let is_free = slot.outcome.set(outcome).is_ok();
             if is_free {
@@ -258,7 +285,7 @@ impl Slot {
 }
 
 #[inline]
-fn is_within_limits(
+pub(super) fn is_within_limits(
     site: &SiteSpec,
     outcome: &Outcome,
     tensors: Option<&[&DispatchTensor]>,
@@ -272,14 +299,25 @@ fn is_within_limits(
     }
 }
 
+/// Returns the id of the state in force from a key.
+#[inline]
+pub(super) const fn active_id(key: Key) -> ActiveId {
+    (key >> QUERY_BITS) as ActiveId
+}
+
 /// Returns `true` if the call belongs to a check of live verification and not to the program.
 fn is_uncounted(key: Key) -> bool {
-    (key >> QUERY_BITS) as u32 == active::UNCOUNTED
+    active_id(key) == active::UNCOUNTED
 }
 
 /// Makes a new decision, which a bisection may override.
-fn chosen(site: &SiteSpec, key: Key, query: Query, tensors: Option<&[&DispatchTensor]>) -> Choice {
-    let active = active::by_id((key >> QUERY_BITS) as u32);
+pub(super) fn chosen(
+    site: &SiteSpec,
+    key: Key,
+    query: Query,
+    tensors: Option<&[&DispatchTensor]>,
+) -> Choice {
+    let active = active::by_id(active_id(key));
     let mut choice = choose(site, &active, query, tensors);
     if bisection::is_off(site) {
         choice.outcome = Outcome::Reference(Reason::Policy);
@@ -305,48 +343,6 @@ fn refuse_unmet(site: &SiteSpec, active: &Active, query: Query, choice: &Choice)
     }
 }
 
-/// Logs a new decision: a warning for each reason whose reaction is a warning, and the outcome at debug level.
-fn say(site: &SiteSpec, query: Query, choice: &Choice) {
-    let Query {
-        device,
-        tensors,
-        mode,
-        ..
-    } = query;
-    let purpose = site.key.purpose(mode);
-    for (reason, reaction) in &choice.reactions {
-        if *reaction == Reaction::Warn {
-            warning!(
-                site = site.item,
-                module = site.module,
-                kernel = choice.kernel,
-                "{}::{} on {device} with {tensors} tensors for {purpose}: {reason}; {}",
-                site.module,
-                site.item,
-                reason.advice()
-            );
-        }
-    }
-    match choice.outcome {
-        Outcome::Fused(kernel, implementation) => tracing::debug!(
-            site = site.item,
-            module = site.module,
-            kernel = kernel.id,
-            implementation = implementation.name,
-            ?query,
-            "fused"
-        ),
-        Outcome::Reference(reason) => tracing::debug!(
-            site = site.item,
-            module = site.module,
-            kernel = choice.kernel,
-            %reason,
-            ?query,
-            "reference"
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tests::{F32, ROPE_SITE as SITE, query};
@@ -357,7 +353,7 @@ mod tests {
     use crate::registry::FloatType;
 
     fn decide(tally: &Tally, tensors: TensorType) -> Decision {
-        tally.decide(&SITE, query(tensors), None)
+        tally.decide(&SITE, query(tensors))
     }
 
     #[test]
@@ -451,7 +447,7 @@ mod tests {
         assert!(kinds().count() > SLOTS);
         for round in 1..=3 {
             for kind in kinds() {
-                assert_eq!(tally.decide(&SITE, kind, None).is_fused(), kind.condition);
+                assert_eq!(tally.decide(&SITE, kind).is_fused(), kind.condition);
             }
             let counts = tally.counts();
             assert_eq!(counts.len(), kinds().count());

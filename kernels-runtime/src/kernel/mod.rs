@@ -66,7 +66,7 @@ pub(crate) fn either<O: Operands>(
          choose a kernel for",
         at.site().spec().kernel
     );
-    let decision = at.decide(&tensors);
+    let route = at.decide(&tensors);
     drop(collected);
-    live::decided(at, decision, operands, captured, body)
+    live::decided(at, route, operands, captured, body)
 }

@@ -15,6 +15,7 @@ use crate::ops::derived;
 use crate::registry::{FloatType, Implementation};
 use crate::warning::warning;
 use burn::tensor::{DType, Device, Tensor};
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
 
@@ -96,17 +97,22 @@ pub(super) fn unless_it_panics<T>(
         Ok(computed) => return Some(computed),
         Err(panic) => panic,
     };
-    let said = panic
+    warning!(
+        "live verification could not compare {}: its body can't run on a few rows of its operands \
+         ({}). BURN_KERNELS_VERIFY=first,whole compares whole calls",
+        site.name(),
+        message(&*panic)
+    );
+    None
+}
+
+/// Returns the message of a panic.
+pub(super) fn message(panic: &(dyn Any + Send)) -> &str {
+    panic
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("a panic without a message");
-    warning!(
-        "live verification could not compare {}: its body can't run on a few rows of its operands \
-         ({said}). BURN_KERNELS_VERIFY=first,whole compares whole calls",
-        site.name()
-    );
-    None
+        .unwrap_or("a panic without a message")
 }
 
 /// Compares one run of an implementation with the reference in f64, for the tests of a kernel. It compares the results

@@ -65,6 +65,7 @@ mod run;
 mod sampling;
 mod tally;
 mod tolerance;
+mod tuning;
 
 pub use sampling::{GRAMMAR, Sampling, SamplingError, SamplingGuard, current, scope, set};
 pub use tally::{LiveReport, LiveRow, report, reset};
@@ -76,7 +77,7 @@ pub(crate) use composite::{Compared, Composite, composite, composite_is_due};
 pub(crate) use probe::root_mean_square;
 pub(crate) use sampling::Width;
 
-use crate::dispatch::{At, Decision};
+use crate::dispatch::{At, Decision, Route};
 use crate::kernel::{Operands, Tensors, Visitor};
 use crate::ops::derived;
 use burn::module::Param;
@@ -84,34 +85,37 @@ use burn::tensor::Tensor;
 use checks::Part;
 use sampling::Active;
 
-/// Runs a call as dispatch decided: the body, or an implementation, which is checked if the sampling selects the call.
+/// Runs a call as dispatch decided: the body, or an implementation, which is checked if the sampling selects the call, and
+/// otherwise measured if the policy tunes.
 ///
 /// `captured` are the operands that `body` captures instead of taking them from its argument, such as the weight of a
 /// norm or the tables of a rotary embedding.
 #[track_caller]
 pub(crate) fn decided<O: Operands>(
     at: &At,
-    decision: Decision,
+    route: impl Into<Route>,
     mut operands: O,
     captured: Captured,
     body: impl FnOnce(O) -> O::Output,
 ) -> O::Output {
-    let Decision::Fused(implementation) = decision else {
+    let route = route.into();
+    let Decision::Fused(implementation) = route.decision() else {
         return body(operands);
     };
     let site = at.site();
-    match sampling::active() {
-        Active::Off => derived::launch(operands, implementation),
-        on if site.checks().due(site.spec(), Part::Kernel, on, || {
+    let on = sampling::active();
+    // The body is boxed, so that the code that follows is compiled once per type of operands and not once per site.
+    if !matches!(on, Active::Off)
+        && site.checks().due(site.spec(), Part::Kernel, on, || {
             has_autodiff(&mut operands)
-        }) =>
-        {
-            // The body is boxed, so that the code that follows is compiled once per type of operands and not once per
-            // site.
-            let body = Box::new(body);
-            check::checked(site, implementation, operands, captured, on.width(), body)
-        }
-        _ => derived::launch(operands, implementation),
+        })
+    {
+        let body = Box::new(body);
+        return check::checked(site, implementation, operands, captured, on.width(), body);
+    }
+    match route.open() {
+        Some(class) => tuning::measured(class, implementation, operands, captured, Box::new(body)),
+        None => derived::launch(operands, implementation),
     }
 }
 

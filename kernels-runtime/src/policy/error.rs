@@ -1,5 +1,6 @@
 use super::GRAMMAR;
 use crate::mapping::MappingError;
+use crate::tune::TuneError;
 use kernels_io::{escape, escape_lines};
 use thiserror::Error;
 
@@ -64,6 +65,9 @@ pub enum PolicyError {
     /// An invalid mapping.
     #[error(transparent)]
     Mapping(#[from] MappingError),
+    /// A file of tuned choices that can't be used.
+    #[error(transparent)]
+    Tune(#[from] TuneError),
     /// TOML that is not a policy.
     #[error("the policy is not valid TOML: {}", escape_lines(.0))]
     Toml(String),

@@ -1,5 +1,6 @@
 //! The TOML form of a policy.
 
+use super::tune::TuneKey;
 use super::{Base, Policy, PolicyError};
 use crate::mapping::Rule;
 use crate::near::unknown;
@@ -16,6 +17,8 @@ struct File {
     default: Option<String>,
     strict: bool,
     deterministic: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tune: Option<TuneKey>,
     enable: Vec<String>,
     disable: Vec<String>,
     sites: Vec<String>,
@@ -28,10 +31,11 @@ struct File {
     mapping: Vec<Rule>,
 }
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "default",
     "strict",
     "deterministic",
+    "tune",
     "enable",
     "disable",
     "sites",
@@ -52,6 +56,7 @@ impl Policy {
     ///     default = "all"                 # or "none"
     ///     strict = false
     ///     deterministic = true
+    ///     tune = true                     # or the file of earlier choices
     ///     enable = ["npu_fused_rmsnorm"]  # as +id
     ///     disable = ["npu_fused_rope"]    # as -id
     ///     sites = []                      # in order, such as "-llama::*", "+*Mlp"
@@ -115,6 +120,7 @@ impl Policy {
             ),
             strict: self.strict,
             deterministic: self.deterministic,
+            tune: self.tune.key(),
             enable: ids(true),
             disable: ids(false),
             sites: self
@@ -147,6 +153,9 @@ impl File {
             deterministic: self.deterministic,
             ..Policy::default()
         };
+        if let Some(key) = self.tune {
+            policy = key.apply(policy)?;
+        }
         for id in &self.enable {
             if self.disable.contains(id) {
                 return Err(PolicyError::Contradiction {
@@ -230,7 +239,7 @@ mod tests {
     fn toml_and_text_say_the_same() {
         for text in [
             "all",
-            "none,+npu_fused_rope,-npu_fused_swiglu,strict,deterministic",
+            "none,+npu_fused_rope,-npu_fused_swiglu,strict,deterministic,tune",
             "all,strict:dtype,silent:no_device",
             "all,-first:2,+layers:1",
             "all,map:RMSNorm@cuda:80../training=npu_fused_rmsnorm,map:MLP@cpu=reference",
@@ -250,6 +259,8 @@ mod tests {
             ("enabel = []", "did you mean `enable`?"),
             ("default = 'al'", "did you mean `all`?"),
             ("strict = 1", "strict"),
+            ("tune = 1", "true, false or the path of a file"),
+            ("tune = '/no/such.toml'", "/no/such.toml"),
             (
                 "enable = ['npu_fused_rop']",
                 "did you mean `npu_fused_rope`?",

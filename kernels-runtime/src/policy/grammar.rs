@@ -12,7 +12,8 @@ pub const GRAMMAR: &str = "`@FILE.toml`, or a comma list of: `auto` or `all` (ev
     `-PATTERN` for sites, such as `-llama::*`, where the last that matches wins, and over any ID; \
     the same signs with `first:N`, `last:N` or `layers:I-J` for layers of a stack; \
     `strict` to make an unmet wish an error; `strict:REASON`, `warn:REASON` and `silent:REASON`; \
-    `deterministic`; `prefer:IMPLEMENTATION`; `map:LAYER@DEVICE=KERNEL`. Example: \
+    `deterministic`; `tune` to measure kernel and reference and keep the faster, or `tune:FILE` to read \
+    earlier choices; `prefer:IMPLEMENTATION`; `map:LAYER@DEVICE=KERNEL`. Example: \
     `none,+npu_fused_swiglu`";
 
 impl FromStr for Policy {
@@ -51,6 +52,8 @@ enum Word<'a> {
     Base(Base),
     Strict,
     Deterministic,
+    /// The file of earlier choices, if there is one.
+    Tune(Option<&'a str>),
     Kernel(&'a str, bool),
     Sites(&'a str, bool),
     Layers(&'a str, bool),
@@ -66,6 +69,7 @@ impl<'a> Word<'a> {
             "none" => return Some(Self::Base(Base::None)),
             "strict" => return Some(Self::Strict),
             "deterministic" => return Some(Self::Deterministic),
+            "tune" => return Some(Self::Tune(None)),
             _ => {}
         }
         for (sign, on) in [('+', true), ('-', false)] {
@@ -79,6 +83,7 @@ impl<'a> Word<'a> {
         }
         match text.split_once(':')? {
             (_, "") => None,
+            ("tune", file) => Some(Self::Tune(Some(file))),
             ("prefer", name) => Some(Self::Prefer(name)),
             ("map", rule) => Some(Self::Map(rule)),
             (reaction @ ("strict" | "warn" | "silent"), reason) => {
@@ -93,7 +98,8 @@ impl<'a> Word<'a> {
         match (self, other) {
             (Self::Base(_), Self::Base(_))
             | (Self::Strict, Self::Strict)
-            | (Self::Deterministic, Self::Deterministic) => true,
+            | (Self::Deterministic, Self::Deterministic)
+            | (Self::Tune(_), Self::Tune(_)) => true,
             (Self::Kernel(a, _), Self::Kernel(b, _))
             | (Self::Layers(a, _), Self::Layers(b, _))
             | (Self::Prefer(a), Self::Prefer(b))
@@ -112,6 +118,8 @@ impl<'a> Word<'a> {
             Self::Base(base) => Policy { base, ..policy },
             Self::Strict => policy.strict(),
             Self::Deterministic => policy.deterministic(),
+            Self::Tune(None) => policy.tune(),
+            Self::Tune(Some(file)) => policy.tune_from(file)?,
             Self::Kernel(id, true) => policy.enable(id)?,
             Self::Kernel(id, false) => policy.disable(id)?,
             Self::Sites(pattern, true) => policy.enable_sites(pattern)?,
@@ -151,6 +159,7 @@ impl fmt::Display for Policy {
         if self.deterministic {
             f.write_str(",deterministic")?;
         }
+        self.tune.fmt(f)?;
         for name in &self.prefer {
             write!(f, ",prefer:{name}")?;
         }
@@ -194,6 +203,7 @@ mod tests {
             "all,strict",
             "all,-first:2,+last:1,-layers:3-5",
             "all,deterministic",
+            "none,+npu_fused_rope,strict,tune",
             "all,strict:no_device,warn:policy,silent:dtype",
             "none,+npu_fused_rope,map:RMSNorm@cpu=reference",
             "all,map:RMSNorm@cuda:80..=90/training+compile=npu_fused_rmsnorm",
@@ -229,6 +239,8 @@ mod tests {
         assert!(error("warn:dtyp").contains("did you mean `dtype`?"));
         assert!(error("prefer:cpu-smd").contains("no implementation is called `cpu-smd`"));
         assert!(error("@/no/such.toml").contains("/no/such.toml"));
+        assert!(error("tune:").contains("`tune:` is not part"));
+        assert!(error("tune:/no/such.toml").contains("/no/such.toml"));
     }
 
     #[test]
@@ -236,6 +248,7 @@ mod tests {
         for (text, words) in [
             ("all,none", "`all` and `none` can't stand in one policy"),
             ("strict,strict", "`strict` and `strict`"),
+            ("tune,tune:a.toml", "`tune` and `tune:a.toml`"),
             (
                 "+npu_fused_rope,-npu_fused_rope",
                 "`+npu_fused_rope` and `-npu_fused_rope`",

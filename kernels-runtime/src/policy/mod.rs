@@ -34,6 +34,7 @@ mod layers;
 mod pattern;
 mod reaction;
 mod scope;
+mod tune;
 
 pub use error::PolicyError;
 pub use grammar::GRAMMAR;
@@ -51,6 +52,7 @@ pub(crate) use pattern::SitePattern;
 use reaction::Reactions;
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
+use tune::Tune;
 
 /// A choice of the kernels to run. Every kernel that is enabled runs where it can. See [`Policy::strict`],
 /// [`Policy::enable`] and [`Policy::react`] for the case that it can't.
@@ -81,6 +83,7 @@ pub struct Policy {
     here: Option<bool>,
     strict: bool,
     deterministic: bool,
+    tune: Tune,
     /// Names of implementations, best first.
     prefer: Vec<&'static str>,
     reactions: Reactions,
@@ -225,8 +228,8 @@ impl Policy {
 
     /// Sets the reaction to one reason. The text form is `strict:reason`, `warn:reason` or `silent:reason`.
     ///
-    /// By default, kernels that a policy or mapping switches off are silent, and every other reason is a warning. A
-    /// site warns once for every kind of call. Requests by [`Policy::enable`], [`Policy::enable_sites`] and
+    /// By default, kernels that a policy or mapping switches off are silent, and so are references that were measured to be
+    /// faster. Every other reason is a warning. A site warns once for every kind of call. Requests by [`Policy::enable`], [`Policy::enable_sites`] and
     /// [`Policy::enable_layers`] that can't be met are always errors.
     pub fn react(mut self, reason: Reason, reaction: Reaction) -> Self {
         self.reactions.insert(reason, reaction);

@@ -33,7 +33,7 @@ impl Reaction {
     /// Returns the reaction if a policy states none: silent for the user's own choices, a warning for the rest.
     pub const fn default_to(reason: Reason) -> Self {
         match reason {
-            Reason::Policy | Reason::Mapping | Reason::Adapters => Self::Silent,
+            Reason::Policy | Reason::Mapping | Reason::Adapters | Reason::Tuned => Self::Silent,
             _ => Self::Warn,
         }
     }
@@ -83,7 +83,12 @@ mod tests {
             .iter()
             .filter(|reason| Reaction::default_to(**reason) == Reaction::Silent)
             .collect();
-        let choices = [&Reason::Policy, &Reason::Mapping, &Reason::Adapters];
+        let choices = [
+            &Reason::Policy,
+            &Reason::Mapping,
+            &Reason::Adapters,
+            &Reason::Tuned,
+        ];
         assert_eq!(silent, choices);
         assert!(
             Reason::ALL

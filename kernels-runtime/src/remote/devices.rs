@@ -84,12 +84,21 @@ pub(super) fn enter(device: &Device, remote: RemoteDevice) {
             capability: remote.capability,
             served: Served::with(remote.kernels.iter().copied()),
         },
+        with_facts(&remote),
     );
     let mut table = TABLE.write().unwrap_or_else(PoisonError::into_inner);
     if table.len() <= index {
         table.resize(index + 1, None);
     }
     table[index] = Some(Arc::new(remote));
+}
+
+/// Returns a device's name with the facts that its server declares, such as versions, on which its times depend.
+fn with_facts(remote: &RemoteDevice) -> String {
+    let facts = remote.facts.iter();
+    facts.fold(remote.name.clone(), |name, (fact, value)| {
+        format!("{name}, {fact} {value}")
+    })
 }
 
 fn look_up<T>(id: DeviceId, read: impl FnOnce(&Arc<RemoteDevice>) -> T) -> Option<T> {

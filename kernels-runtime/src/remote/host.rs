@@ -2,7 +2,7 @@
 
 use super::Kernels;
 use super::bounded::{InMemory, machine_memory};
-use crate::device::{DeviceKind, x86_64_level};
+use crate::device::{DeviceKind, processor, x86_64_level};
 use burn::backend::Flex;
 use burn::backend::distributed::ReduceOperation;
 use burn::backend::ir::BackendIr;
@@ -107,14 +107,4 @@ impl Host for Flex {
             all: memory / 4 * 3,
         })
     }
-}
-
-/// Returns the processor's model in Linux's words, or else its architecture.
-fn processor() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = text.lines().find_map(|line| {
-        let (key, value) = line.split_once(':')?;
-        (key.trim() == "model name").then(|| value.trim().to_owned())
-    });
-    model.unwrap_or_else(|| std::env::consts::ARCH.to_owned())
 }

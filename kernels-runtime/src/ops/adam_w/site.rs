@@ -41,9 +41,9 @@ pub fn adam_w<const D: usize>(
         } = step.state;
         reference(parameter, step.gradient, Some([moment_1, moment_2]))
     };
-    let decision = at.decide(operands.all());
+    let route = at.decide(operands.all());
     let captured = Captured::These(&[]);
-    live::decided(&at, decision, Step::from(operands), captured, body)
+    live::decided(&at, route, Step::from(operands), captured, body)
 }
 
 /// Counts a step of a site whose condition is false. Panics if the policy requires the kernel.

@@ -72,15 +72,11 @@ fn either<const D: usize>(
         gate,
     };
     let operands = Operands::of(inputs, settings, at.key());
-    let decision = at.decide(operands.all());
+    let route = at.decide(operands.all());
     let captured = Captured::These(&["weight"]);
-    live::decided(
-        at,
-        decision,
-        SumNorm::from(operands),
-        captured,
-        |operands| reference(operands.into_flowing()),
-    )
+    live::decided(at, route, SumNorm::from(operands), captured, |operands| {
+        reference(operands.into_flowing())
+    })
 }
 
 /// Runs [`add_rms_norm::reference`] without a gate.

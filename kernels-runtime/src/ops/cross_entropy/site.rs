@@ -50,9 +50,9 @@ pub fn cross_entropy(
         targets,
     };
     let operands = Operands::of(inputs, numbers.into(), at.key());
-    let decision = at.decide(operands.all());
+    let route = at.decide(operands.all());
     let captured = Captured::These(&[]);
-    live::decided(&at, decision, Loss::from(operands), captured, |loss| {
+    live::decided(&at, route, Loss::from(operands), captured, |loss| {
         reference((loss.inputs.logits, loss.inputs.targets))
     })
 }

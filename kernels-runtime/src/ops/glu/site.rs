@@ -55,9 +55,9 @@ fn either<const D: usize>(
 ) -> Tensor<D> {
     let key = at.key();
     let operands = Operands::of(inputs, settings, key);
-    let decision = at.decide(operands.all());
+    let route = at.decide(operands.all());
     let captured = Captured::These(&[]);
-    live::decided(at, decision, Gated::from(operands), captured, |gated| {
+    live::decided(at, route, Gated::from(operands), captured, |gated| {
         reference(gated.inputs)
     })
 }

@@ -72,9 +72,9 @@ pub fn layer_norm<const D: usize>(
         first_use::run(reference, x.clone().detach());
     }
     let operands = Operands::of(parameters.with(x), Settings { eps }, at.key());
-    let decision = at.decide(operands.all());
+    let route = at.decide(operands.all());
     let captured = Captured::These(&["weight", "bias"]);
-    live::decided(&at, decision, Norm::from(operands), captured, |norm| {
+    live::decided(&at, route, Norm::from(operands), captured, |norm| {
         reference(norm.into_x())
     })
 }

@@ -99,9 +99,9 @@ pub fn linear<const D: usize>(
         first_use::run(reference, x.clone().detach());
     }
     let operands = Operands::of(parameters.with(x), at.key());
-    let decision = at.decide(operands.all());
+    let route = at.decide(operands.all());
     let captured = Captured::These(&["weight", "bias"]);
-    live::decided(&at, decision, Linear::from(operands), captured, |linear| {
+    live::decided(&at, route, Linear::from(operands), captured, |linear| {
         reference(linear.into_x())
     })
 }

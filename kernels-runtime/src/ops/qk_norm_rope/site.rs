@@ -86,9 +86,9 @@ fn either(
         sin: Tensor::from_dispatch(sin),
     };
     let pair = Pair::of(inputs, Settings { eps }, at.key());
-    let decision = at.decide(pair.all());
+    let route = at.decide(pair.all());
     let captured = Captured::These(&["q_weight", "k_weight", "cos", "sin"]);
-    live::decided(at, decision, Prepared::from(pair), captured, |prepared| {
+    live::decided(at, route, Prepared::from(pair), captured, |prepared| {
         reference((prepared.inputs.q, prepared.inputs.k))
     })
 }

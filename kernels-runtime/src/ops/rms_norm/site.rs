@@ -62,9 +62,9 @@ fn either<const D: usize>(
         gate,
     };
     let operands = Operands::of(inputs, settings, at.key());
-    let decision = at.decide(operands.all());
+    let route = at.decide(operands.all());
     let captured = Captured::These(&["weight"]);
-    live::decided(at, decision, Norm::from(operands), captured, |norm| {
+    live::decided(at, route, Norm::from(operands), captured, |norm| {
         reference((norm.inputs.x, norm.inputs.gate))
     })
 }

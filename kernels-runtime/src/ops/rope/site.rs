@@ -1,6 +1,6 @@
 use super::live::Rotary;
 use crate::__private::{RopeTable, SectionTable};
-use crate::dispatch::{At, Decision};
+use crate::dispatch::{At, Route};
 use crate::live::{self, Captured};
 use crate::ops::rope::{self, Pair, check_sections, merge};
 use crate::semantics::RopeKey;
@@ -34,8 +34,8 @@ fn rotate(
 ) -> Rotated {
     let key = at.key();
     let pair = Pair::of(q, k, cos, sin, key);
-    let decision = at.decide(pair.all());
-    run(at, decision, pair, reference)
+    let route = at.decide(pair.all());
+    run(at, route, pair, reference)
 }
 
 /// Runs the multimodal rotary position embedding of a site. The tables of the three positions are merged
@@ -67,26 +67,26 @@ fn rotate_sections(
     check_sections(&cos, &sin, sections, key);
     let [q, k] = [q, k].map(Tensor::into_dispatch);
     let [cos, sin] = [cos, sin].map(Tensor::into_dispatch);
-    let decision = at.decide([&q, &k, &cos, &sin]);
+    let route = at.decide([&q, &k, &cos, &sin]);
     let [q, k, cos, sin] = [q, k, cos, sin].map(Tensor::from_dispatch);
-    match decision {
-        Decision::Fused(_) => {
+    match route.decision().is_fused() {
+        true => {
             let (cos, sin) = (merge(cos, sections, key), merge(sin, sections, key));
-            run(at, decision, Pair::of(q, k, cos, sin, key), reference)
+            run(at, route, Pair::of(q, k, cos, sin, key), reference)
         }
-        Decision::Reference(_) => reference((q, k)),
+        false => reference((q, k)),
     }
 }
 
 #[track_caller]
 fn run(
     at: &At,
-    decision: Decision,
+    route: Route,
     pair: Pair<DispatchTensor>,
     reference: &mut dyn FnMut(Rotated) -> Rotated,
 ) -> Rotated {
     let captured = Captured::These(&["cos", "sin"]);
-    live::decided(at, decision, Rotary::from(pair), captured, |rotary| {
+    live::decided(at, route, Rotary::from(pair), captured, |rotary| {
         reference((rotary.q, rotary.k))
     })
 }

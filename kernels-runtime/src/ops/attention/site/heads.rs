@@ -93,9 +93,9 @@ pub(super) fn decided(
     reference: impl FnOnce(Inputs) -> Tensor<4>,
 ) -> Tensor<4> {
     let operands = Operands::of(inputs, settings, at.key());
-    let decision = at.decide(operands.all());
+    let route = at.decide(operands.all());
     let operands = Attended::from(operands);
-    live::decided(at, decision, operands, captured, |attended| {
+    live::decided(at, route, operands, captured, |attended| {
         reference(attended.inputs)
     })
 }

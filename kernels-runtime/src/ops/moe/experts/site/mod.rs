@@ -136,7 +136,7 @@ fn either(
 fn decide_adapted(at: &At, implementation: &'static Implementation, x: &Tensor<2>) -> Decision {
     let x = x.clone().into_dispatch();
     if !implementation.device.contains(DeviceKind::Cpu) {
-        return at.opaque().decide([&x]);
+        return at.opaque().decide([&x]).decision();
     }
     at.adapted().decide([&x]);
     Decision::Fused(implementation)

@@ -1,0 +1,189 @@
+//! The measurement of a call for a policy that tunes: the kernel and the body once each, on copies of the operands.
+
+use super::check::{Body, Captured, message};
+use crate::active;
+use crate::kernel::{Operands, Tensors, Visitor};
+use crate::ops::derived;
+use crate::registry::Implementation;
+use crate::tune::{Class, Times, Turn};
+use burn::tensor::{Device, FloatDType, Tensor};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+/// Runs an implementation for the program, after it was measured beside the body.
+#[track_caller]
+#[cold]
+pub(super) fn measured<O: Operands>(
+    class: &'static Class,
+    implementation: &'static Implementation,
+    operands: O,
+    captured: Captured,
+    body: Body<'_, O>,
+) -> O::Output {
+    if let Some(turn) = class.turn() {
+        measure(turn, implementation, &operands, captured, body);
+    }
+    derived::launch(operands, implementation)
+}
+
+fn measure<O: Operands>(
+    turn: Turn<'_>,
+    implementation: &'static Implementation,
+    operands: &O,
+    captured: Captured,
+    body: Body<'_, O>,
+) {
+    if captured.reaches_into_a_graph(operands) {
+        turn.keep("its body captures a tensor that is computed under autodiff");
+        return;
+    }
+    if is_reduced(operands) {
+        turn.keep("Burn adds up gradients over several devices in each backward pass");
+        return;
+    }
+    // Annotated sites inside the body are neither counted nor tuned, because the program did not call them.
+    let _uncounted = active::uncounted();
+    let kernel = |operands| derived::launch(operands, implementation);
+    let copies = || Copies::of(operands, captured);
+    let begins_with_reference = turn.begins_with_reference();
+    // An unfinished result is dropped.
+    let times = catch_unwind(AssertUnwindSafe(|| match begins_with_reference {
+        true => {
+            let reference = time(copies(), body);
+            let kernel = time(copies(), kernel);
+            Times { kernel, reference }
+        }
+        false => {
+            let kernel = time(copies(), kernel);
+            let reference = time(copies(), body);
+            Times { kernel, reference }
+        }
+    }));
+    match times {
+        Ok(times) => turn.enter(times),
+        Err(panic) => turn.keep(&format!(
+            "it panics on copies of its operands: {}",
+            message(&*panic)
+        )),
+    }
+}
+
+/// Returns the time of a computation, forward and, if its results are tracked, backward.
+fn time<O: Tensors + Clone, Y: Tensors>(
+    (operands, device): (O, Device),
+    compute: impl FnOnce(O) -> Y,
+) -> Duration {
+    // Leaves that nobody holds would get no gradient.
+    let leaves = operands.clone();
+    wait(&device);
+    let started = Instant::now();
+    let mut results = compute(operands);
+    wait(&device);
+    let forward = started.elapsed();
+    let mut sum = Sum(None);
+    results.visit(&mut sum);
+    let Sum(Some(loss)) = sum else {
+        return forward;
+    };
+    wait(&device);
+    let started = Instant::now();
+    let gradients = loss.backward();
+    wait(&device);
+    let backward = started.elapsed();
+    drop((gradients, leaves));
+    forward + backward
+}
+
+/// Returns `true` if a backward pass from copies of the operands would take part in Burn's reduction of gradients over
+/// several devices. The others would wait for it, and the program's own pass would be one too many.
+fn is_reduced<O: Tensors + Clone>(operands: &O) -> bool {
+    struct Reduced {
+        is_tracked: bool,
+        is_distributed: bool,
+    }
+    impl Visitor for Reduced {
+        fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+            if tensor.is_tracked() {
+                self.is_tracked = true;
+                self.is_distributed |= tensor.is_distributed();
+            }
+        }
+    }
+    let mut reduced = Reduced {
+        is_tracked: false,
+        is_distributed: false,
+    };
+    operands.clone().visit(&mut reduced);
+    reduced.is_distributed || reduced.is_tracked && reduces()
+}
+
+/// Returns `true` if a reduction of gradients is under way for remote devices.
+#[cfg(feature = "remote")]
+fn reduces() -> bool {
+    use burn::backend::{Remote, distributed::get_distributed_sync_client};
+    get_distributed_sync_client::<Remote>().is_some()
+}
+
+#[cfg(not(feature = "remote"))]
+const fn reduces() -> bool {
+    false
+}
+
+fn wait(device: &Device) {
+    device
+        .sync()
+        .unwrap_or_else(|error| panic!("the device failed: {error}"));
+}
+
+/// A visitor that replaces tensors by copies that are detached from the program's graph, and finds their device. The copies
+/// are of the same layout, because it decides much of the time, and share the program's memory.
+struct Copies {
+    captured: Captured,
+    device: Option<Device>,
+}
+
+impl Copies {
+    fn of<O: Tensors + Clone>(operands: &O, captured: Captured) -> (O, Device) {
+        let mut copies = operands.clone();
+        let mut visitor = Self {
+            captured,
+            device: None,
+        };
+        copies.visit(&mut visitor);
+        (copies, visitor.device.expect("a call has a tensor"))
+    }
+}
+
+impl Visitor for Copies {
+    fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
+        self.device.get_or_insert_with(|| tensor.device());
+        // The body has this tensor itself, a leaf of the program's graph. A backward pass takes the longer the larger the
+        // graph is, so that the kernel has to have it too.
+        if matches!(self.captured, Captured::These(names) if names.contains(&name)) {
+            return;
+        }
+        let copy = tensor.clone().detach();
+        // The kernel computes the gradients that the body does, and no others.
+        *tensor = match tensor.is_tracked() {
+            true => copy.require_grad(),
+            false => copy,
+        };
+    }
+}
+
+/// A visitor that adds up the tracked results. In f32, results of several dtypes can be added. The sum may overflow,
+/// because only its gradient is used.
+struct Sum(Option<Tensor<1>>);
+
+impl Visitor for Sum {
+    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+        if !tensor.is_tracked() {
+            return;
+        }
+        let part = tensor.clone().sum().cast(FloatDType::F32);
+        self.0 = Some(match self.0.take() {
+            Some(sum) => sum + part,
+            None => part,
+        });
+    }
+}
