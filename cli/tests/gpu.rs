@@ -9,7 +9,16 @@ use serde_json::Value;
 use std::path::Path;
 use tempfile::TempDir;
 
-const KERNELS: [&str; 3] = ["npu_fused_rmsnorm", "npu_fused_swiglu", "npu_fused_rope"];
+const KERNELS: [&str; 8] = [
+    "npu_fused_rmsnorm",
+    "npu_fused_add_rmsnorm",
+    "npu_fused_layernorm",
+    "npu_fused_swiglu",
+    "npu_fused_rope",
+    "npu_fused_qk_norm_rope",
+    "npu_fused_cross_entropy",
+    "npu_fused_adam_w",
+];
 
 #[test]
 fn a_plan_shows_the_kernels_and_the_reasons() {

@@ -17,6 +17,8 @@ mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 pub(in crate::ops) mod cpu;
+#[cfg(feature = "gpu")]
+mod cube;
 pub(crate) mod key;
 pub(crate) mod live;
 #[cfg(feature = "npu")]
@@ -58,6 +60,8 @@ declare_kernel! {
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
+            #[cfg(feature = "gpu")]
+            cube::IMPLEMENTATION,
             #[cfg(feature = "npu")]
             npu::IMPLEMENTATION,
         ],
