@@ -182,7 +182,7 @@ impl Pass<'_> {
         } = self.all.device.launched(name);
         self.moved.launches += 1;
         self.moved.bytes += bytes;
-        let file = format!("{}-{}.cu", name.replace(' ', "-"), self.size);
+        let file = format!("{}-{}.cu", name.replace(' ', "-"), self.all.size);
         if !self.all.written.insert(file.clone()) {
             return;
         }
