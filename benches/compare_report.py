@@ -20,7 +20,7 @@ PRODUCTS, PRODUCTS_BESIDE_AMX = 0.85, 0.6
 
 LAYERS = ("qwen3_layer", "qwen3_moe_layer")
 # Rows that other rows are judged by.
-WITHOUT_BAR = ("driver", "qwen3_products")
+WITHOUT_BAR = ("product_sum", "qwen3_products")
 PARTS = ("qwen3_layer", "qwen3_products")
 
 

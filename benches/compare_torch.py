@@ -6,7 +6,8 @@
 `benches/compare.py` runs both in turn. Keys, shapes, warm-up and numbers of runs are the same. Times are medians in
 milliseconds. Where there are several ways to write an operation, each is run, and a row has the fastest: a norm by
 its formula and as `rms_norm`; experts as a loop over them and as `grouped_mm`, as transformers has them; AdamW fused
-and for each tensor. The rows `…_model` are transformers' own one-layer models of the families, and need that package. A backward pass is driven by `(y * dy).sum()`, and losses by themselves.
+and for each tensor. The rows `…_model` are transformers' own one-layer models of the families, and need that package.
+A backward pass begins with given gradients of the results, and that of a loss by itself.
 """
 import argparse
 import json
@@ -56,10 +57,12 @@ class Setting:
 
 
 class Calls:
-    """The ways to compute a row's results from its inputs. `tracked` are the tensors that get gradients."""
+    """The ways to compute a row's results from its inputs. `tracked` are the tensors that get gradients.
 
-    def __init__(self, ways, inputs, tracked=(), drive=None):
-        self.ways, self.inputs, self.drive = ways, inputs, drive or products_with(inputs)
+    `backward` computes them from the results."""
+
+    def __init__(self, ways, inputs, tracked=(), backward=None):
+        self.ways, self.inputs, self.backward = ways, inputs, backward or given_gradients()
         self.tracked = [*tracked, *(x for x in inputs if x.requires_grad)]
 
     def eager(self, setting):
@@ -76,7 +79,7 @@ class Calls:
         def both():
             for x in self.tracked:
                 x.grad = None
-            self.drive(call(*self.inputs)).backward()
+            self.backward(call(*self.inputs))
 
         return both if setting.is_training else forward
 
@@ -85,17 +88,17 @@ def all_results(results):
     return results if isinstance(results, tuple) else (results,)
 
 
-def products_with(inputs):
-    """Drives the backward pass by the products of the results with fixed gradients, made at the first call."""
+def given_gradients():
+    """A backward pass that begins with fixed gradients of the results, made at the first call."""
     slopes = []
 
-    def drive(results):
+    def backward(results):
         results = all_results(results)
         if not slopes:
             slopes.extend(torch.randn(y.shape).to(y.dtype) for y in results)
-        return sum((y * dy).sum() for y, dy in zip(results, slopes))
+        torch.autograd.backward(results, slopes)
 
-    return drive
+    return backward
 
 
 def norm_by_formula(x, weight):
@@ -130,8 +133,11 @@ def add_rms_norm(of):
     return Calls(with_norms(sum_and), (of.input(of.size, HIDDEN), of.input(of.size, HIDDEN), of.parameter(HIDDEN)))
 
 
-def driver(of):
-    return Calls({"": itself}, (of.input(of.size, INNER),))
+def product_sum(of):
+    def call(y, dy):
+        return (y * dy).sum()
+
+    return Calls({"": call}, (of.input(of.size, INNER), of.constant(of.size, INNER)), backward=of_loss)
 
 
 def unit(gate, up):
@@ -243,12 +249,12 @@ def experts(of):
     ))
 
 
-def itself(result):
-    return result
+def of_loss(loss):
+    loss.backward()
 
 
 def cross_entropy(of):
-    return Calls({"": F.cross_entropy}, (of.input(of.size, CLASSES), of.targets()), drive=itself)
+    return Calls({"": F.cross_entropy}, (of.input(of.size, CLASSES), of.targets()), backward=of_loss)
 
 
 def linear_cross_entropy(of):
@@ -256,7 +262,7 @@ def linear_cross_entropy(of):
         return F.cross_entropy(F.linear(hidden, weight), targets)
 
     inputs = (of.input(of.size, HIDDEN), of.parameter(CLASSES, HIDDEN), of.targets())
-    return Calls({"": call}, inputs, drive=itself)
+    return Calls({"": call}, inputs, backward=of_loss)
 
 
 class AdamW:
@@ -338,7 +344,7 @@ def qwen3_moe_layer(of):
 
 
 def qwen3_products(of):
-    """The products of the dense layer, driven by the first row of each, as in cli/benches/compare/decoder.rs."""
+    """The products of the dense layer."""
     wide, narrow = HEADS * LAYER_HEAD, KV_HEADS * LAYER_HEAD
     shapes = [(HIDDEN, wide), (HIDDEN, narrow), (HIDDEN, narrow), (wide, HIDDEN), (HIDDEN, INNER), (HIDDEN, INNER),
               (INNER, HIDDEN)]
@@ -347,11 +353,8 @@ def qwen3_products(of):
     def call(*inputs):
         return tuple(layer(x) for layer, x in zip(layers, inputs))
 
-    def drive(results):
-        return sum(y[:1].sum() for y in results)
-
     inputs = tuple(of.input(of.size, rows) for rows, _ in shapes)
-    return Calls({"": call}, inputs, layers.parameters(), drive)
+    return Calls({"": call}, inputs, layers.parameters())
 
 
 def family(name):
@@ -367,7 +370,7 @@ BOTH = ("forward", "forward+backward")
 OPERATIONS = (rms_norm, add_rms_norm, swiglu, mlp, rope, qk_norm_rope, attention, linear, experts, cross_entropy,
               linear_cross_entropy)
 GROUPS = {
-    "driver": (driver, (512, 2048), ("forward+backward",)),
+    "product_sum": (product_sum, (512, 2048), ("forward+backward",)),
     **{operation.__name__: (operation, (512, 2048), BOTH) for operation in OPERATIONS},
     "adam_w": (AdamW, (1024, 4096), ("step",)),
     **{layer.__name__: (layer, (512,), BOTH) for layer in (qwen3_layer, qwen3_products, qwen3_moe_layer)},

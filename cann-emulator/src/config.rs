@@ -1,7 +1,9 @@
 //! The configuration of the emulated machine and its faults.
 
 use std::collections::HashMap;
+use std::num::NonZero;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use cann_sys::types::aclError;
@@ -15,6 +17,7 @@ use cann_sys::types::aclError;
 /// | `soc` | `CANN_EMULATOR_SOC` | `Ascend910B1` |
 /// | `version` | `CANN_EMULATOR_VERSION` | `8.5.0` |
 /// | `delay` | `CANN_EMULATOR_DELAY_US`, before each task of a stream | 0 |
+/// | `threads` | `CANN_EMULATOR_THREADS`, of an operator | the number of processors |
 /// | `out_of_memory_at` | `CANN_EMULATOR_OOM_AT`, the number of an allocation, from 1 | none |
 /// | `device_lost_at` | `CANN_EMULATOR_LOSE_DEVICE_AT`, the number of a task of a stream, from 1 | none |
 /// | `operator_errors` | `CANN_EMULATOR_FAIL`, as `aclnnRmsNorm=361001,aclnnSwiGlu=561003` | none |
@@ -30,6 +33,8 @@ pub struct Config {
     pub version: String,
     /// The time that a stream waits before each task.
     pub delay: Duration,
+    /// The most threads that compute an operator. Results do not depend on their number.
+    pub threads: NonZero<usize>,
     /// The number of the allocation on a device, counted from 1, that finds no memory.
     pub out_of_memory_at: Option<u64>,
     /// The number of the task, counted from 1 over all streams, with which its device is lost. The task and every
@@ -47,6 +52,7 @@ impl Default for Config {
             soc: "Ascend910B1".to_owned(),
             version: "8.5.0".to_owned(),
             delay: Duration::ZERO,
+            threads: available_parallelism().unwrap_or(NonZero::<usize>::MIN),
             out_of_memory_at: None,
             device_lost_at: None,
             operator_errors: HashMap::new(),
@@ -84,6 +90,14 @@ impl Config {
         }
         if let Some(microseconds) = number("CANN_EMULATOR_DELAY_US")? {
             config.delay = Duration::from_micros(microseconds);
+        }
+        if let Some(threads) = number("CANN_EMULATOR_THREADS")? {
+            config.threads = usize::try_from(threads)
+                .ok()
+                .and_then(NonZero::new)
+                .ok_or_else(|| {
+                    format!("CANN_EMULATOR_THREADS={threads}: at least one is needed")
+                })?;
         }
         config.out_of_memory_at = number("CANN_EMULATOR_OOM_AT")?;
         config.device_lost_at = number("CANN_EMULATOR_LOSE_DEVICE_AT")?;

@@ -84,6 +84,7 @@ mod scalar;
 mod state;
 mod stream;
 mod tensor;
+mod threads;
 
 pub use config::{Config, configure};
 pub use memory::Usage;

@@ -10,7 +10,7 @@ use half::{bf16, f16};
 
 use crate::error::{Outcome, fail};
 use crate::memory::Memory;
-use crate::tensor::{Tensor, name_of};
+use crate::tensor::{Source, Tensor, name_of};
 
 /// Converts a number to an integer type: floats saturate, and integers keep the low bits.
 macro_rules! kept {
@@ -23,7 +23,7 @@ macro_rules! kept {
 }
 
 /// A type that operators compute in.
-pub(crate) trait Number: Copy + PartialOrd + Send + Sync + 'static {
+pub(crate) trait Number: Copy + Default + PartialOrd + Send + Sync + 'static {
     fn from_f32(value: f32) -> Self;
     fn from_f64(value: f64) -> Self;
     fn from_i64(value: i64) -> Self;
@@ -224,6 +224,15 @@ impl Tensor {
 
     /// Stores the values, each rounded once.
     pub(crate) fn store_values<T: Number>(&self, memory: &mut Memory, values: &[T]) -> Outcome<()> {
+        self.store_each(memory, Source::Each(values))
+    }
+
+    /// Stores one value in all elements.
+    pub(crate) fn fill<T: Number>(&self, memory: &mut Memory, value: T) -> Outcome<()> {
+        self.store_each(memory, Source::One(value))
+    }
+
+    fn store_each<T: Number>(&self, memory: &mut Memory, values: Source<'_, T>) -> Outcome<()> {
         macro_rules! integers {
             ($type:ty) => {
                 self.write(memory, values, |value: T| {

@@ -18,6 +18,15 @@ pub(crate) struct Tensor {
     pub(crate) address: usize,
 }
 
+/// The values that are written to a tensor.
+#[derive(Clone, Copy)]
+pub(crate) enum Source<'a, T> {
+    /// Those of the elements, in the order of the shape.
+    Each(&'a [T]),
+    /// One for all elements.
+    One(T),
+}
+
 /// The most elements of a view that has more of them than memory, because some share it. A host could not hold what a
 /// device would compute one by one.
 pub(crate) const MOST_SHARED: usize = 1 << 28;
@@ -245,19 +254,37 @@ impl Tensor {
         Ok(values)
     }
 
+    /// Writes values, converted by `convert` to the element's bytes.
     pub(crate) fn write<T: Copy, const N: usize>(
         &self,
         memory: &mut Memory,
-        values: &[T],
+        values: Source<'_, T>,
         convert: impl Fn(T) -> [u8; N],
     ) -> Outcome<()> {
         let bytes = memory.bytes_mut(self.address, self.extent()?)?;
         let (elements, _) = bytes.as_chunks_mut::<N>();
-        let mut values = values.iter();
+        let mut written = 0;
         self.runs(|place, length, step| {
-            for (at, value) in (0..length).zip(&mut values) {
-                elements[(place + at as i64 * step) as usize] = convert(*value);
+            let places = (0..length).map(|at| (place + at as i64 * step) as usize);
+            match values {
+                Source::One(value) if step == 1 => {
+                    elements[place as usize..][..length].fill(convert(value));
+                }
+                Source::One(value) => places.for_each(|at| elements[at] = convert(value)),
+                Source::Each(values) => {
+                    let values = &values[written..][..length];
+                    // Neighbours are written without a check for each.
+                    if step == 1 {
+                        let run = elements[place as usize..][..length].iter_mut();
+                        run.zip(values).for_each(|(to, from)| *to = convert(*from));
+                    } else {
+                        places
+                            .zip(values)
+                            .for_each(|(at, value)| elements[at] = convert(*value));
+                    }
+                }
             }
+            written += length;
         });
         Ok(())
     }

@@ -12,14 +12,16 @@ mod layers;
 mod measure;
 #[path = "../benches/compare/operations.rs"]
 mod operations;
+#[path = "../benches/compare/seed.rs"]
+mod seed;
 #[path = "../benches/compare/setting.rs"]
 mod setting;
 
 use std::collections::HashSet;
 
-/// The driver of backward passes is Burn's own operations, without a site.
+/// The sum of products is Burn's own, without a site.
 #[test]
-fn every_row_but_the_driver_is_fused() {
+fn every_row_but_the_sum_of_products_is_fused() {
     let rows = groups::selected(&[]).unwrap();
     for mut row in rows {
         let key = row.key();
@@ -29,7 +31,7 @@ fn every_row_but_the_driver_is_fused() {
         }
         row.setting.size = 16;
         let measured = measure::measure(row.prepare(), true);
-        let expected = match key.starts_with("driver/") {
+        let expected = match key.starts_with("product_sum/") {
             true => "no site",
             false => "fused",
         };

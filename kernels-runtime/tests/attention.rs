@@ -258,7 +258,8 @@ fn a_query_that_sees_no_key_has_the_result_zero() {
 #[test]
 fn large_scores_stay_in_range() {
     let device = Device::flex();
-    let tensors = [[1, 1, 40, 16]; 3].map(|shape| random(shape, &device) * 100.0);
+    // Scores of whole numbers are exact in f32: rounded, they would differ by as much as weights of nearly equal keys do.
+    let tensors = [[1, 1, 40, 16]; 3].map(|shape| (random(shape, &device) * 100.0).round());
     let run = |dtype, is_fused| {
         let (settings, key) = (Settings::default(), AttentionKey::CAUSAL);
         with_gradients(&tensors, dtype, settings, key, is_fused)
@@ -266,7 +267,7 @@ fn large_scores_stay_in_range() {
     let (got, exact) = (run(DType::F32, true), run(DType::F64, false));
     for (got, exact) in got[0].iter().zip(&exact[0]) {
         assert!(
-            (got - exact).abs() < 1e-2 * (1.0 + exact.abs()),
+            (got - exact).abs() < 1e-3 * (1.0 + exact.abs()),
             "{got}, not {exact}"
         );
     }

@@ -171,7 +171,7 @@ fn empty_operands() {
     }
 }
 
-/// In f32 and f64 the kernel makes the calls that Burn makes.
+/// In f32 and f64 the terms are added as in Burn's product. Threads share the last sizes.
 #[test]
 fn bits_are_burns() {
     for dtype in [FloatDType::F32, FloatDType::F64] {
@@ -180,7 +180,7 @@ fn bits_are_burns() {
                 layout: OutputLayout::InputMajor,
                 shift,
             };
-            for sizes in [[8, 5, 7], [40, 64, 96], [200, 200, 200]] {
+            for sizes in [[8, 5, 7], [40, 64, 96], [200, 200, 200], [640, 300, 257]] {
                 let numbers = Numbers::new(sizes, key, dtype);
                 let ours = numbers.run(key, fused(key));
                 let burns =
@@ -245,15 +245,23 @@ fn views() {
 
 #[test]
 fn bits_do_not_depend_on_the_number_of_threads() {
+    // Of the last sizes, thirds that are rounded up would leave a part of one feature.
     for dtype in [FloatDType::F32, FloatDType::BF16, FloatDType::F16] {
-        for sizes in [[2, 600, 1100], [150, 150, 150]] {
-            let key = LinearKey::BURN;
-            let on = |threads| {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-                let pool = pool.build().expect("a pool");
-                pool.install(|| Numbers::new(sizes, key, dtype).run(key, fused(key)))
-            };
-            assert!(on(1) == on(3), "{dtype:?}, {sizes:?}");
+        for sizes in [
+            [2, 600, 1100],
+            [150, 150, 150],
+            [300, 700, 400],
+            [300, 200, 385],
+            [90, 300, 389],
+        ] {
+            for key in keys() {
+                let on = |threads| {
+                    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+                    let pool = pool.build().expect("a pool");
+                    pool.install(|| Numbers::new(sizes, key, dtype).run(key, fused(key)))
+                };
+                assert!(on(1) == on(3), "{key}, {dtype:?}, {sizes:?}");
+            }
         }
     }
 }

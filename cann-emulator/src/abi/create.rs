@@ -26,7 +26,7 @@ macro_rules! numbers {
                 operands.target("selfRef", target, USUAL)?;
                 Ok(Arc::new(|memory, operands| {
                     let target = &operands[0];
-                    target.store_values(memory, &vec![$number; target.count()])
+                    target.fill(memory, $number)
                 }))
             })
         }
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn aclnnInplaceFillTensorGetWorkspaceSize(
             by_number!(fill.dtype, T => Arc::new(move |memory, operands| {
                 let [target, fill] = operands else { unreachable!("taken above") };
                 let fill = fill.values::<T>(memory)?[0];
-                target.store_values(memory, &vec![fill; target.count()])
+                target.fill(memory, fill)
             })),
         )
     })
@@ -89,7 +89,7 @@ pub unsafe extern "C" fn aclnnInplaceFillScalarGetWorkspaceSize(
             Ok(
                 by_number!(target.dtype, T => Arc::new(move |memory, operands| {
                     let target = &operands[0];
-                    target.store_values(memory, &vec![fill.to::<T>(); target.count()])
+                    target.fill(memory, fill.to::<T>())
                 })),
             )
         },

@@ -1,5 +1,6 @@
 //! Triangles, reversed axes, repeated rows, and sorting.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cann_sys::meta::*;
@@ -8,39 +9,63 @@ use crate::abi::checks::{NUMBERS, USUAL, axis};
 use crate::abi::operators;
 use crate::error::{Outcome, ensure};
 use crate::executor::{Operands, Work, phase_one};
+use crate::memory::Memory;
 use crate::number::by_number;
 use crate::ops::index::{Around, order};
-use crate::tensor::Tensor;
+use crate::tensor::{Source, Tensor, size_of};
 
-/// Returns the work that writes zeros above or below a diagonal of the last two axes.
-fn triangle(input: &Tensor, diagonal: i64, kept: fn(i64, i64) -> bool) -> Outcome<Work> {
+/// Returns the work that writes zeros on one side of a diagonal of the last two axes: below it if the upper triangle is
+/// kept.
+fn triangle(input: &Tensor, diagonal: i64, upper: bool) -> Outcome<Work> {
     ensure!(
         input.rank() >= 2,
         ACLNN_ERR_PARAM_INVALID,
         "self has {} axes; it takes two or more",
         input.rank()
     );
-    Ok(
-        by_number!(input.dtype, T => Arc::new(move |memory, operands| {
-            let [input, rest @ ..] = operands else { unreachable!("taken before") };
-            let [.., rows, columns] = input.shape[..] else {
-                unreachable!("has two axes, as was checked")
-            };
-            let mut values = input.values::<T>(memory)?;
-            for (place, value) in values.iter_mut().enumerate() {
-                let (row, column) = (place / columns % rows, place % columns);
-                if !kept(column as i64 - row as i64, diagonal) {
-                    *value = T::default();
-                }
+    Ok(Arc::new(move |memory, operands| {
+        let [input, rest @ ..] = operands else {
+            unreachable!("taken before")
+        };
+        let output = rest.first().unwrap_or(input);
+        let zeros = |row: usize, columns: usize| {
+            let end = |column: i64| column.clamp(0, columns as i64) as usize;
+            let first = diagonal.saturating_add(row as i64);
+            match upper {
+                true => 0..end(first),
+                false => end(first.saturating_add(1))..columns,
             }
-            rest.first().unwrap_or(input).store_values(memory, &values)
-        })),
-    )
+        };
+        // Elements are copied as they are: zero has the same bytes in all types of a size.
+        match size_of(input.dtype) {
+            Some(1) => copy_triangle::<1>(memory, input, output, zeros),
+            Some(2) => copy_triangle::<2>(memory, input, output, zeros),
+            Some(4) => copy_triangle::<4>(memory, input, output, zeros),
+            _ => copy_triangle::<8>(memory, input, output, zeros),
+        }
+    }))
+}
+
+/// Copies elements of `N` bytes, but zeros to some columns of each row.
+fn copy_triangle<const N: usize>(
+    memory: &mut Memory,
+    input: &Tensor,
+    output: &Tensor,
+    zeros: impl Fn(usize, usize) -> Range<usize>,
+) -> Outcome<()> {
+    let [.., rows, columns] = input.shape[..] else {
+        unreachable!("has two axes, as was checked")
+    };
+    let mut elements = input.read(memory, |bytes: [u8; N]| bytes)?;
+    for (row, elements) in elements.chunks_exact_mut(columns.max(1)).enumerate() {
+        elements[zeros(row % rows, columns)].fill([0; N]);
+    }
+    output.write(memory, Source::Each(&elements), |bytes| bytes)
 }
 
 /// Defines triangles and their forms in place.
 macro_rules! triangles {
-    ($($one:ident, $two:ident; $target:ident $place_one:ident, $place_two:ident: $kept:expr;)*) => {$(
+    ($($one:ident, $two:ident; $target:ident $place_one:ident, $place_two:ident: $upper:literal;)*) => {$(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $one(
             input: *const aclTensor,
@@ -52,7 +77,7 @@ macro_rules! triangles {
             phase_one(stringify!($two), workspace_size, executor, |operands| {
                 let input = operands.view("self", input, USUAL)?;
                 operands.result("out", output, input.dtype, &input.shape)?;
-                triangle(&input, diagonal, $kept)
+                triangle(&input, diagonal, $upper)
             })
         }
 
@@ -65,7 +90,7 @@ macro_rules! triangles {
         ) -> aclnnStatus {
             phase_one(stringify!($place_two), workspace_size, executor, |operands| {
                 let target = operands.target("selfRef", target, USUAL)?;
-                triangle(&target, diagonal, $kept)
+                triangle(&target, diagonal, $upper)
             })
         }
     )*
@@ -74,9 +99,9 @@ macro_rules! triangles {
 
 triangles! {
     aclnnTriuGetWorkspaceSize, aclnnTriu; mut aclnnInplaceTriuGetWorkspaceSize, aclnnInplaceTriu:
-        |right, diagonal| right >= diagonal;
+        true;
     aclnnTrilGetWorkspaceSize, aclnnTril; const aclnnInplaceTrilGetWorkspaceSize, aclnnInplaceTril:
-        |right, diagonal| right <= diagonal;
+        false;
 }
 
 #[unsafe(no_mangle)]

@@ -9,7 +9,7 @@ use crate::chip::Chip;
 use crate::error::{Outcome, ensure, fail};
 use crate::executor::{Operands, Work, check_contiguous, check_dtype, check_shape, phase_one};
 use crate::memory::Memory;
-use crate::ops::matmul::product;
+use crate::ops::matmul::{Factor, product};
 use crate::ops::rotary::{self, Style};
 use crate::state;
 use crate::tensor::{self, Tensor};
@@ -252,7 +252,8 @@ fn forward(
             None => rotary::rotated(&values, width, style),
             Some(matrix) => {
                 let matrix = matrix.floats(memory)?;
-                product(&values, &matrix, values.len() / width, width, width)
+                let (x, matrix) = (Factor::by_rows(&values), Factor::by_rows(&matrix));
+                product(x, matrix, [values.len() / width, width, width])
             }
         };
         output.store(memory, &rotary::rotary(&values, &rotated, &cos, &sin))

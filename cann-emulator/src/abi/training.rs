@@ -81,6 +81,7 @@ fn adam_w(
         .iter()
         .map(|target| target.floats(memory))
         .collect::<Outcome<_>>()?;
+    let seen = adam.seen(steps);
     for (place, gradient) in gradient.floats(memory)?.into_iter().enumerate() {
         let from = Moments {
             weight: state[0][place],
@@ -88,7 +89,7 @@ fn adam_w(
             second: state[2][place],
             largest: state.get(3).map(|largest| largest[place]),
         };
-        let to = adam.step(steps, from, gradient);
+        let to = adam.step(seen, from, gradient);
         state[0][place] = to.weight;
         state[1][place] = to.first;
         state[2][place] = to.second;

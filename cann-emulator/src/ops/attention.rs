@@ -1,7 +1,8 @@
 //! Attention and its gradient, one head at a time, in f32.
 
-use super::matmul::product;
+use super::matmul::{Factor, product_here};
 use super::sum;
+use crate::threads;
 
 /// The sizes of a call. Heads of queries share those of keys and values in groups.
 #[derive(Clone, Copy)]
@@ -16,12 +17,19 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Returns the position of each head of queries among the heads of all batches, and that of its keys.
-    fn heads(self) -> impl Iterator<Item = (usize, usize)> {
-        (0..self.batch * self.heads).map(move |head| {
-            let (batch, own) = (head / self.heads, head % self.heads);
-            (head, batch * self.groups + own * self.groups / self.heads)
-        })
+    /// Returns the number of heads that share keys and values.
+    fn sharing(self) -> usize {
+        self.heads / self.groups
+    }
+
+    /// Returns the number of rows of scores.
+    fn rows(self) -> usize {
+        self.batch * self.heads * self.queries
+    }
+
+    /// Returns about the nanoseconds of `products` products of each score's width, and of its exponential.
+    fn nanoseconds(self, products: usize) -> usize {
+        self.rows() * self.keys * (4 + products * self.width / 32)
     }
 }
 
@@ -41,14 +49,6 @@ fn add(to: &mut [f32], values: Vec<f32>) {
     }
 }
 
-fn transposed(values: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    let mut turned = Vec::with_capacity(values.len());
-    for column in 0..columns {
-        turned.extend((0..rows).map(|row| values[row * columns + column]));
-    }
-    turned
-}
-
 /// The result of attention, with the maximum and sum of each row of scores.
 pub(crate) struct Attended {
     pub(crate) output: Vec<f32>,
@@ -64,7 +64,7 @@ pub(crate) fn attention(
     sinks: Option<&[f32]>,
     sizes: Sizes,
     scale: f32,
-    masked: impl Fn(usize, usize, usize) -> bool,
+    masked: impl Fn(usize, usize, usize) -> bool + Sync,
 ) -> Attended {
     let Sizes {
         queries,
@@ -73,46 +73,63 @@ pub(crate) fn attention(
         value_width,
         ..
     } = sizes;
-    let (mut output, mut most, mut total) = (Vec::with_capacity(q.len()), Vec::new(), Vec::new());
-    for (head, group) in sizes.heads() {
-        let kt = transposed(part(k, group, keys * width), keys, width);
-        let mut scores = product(part(q, head, queries * width), &kt, queries, width, keys);
-        for (query, row) in scores.chunks_exact_mut(keys).enumerate() {
-            for (key, score) in row.iter_mut().enumerate() {
-                *score = if masked(head, query, key) {
-                    f32::NEG_INFINITY
-                } else {
-                    *score * scale
-                };
-            }
+    let mut made = Attended {
+        output: vec![0.0; sizes.rows() * value_width],
+        most: vec![0.0; sizes.rows()],
+        total: vec![0.0; sizes.rows()],
+    };
+    let heads = made
+        .output
+        .chunks_exact_mut((queries * value_width).max(1))
+        .zip(made.most.chunks_exact_mut(queries.max(1)))
+        .zip(made.total.chunks_exact_mut(queries.max(1)))
+        .enumerate();
+    threads::each(
+        heads,
+        sizes.nanoseconds(2),
+        |(head, ((output, most), total))| {
+            let group = head / sizes.sharing();
+            let q = Factor::by_rows(part(q, head, queries * width));
+            let k = Factor::by_columns(part(k, group, keys * width));
+            let mut scores = product_here(q, k, [queries, width, keys]);
             let sink = sinks.map_or(f32::NEG_INFINITY, |sinks| sinks[head % sizes.heads]);
-            let greatest = row.iter().copied().fold(sink, f32::max);
-            let shift = if greatest == f32::NEG_INFINITY {
-                0.0
-            } else {
-                greatest
-            };
-            row.iter_mut()
-                .for_each(|score| *score = (*score - shift).exp());
-            let sum = sum(row) + (sink - shift).exp();
-            let share = if sum > 0.0 { 1.0 / sum } else { 0.0 };
-            row.iter_mut().for_each(|power| *power *= share);
-            most.push(shift);
-            total.push(sum);
-        }
-        output.extend(product(
-            &scores,
-            part(v, group, keys * value_width),
-            queries,
-            keys,
-            value_width,
-        ));
+            for (query, row) in scores.chunks_exact_mut(keys).enumerate() {
+                for (key, score) in row.iter_mut().enumerate() {
+                    *score = if masked(head, query, key) {
+                        f32::NEG_INFINITY
+                    } else {
+                        *score * scale
+                    };
+                }
+                (most[query], total[query]) = shares(row, sink);
+            }
+            let v = Factor::by_rows(part(v, group, keys * value_width));
+            let scores = Factor::by_rows(&scores);
+            output.copy_from_slice(&product_here(scores, v, [queries, keys, value_width]));
+        },
+    );
+    made
+}
+
+/// Turns a row of scores into its softmax. Returns what was subtracted from the scores, and the sum.
+fn shares(row: &mut [f32], sink: f32) -> (f32, f32) {
+    let greatest = row.iter().copied().fold(sink, f32::max);
+    let shift = if greatest == f32::NEG_INFINITY {
+        0.0
+    } else {
+        greatest
+    };
+    for score in &mut *row {
+        // Hidden keys are many, and their exponential is known.
+        *score = match *score == f32::NEG_INFINITY {
+            true => 0.0,
+            false => (*score - shift).exp(),
+        };
     }
-    Attended {
-        output,
-        most,
-        total,
-    }
+    let sum = sum(row) + (sink - shift).exp();
+    let share = if sum > 0.0 { 1.0 / sum } else { 0.0 };
+    row.iter_mut().for_each(|power| *power *= share);
+    (shift, sum)
 }
 
 /// The gradients of attention.
@@ -126,14 +143,30 @@ pub(crate) struct Gradients {
 
 /// Returns the gradients from that of the result and from what [`attention`] returned.
 pub(crate) fn attention_grad(
-    (q, k, v): (&[f32], &[f32], &[f32]),
+    qkv: (&[f32], &[f32], &[f32]),
     sinks: Option<&[f32]>,
-    (dy, y): (&[f32], &[f32]),
-    (most, total): (&[f32], &[f32]),
+    dy_and_y: (&[f32], &[f32]),
+    statistics: (&[f32], &[f32]),
     sizes: Sizes,
     scale: f32,
-    masked: impl Fn(usize, usize, usize) -> bool,
+    masked: impl Fn(usize, usize, usize) -> bool + Sync,
 ) -> Gradients {
+    let (q, k, v) = qkv;
+    let mut made = Gradients {
+        q: vec![0.0; q.len()],
+        k: vec![0.0; k.len()],
+        v: vec![0.0; v.len()],
+        sinks: vec![0.0; sizes.heads],
+    };
+    let mut of_sinks = vec![0.0; sizes.batch * sizes.heads];
+    let backward = Backward {
+        qkv,
+        sinks,
+        dy_and_y,
+        statistics,
+        sizes,
+        scale,
+    };
     let Sizes {
         queries,
         keys,
@@ -141,54 +174,99 @@ pub(crate) fn attention_grad(
         value_width,
         ..
     } = sizes;
-    let (mut dq, mut dk, mut dv) = (
-        Vec::with_capacity(q.len()),
-        vec![0.0; k.len()],
-        vec![0.0; v.len()],
+    // One thread adds up the gradients of keys and values over all heads that share them.
+    let groups = made
+        .k
+        .chunks_exact_mut((keys * width).max(1))
+        .zip(made.v.chunks_exact_mut((keys * value_width).max(1)))
+        .zip(
+            made.q
+                .chunks_exact_mut((sizes.sharing() * queries * width).max(1)),
+        )
+        .zip(of_sinks.chunks_exact_mut(sizes.sharing()))
+        .enumerate();
+    threads::each(
+        groups,
+        sizes.nanoseconds(5),
+        |(group, (((dk, dv), dq), dsinks))| {
+            let heads = dq.chunks_exact_mut((queries * width).max(1)).zip(dsinks);
+            for (own, (dq, dsink)) in heads.enumerate() {
+                let head = group * sizes.sharing() + own;
+                *dsink = backward.head(head, (dq, dk, dv), |query, key| masked(head, query, key));
+            }
+        },
     );
-    let mut dsinks = vec![0.0; sizes.heads];
-    for (head, group) in sizes.heads() {
+    for (head, dsink) in of_sinks.iter().enumerate() {
+        made.sinks[head % sizes.heads] += dsink;
+    }
+    made
+}
+
+/// The inputs of the gradients.
+struct Backward<'a> {
+    qkv: (&'a [f32], &'a [f32], &'a [f32]),
+    sinks: Option<&'a [f32]>,
+    dy_and_y: (&'a [f32], &'a [f32]),
+    statistics: (&'a [f32], &'a [f32]),
+    sizes: Sizes,
+    scale: f32,
+}
+
+impl Backward<'_> {
+    /// Writes the gradient of a head's queries, and adds those of its keys and values. Returns that of its sink.
+    fn head(
+        &self,
+        head: usize,
+        (dq, dk, dv): (&mut [f32], &mut [f32], &mut [f32]),
+        masked: impl Fn(usize, usize) -> bool,
+    ) -> f32 {
+        let Sizes {
+            queries,
+            keys,
+            width,
+            value_width,
+            ..
+        } = self.sizes;
+        let group = head / self.sizes.sharing();
+        let ((q, k, v), (dy, y)) = (self.qkv, self.dy_and_y);
         let (q, k) = (part(q, head, queries * width), part(k, group, keys * width));
-        let (dy, y) = (
-            part(dy, head, queries * value_width),
-            part(y, head, queries * value_width),
-        );
-        let mut shares = product(q, &transposed(k, keys, width), queries, width, keys);
-        let vt = transposed(part(v, group, keys * value_width), keys, value_width);
-        let mut dscores = product(dy, &vt, queries, value_width, keys);
+        let v = part(v, group, keys * value_width);
+        let dy = part(dy, head, queries * value_width);
+        let y = part(y, head, queries * value_width);
+        let (by_rows, by_columns) = (Factor::by_rows, Factor::by_columns);
+        let mut shares = product_here(by_rows(q), by_columns(k), [queries, width, keys]);
+        let mut dscores = product_here(by_rows(dy), by_columns(v), [queries, value_width, keys]);
+        let mut dsink = 0.0;
         for query in 0..queries {
             let row = head * queries + query;
+            let (most, total) = (self.statistics.0[row], self.statistics.1[row]);
             let along = inner(part(dy, query, value_width), part(y, query, value_width));
-            if let Some(sinks) = sinks {
-                let own = head % sizes.heads;
-                dsinks[own] -= (sinks[own] - most[row]).exp() / total[row] * along;
+            if let Some(sinks) = self.sinks {
+                dsink -= (sinks[head % self.sizes.heads] - most).exp() / total * along;
             }
             for key in 0..keys {
                 let share = &mut shares[query * keys + key];
-                *share = if masked(head, query, key) || total[row] == 0.0 {
+                *share = if masked(query, key) || total == 0.0 {
                     0.0
                 } else {
-                    (*share * scale - most[row]).exp() / total[row]
+                    (*share * self.scale - most).exp() / total
                 };
                 let dscore = &mut dscores[query * keys + key];
-                *dscore = *share * (*dscore - along) * scale;
+                *dscore = *share * (*dscore - along) * self.scale;
             }
         }
-        dq.extend(product(&dscores, k, queries, keys, width));
-        let turned = transposed(&dscores, queries, keys);
-        let place = group * keys * width..(group + 1) * keys * width;
-        add(&mut dk[place], product(&turned, q, keys, queries, width));
-        let turned = transposed(&shares, queries, keys);
-        let place = group * keys * value_width..(group + 1) * keys * value_width;
+        dq.copy_from_slice(&product_here(
+            by_rows(&dscores),
+            by_rows(k),
+            [queries, keys, width],
+        ));
+        let turned = by_columns(&dscores);
+        add(dk, product_here(turned, by_rows(q), [keys, queries, width]));
+        let turned = by_columns(&shares);
         add(
-            &mut dv[place],
-            product(&turned, dy, keys, queries, value_width),
+            dv,
+            product_here(turned, by_rows(dy), [keys, queries, value_width]),
         );
-    }
-    Gradients {
-        q: dq,
-        k: dk,
-        v: dv,
-        sinks: dsinks,
+        dsink
     }
 }

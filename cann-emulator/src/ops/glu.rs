@@ -2,6 +2,7 @@
 
 use crate::ops::arithmetic::Float;
 use crate::tensor::rounded;
+use crate::threads::{self, rows_of};
 use cann_sys::meta::aclDataType;
 
 /// Returns `outer` blocks of two halves of `inner` values each: the gate, then the gated values.
@@ -10,9 +11,12 @@ fn halves(x: &[f32], inner: usize) -> impl Iterator<Item = (&[f32], &[f32])> {
         .map(move |block| block.split_at(inner))
 }
 
+/// The nanoseconds of a value, about: those of an exponential.
+const NANOSECONDS: usize = 5;
+
 /// Computes SwiGLU. For f32 the operator computes `σ(a)·a·b`, for half types `a / (1 + exp(−a)) · b`.
 pub(crate) fn swiglu(x: &[f32], inner: usize, single: bool) -> Vec<f32> {
-    let unit = |(a, b): (&f32, &f32)| {
+    let unit = |a: f32, b: f32| {
         let one_and_exp = 1.0 + (-a).exp();
         if single {
             1.0 / one_and_exp * a * b
@@ -20,25 +24,38 @@ pub(crate) fn swiglu(x: &[f32], inner: usize, single: bool) -> Vec<f32> {
             a / one_and_exp * b
         }
     };
-    halves(x, inner)
-        .flat_map(|(a, b)| a.iter().zip(b).map(unit))
-        .collect()
+    let mut y = vec![0.0; x.len() / 2];
+    let length = rows_of(inner) * inner;
+    let parts = y.chunks_mut(length).zip(x.chunks(2 * length));
+    threads::each(parts, NANOSECONDS * x.len() / 2, |(y, x)| {
+        for (y, (a, b)) in y.chunks_exact_mut(inner).zip(halves(x, inner)) {
+            for (y, (a, b)) in y.iter_mut().zip(a.iter().zip(b)) {
+                *y = unit(*a, *b);
+            }
+        }
+    });
+    y
 }
 
 /// Computes the gradient: `dA = dy·(σ(A) + σ(A)(1 − σ(A))·A)·B`, then `dB = dy·σ(A)·A`.
 pub(crate) fn swiglu_grad(dy: &[f32], x: &[f32], inner: usize) -> Vec<f32> {
-    let mut dx = Vec::with_capacity(x.len());
-    for (dy, (a, b)) in dy.chunks_exact(inner).zip(halves(x, inner)) {
-        dx.extend(dy.iter().zip(a.iter().zip(b)).map(|(dy, (a, b))| {
-            let sigmoid = 1.0 / (1.0 + (-a).exp());
-            dy * (sigmoid + sigmoid * (1.0 - sigmoid) * a) * b
-        }));
-        dx.extend(
-            dy.iter()
-                .zip(a)
-                .map(|(dy, a)| dy * (a / (1.0 + (-a).exp()))),
-        );
-    }
+    let mut dx = vec![0.0; x.len()];
+    let length = rows_of(inner) * inner;
+    let inputs = dy.chunks(length).zip(x.chunks(2 * length));
+    let parts = dx.chunks_mut(2 * length).zip(inputs);
+    threads::each(parts, NANOSECONDS * dy.len(), |(dx, (dy, x))| {
+        let inputs = dy.chunks_exact(inner).zip(halves(x, inner));
+        for (dx, (dy, (a, b))) in dx.chunks_exact_mut(2 * inner).zip(inputs) {
+            let (da, db) = dx.split_at_mut(inner);
+            let outputs = da.iter_mut().zip(db);
+            for ((da, db), (dy, (a, b))) in outputs.zip(dy.iter().zip(a.iter().zip(b))) {
+                let one_and_exp = 1.0 + (-a).exp();
+                let sigmoid = 1.0 / one_and_exp;
+                *da = dy * (sigmoid + sigmoid * (1.0 - sigmoid) * a) * b;
+                *db = dy * (a / one_and_exp);
+            }
+        }
+    });
     dx
 }
 

@@ -25,15 +25,20 @@ pub(crate) struct Moments {
 }
 
 impl AdamW {
-    /// Returns the step after `steps` earlier ones: decay by `1 − η·λ`, then `η · m̂ / (√v̂ + ε)`.
-    pub(crate) fn step(self, steps: f32, from: Moments, gradient: f32) -> Moments {
-        let gradient = if self.maximise { -gradient } else { gradient };
+    /// Returns the parts of the moments that have been seen after `steps` steps and one more.
+    pub(crate) fn seen(self, steps: f32) -> [f32; 2] {
         let time = steps + 1.0;
+        [self.beta1, self.beta2].map(|beta| 1.0 - beta.powf(time))
+    }
+
+    /// Returns a step: decay by `1 − η·λ`, then `η · m̂ / (√v̂ + ε)`. `seen` is the same for all elements.
+    pub(crate) fn step(self, seen: [f32; 2], from: Moments, gradient: f32) -> Moments {
+        let gradient = if self.maximise { -gradient } else { gradient };
         let first = self.beta1 * from.first + (1.0 - self.beta1) * gradient;
         let second = self.beta2 * from.second + (1.0 - self.beta2) * gradient * gradient;
         let largest = from.largest.map(|largest| largest.max(second));
-        let first_hat = first / (1.0 - self.beta1.powf(time));
-        let second_hat = largest.unwrap_or(second) / (1.0 - self.beta2.powf(time));
+        let first_hat = first / seen[0];
+        let second_hat = largest.unwrap_or(second) / seen[1];
         let decayed = from.weight - self.learning_rate * self.weight_decay * from.weight;
         let step = self.learning_rate * first_hat / (second_hat.sqrt() + self.epsilon);
         Moments {

@@ -64,11 +64,11 @@ impl Group {
 
 const GROUPS: &[Group] = &[
     Group {
-        name: "driver",
+        name: "product_sum",
         sizes: &[512, 2048],
         passes: &[Pass::Training],
         dtypes: DTYPES,
-        prepare: Prepare::Call(operations::driver),
+        prepare: Prepare::Call(operations::product_sum),
     },
     Group::operation("rms_norm", operations::rms_norm),
     Group::operation("add_rms_norm", operations::add_rms_norm),

@@ -12,9 +12,9 @@
 //! freed memory, as in the program.
 //!
 //! All layers are annotated structs and functions ([`layers`], [`decoder`]), so that a row measures what the attribute
-//! makes of them. The rows `…_model` are one-layer models of `kernels-models` ([`families`]). The report says for each row which path its sites took, so that no row measures a reference unseen.
-//! Burn can't start a backward pass from a given gradient: it is driven by `(y · dy).sum()`, in PyTorch too, and the
-//! losses by themselves.
+//! makes of them. The rows `…_model` are one-layer models of `kernels-models` ([`families`]). The report says for each
+//! row which path its sites took, so that no row measures a reference unseen.
+//! Backward passes begin with given gradients ([`seed`]), in PyTorch too, and those of losses by themselves.
 
 mod decoder;
 mod families;
@@ -22,6 +22,7 @@ mod groups;
 mod layers;
 mod measure;
 mod operations;
+mod seed;
 mod setting;
 
 use clap::Parser;

@@ -1,5 +1,6 @@
 //! The setting of a row, and the tensors of that setting.
 
+use crate::seed::seed;
 use burn::module::Param;
 use burn::tensor::{DType, Device, Distribution, Int, Tensor};
 use std::hint::black_box;
@@ -85,14 +86,14 @@ impl Setting {
     }
 }
 
-/// The gradient of a result `y`, or nothing where only the forward pass is measured.
+/// The given gradient `dy` of a result `y`, or nothing where only the forward pass is measured.
 pub struct Slope<const D: usize>(Option<Tensor<D>>);
 
 impl<const D: usize> Slope<D> {
-    /// Returns `(y · dy).sum()`, or nothing where only the forward pass is measured.
-    pub fn loss(&self, y: Tensor<D>) -> Option<Tensor<1>> {
+    /// Returns a tensor whose backward pass begins with `dy`, or nothing where only the forward pass is measured.
+    pub fn seed(&self, y: Tensor<D>) -> Option<Tensor<1>> {
         match &self.0 {
-            Some(dy) => Some((y * dy.clone()).sum()),
+            Some(dy) => Some(seed(y, dy.clone())),
             None => {
                 black_box(y);
                 None

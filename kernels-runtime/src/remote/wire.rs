@@ -188,7 +188,10 @@ mod tests {
         // With another schema, nothing more is known.
         scalars[1] = ScalarIr::Float(1.0);
         let message = read::<usize>(&scalars).unwrap_err().to_string();
-        assert!(message.contains(&format!("speaks schema {other} ")), "{message}");
+        assert!(
+            message.contains(&format!("speaks schema {other} ")),
+            "{message}"
+        );
         assert!(message.contains("must be of one release"), "{message}");
     }
 

@@ -15,7 +15,7 @@ use crate::tensor::Tensor;
 pub(super) const COMPRESSED: usize = 2048;
 
 /// A function that returns `true` if a key is hidden from a query of a head.
-type Unseen = Box<dyn Fn(usize, usize, usize) -> bool>;
+type Unseen = Box<dyn Fn(usize, usize, usize) -> bool + Sync>;
 
 /// Takes the mask, with the shape that its mode needs.
 pub(super) fn take_mask(

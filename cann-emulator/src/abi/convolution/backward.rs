@@ -22,7 +22,7 @@ use crate::error::{Outcome, ensure};
 use crate::executor::{Operands, Work, phase_one};
 use crate::memory::Memory;
 use crate::ops::convolution::Geometry;
-use crate::ops::matmul::product;
+use crate::ops::matmul::{Factor, product};
 use crate::ops::sum;
 use crate::tensor::Tensor;
 
@@ -109,14 +109,6 @@ fn take(
     Ok(Arc::new(move |memory, operands| work.run(memory, operands)))
 }
 
-/// Returns the matrix with rows and columns swapped.
-fn turned(matrix: &[f32], rows: usize, columns: usize) -> Vec<f32> {
-    let places = 0..rows * columns;
-    places
-        .map(|at| matrix[at % rows * columns + at / rows])
-        .collect()
-}
-
 impl Backward {
     fn run(&self, memory: &mut Memory, operands: &[Tensor]) -> Outcome<()> {
         let mut operands = Present::of(operands);
@@ -181,18 +173,20 @@ impl Backward {
         let width = large_channels * kernel;
         let columns = self.geometry.columns(large_side, large_channels);
         let d_weight = product(
-            small_side,
-            &turned(&columns, width, small),
-            rows,
-            small,
-            width,
+            Factor::by_rows(small_side),
+            Factor::by_columns(&columns),
+            [rows, small, width],
         );
         let d_input = match self.transposed {
             false => {
-                let d_columns = product(&turned(weight, rows, width), dy, width, rows, small);
+                let (weight, dy) = (Factor::by_columns(weight), Factor::by_rows(dy));
+                let d_columns = product(weight, dy, [width, rows, small]);
                 self.geometry.scattered(&d_columns, inputs)
             }
-            true => product(weight, &columns, rows, width, small),
+            true => {
+                let (weight, columns) = (Factor::by_rows(weight), Factor::by_rows(&columns));
+                product(weight, columns, [rows, width, small])
+            }
         };
         (d_input, d_weight)
     }

@@ -20,7 +20,7 @@ use crate::error::{Outcome, ensure};
 use crate::executor::{Operands, Work, phase_one};
 use crate::memory::Memory;
 use crate::ops::convolution::Geometry;
-use crate::ops::matmul::product;
+use crate::ops::matmul::{Factor, product};
 use crate::tensor::Tensor;
 
 /// The settings of a call, on the host.
@@ -153,15 +153,12 @@ impl Convolution {
         let small = geometry.small_count();
         if !self.transposed {
             let columns = geometry.columns(x, inputs);
-            return product(weight, &columns, outputs, inputs * kernel, small);
+            let (weight, columns) = (Factor::by_rows(weight), Factor::by_rows(&columns));
+            return product(weight, columns, [outputs, inputs * kernel, small]);
         }
         // The weight has rows of inputs, and is turned.
-        let turned: Vec<f32> = (0..outputs * kernel)
-            .flat_map(|place| {
-                (0..inputs).map(move |input| weight[input * outputs * kernel + place])
-            })
-            .collect();
-        let columns = product(&turned, x, outputs * kernel, inputs, small);
+        let (weight, x) = (Factor::by_columns(weight), Factor::by_rows(x));
+        let columns = product(weight, x, [outputs * kernel, inputs, small]);
         geometry.scattered(&columns, outputs)
     }
 }

@@ -14,6 +14,7 @@ use crate::executor::{Operands, Work, check_dtype};
 use crate::number::Number;
 use crate::scalar::Scalar;
 use crate::tensor::{Tensor, name_of};
+use crate::threads;
 
 /// Floats, i32 and i64.
 const WIDE: &[aclDataType] = &[
@@ -174,7 +175,7 @@ fn map<T: Number, U: Number>(
             unreachable!("taken by one()")
         };
         let values = x.values_as(memory, dtypes.of)?;
-        let values: Vec<U> = values.into_iter().map(&apply).collect();
+        let values: Vec<U> = threads::map(&values, &apply);
         let out = rest.first().unwrap_or(x);
         out.store_values_of(memory, &values, dtypes.gives)
     })
@@ -191,8 +192,7 @@ fn zip<T: Number, U: Number>(
         let out = rest.first().unwrap_or(left);
         let left = left.expanded(&out.shape).values_as(memory, dtypes.of)?;
         let right = right.expanded(&out.shape).values_as(memory, dtypes.of)?;
-        let pairs = left.into_iter().zip(right);
-        let values: Vec<U> = pairs.map(|(left, right)| apply(left, right)).collect();
+        let values: Vec<U> = threads::zip(&left, &right, &apply);
         out.store_values_of(memory, &values, dtypes.gives)
     })
 }

@@ -12,7 +12,7 @@ use super::product::group_ends;
 use crate::abi::operators;
 use crate::error::{Outcome, ensure};
 use crate::executor::{Operands, Work, check_contiguous, check_dtype, phase_one};
-use crate::ops::matmul::product;
+use crate::ops::matmul::{Factor, product};
 use crate::tensor::Tensor;
 
 /// The parameters of both versions. The second has a type of the list.
@@ -85,16 +85,15 @@ impl Sum {
                 unreachable!("taken above")
             };
             let ends = group_ends(memory, Groups::Device(list), as_counts, depth)?;
-            let turned = x.permuted(&[1, 0]).floats(memory)?;
+            let x = x.floats(memory)?;
             let (weight, mut sums) = (weight.floats(memory)?, target.floats(memory)?);
             let mut start = 0;
             for (group, end) in ends.into_iter().enumerate() {
-                let part: Vec<f32> = turned
-                    .chunks_exact(depth.max(1))
-                    .flat_map(|row| row[start..end].to_vec())
-                    .collect();
-                let weight = &weight[start * columns..end * columns];
-                let products = product(&part, weight, rows, end - start, columns);
+                let products = product(
+                    Factor::by_columns(&x[start * rows..end * rows]),
+                    Factor::by_rows(&weight[start * columns..end * columns]),
+                    [rows, end - start, columns],
+                );
                 let own = &mut sums[group * rows * columns..];
                 own.iter_mut()
                     .zip(products)

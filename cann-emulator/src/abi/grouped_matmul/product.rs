@@ -6,7 +6,7 @@ use super::{Groups, Roles, matrix};
 use crate::error::{Outcome, ensure};
 use crate::memory::Memory;
 use crate::ops::grouped_matmul::ends;
-use crate::ops::matmul::product;
+use crate::ops::matmul::{Factor, product};
 use crate::tensor::Tensor;
 
 /// Returns the ends of the groups. They must not decrease, and must be at most `length`.
@@ -44,13 +44,9 @@ pub(super) fn each(memory: &mut Memory, roles: &Roles<'_>) -> Outcome<()> {
     for (position, (x, weight)) in roles.x.iter().zip(roles.weight).enumerate() {
         let [depth, columns] = matrix("weight", weight)?;
         let rows = x.shape[..x.rank() - 1].iter().product();
-        let mut y = product(
-            &x.floats(memory)?,
-            &weight.floats(memory)?,
-            rows,
-            depth,
-            columns,
-        );
+        let (x, weight) = (x.floats(memory)?, weight.floats(memory)?);
+        let (x, weight) = (Factor::by_rows(&x), Factor::by_rows(&weight));
+        let mut y = product(x, weight, [rows, depth, columns]);
         if let Some(bias) = roles.bias.get(position) {
             add_bias(&mut y, &bias.floats(memory)?);
         }
@@ -65,8 +61,9 @@ pub(super) fn apart(memory: &mut Memory, roles: &Roles<'_>) -> Outcome<()> {
     let mut from = 0;
     for (group, (weight, output)) in roles.weight.iter().zip(roles.output).enumerate() {
         let ([depth, columns], rows) = (matrix("weight", weight)?, output.shape[0]);
-        let part = &x[from * depth..][..rows * depth];
-        let mut y = product(part, &weight.floats(memory)?, rows, depth, columns);
+        let part = Factor::by_rows(&x[from * depth..][..rows * depth]);
+        let weight = weight.floats(memory)?;
+        let mut y = product(part, Factor::by_rows(&weight), [rows, depth, columns]);
         if let Some(bias) = roles.bias.get(group) {
             add_bias(&mut y, &bias.floats(memory)?);
         }
@@ -96,13 +93,10 @@ pub(super) fn by_rows(memory: &mut Memory, roles: &Roles<'_>, as_counts: bool) -
     let mut y = Vec::with_capacity(rows * columns);
     let mut start = 0;
     for (group, end) in ends.into_iter().enumerate() {
-        let weight = &weights[group * depth * columns..][..depth * columns];
         let mut part = product(
-            &x[start * depth..end * depth],
-            weight,
-            end - start,
-            depth,
-            columns,
+            Factor::by_rows(&x[start * depth..end * depth]),
+            Factor::by_rows(&weights[group * depth * columns..][..depth * columns]),
+            [end - start, depth, columns],
         );
         if !biases.is_empty() {
             add_bias(&mut part, &biases[group * columns..][..columns]);
@@ -128,15 +122,16 @@ pub(super) fn by_depth(memory: &mut Memory, roles: &Roles<'_>, as_counts: bool) 
     let [rows, depth] = matrix("x", &roles.x[0])?;
     let columns = roles.weight[0].shape[1];
     let ends = group_ends(memory, roles.list, as_counts, depth)?;
-    let (x, weights) = (roles.x[0].floats(memory)?, floats_of(memory, roles.weight)?);
+    // x is a transposed view, as was checked: its columns are contiguous.
+    let x = roles.x[0].permuted(&[1, 0]).floats(memory)?;
+    let weights = floats_of(memory, roles.weight)?;
     let (mut start, mut all) = (0, Vec::new());
     for end in ends {
-        let part: Vec<f32> = x
-            .chunks_exact(depth.max(1))
-            .flat_map(|row| row[start..end].to_vec())
-            .collect();
-        let weight = &weights[start * columns..end * columns];
-        all.push(product(&part, weight, rows, end - start, columns));
+        all.push(product(
+            Factor::by_columns(&x[start * rows..end * rows]),
+            Factor::by_rows(&weights[start * columns..end * columns]),
+            [rows, end - start, columns],
+        ));
         start = end;
     }
     if roles.output.len() == 1 && roles.output[0].rank() == 3 {

@@ -18,7 +18,7 @@ use crate::abi::operators;
 use crate::error::{Outcome, ensure};
 use crate::executor::{Operands, Work, phase_one};
 use crate::memory::Memory;
-use crate::ops::matmul::product;
+use crate::ops::matmul::{Factor, products};
 use crate::tensor::Tensor;
 
 /// The matrices that an operator takes.
@@ -90,14 +90,23 @@ impl Product {
         [&self.batch[..], &[rows, columns]].concat()
     }
 
-    fn read(&self, memory: &Memory, tensor: &Tensor) -> Outcome<Vec<f32>> {
-        let mut values = tensor.floats(memory)?;
+    /// Returns the values of matrices, and `true` if they are column by column, which is the order of a transposed view.
+    fn read(&self, memory: &Memory, tensor: &Tensor) -> Outcome<(Vec<f32>, bool)> {
+        let by_columns = tensor.is_transposed() && !tensor.is_contiguous();
+        let mut values = match by_columns {
+            true => {
+                let mut order: Vec<usize> = (0..tensor.rank()).collect();
+                order.swap(tensor.rank() - 2, tensor.rank() - 1);
+                tensor.permuted(&order).floats(memory)?
+            }
+            false => tensor.floats(memory)?,
+        };
         if let Some(rounding) = self.rounding {
             values
                 .iter_mut()
                 .for_each(|value| *value = rounding(*value));
         }
-        Ok(values)
+        Ok((values, by_columns))
     }
 
     /// Returns the values of the product.
@@ -108,25 +117,31 @@ impl Product {
             columns,
             ..
         } = self;
-        let count = self.batch.iter().product::<usize>() * rows * columns;
-        if count == 0 {
+        let batch = self.batch.iter().product::<usize>();
+        if batch * rows * columns == 0 {
             return Ok(Vec::new());
         }
         let one_right = batches(right).iter().all(|count| *count == 1);
-        let left = self.read(memory, &left.expanded(&self.with(rows, depth)))?;
-        if one_right {
-            // The rows of all batches are multiplied by a single matrix.
-            let right = self.read(memory, right)?;
-            return Ok(product(&left, &right, count / columns, depth, columns));
-        }
-        let right = self.read(memory, &right.expanded(&self.with(depth, columns)))?;
-        let mut values = Vec::with_capacity(count);
-        for at in 0..count / (rows * columns) {
-            let left = &left[at * rows * depth..][..rows * depth];
-            let right = &right[at * depth * columns..][..depth * columns];
-            values.extend(product(left, right, rows, depth, columns));
-        }
-        Ok(values)
+        let (left, turned) = self.read(memory, &left.expanded(&self.with(rows, depth)))?;
+        let left = factor(&left, turned);
+        let (right, turned_right) = match one_right {
+            true => self.read(memory, right)?,
+            false => self.read(memory, &right.expanded(&self.with(depth, columns)))?,
+        };
+        let right = factor(&right, turned_right);
+        // The rows of all batches are multiplied by a single matrix.
+        let (batch, rows) = match one_right && !turned {
+            true => (1, batch * rows),
+            false => (batch, rows),
+        };
+        Ok(products(batch, left, right, [rows, depth, columns]))
+    }
+}
+
+fn factor(values: &[f32], by_columns: bool) -> Factor<'_> {
+    match by_columns {
+        true => Factor::by_columns(values),
+        false => Factor::by_rows(values),
     }
 }
 

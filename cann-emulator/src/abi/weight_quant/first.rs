@@ -16,7 +16,7 @@ use crate::abi::present::Present;
 use crate::error::{Outcome, ensure};
 use crate::executor::{Operands, Work, check_dtype, phase_one};
 use crate::memory::Memory;
-use crate::ops::matmul::{product, to_half};
+use crate::ops::matmul::{Factor, product, to_half};
 use crate::state;
 use crate::tensor::Tensor;
 
@@ -168,7 +168,8 @@ impl Scaled {
         };
         let bias = operands.floats(memory, self.has[2])?;
         let x = turned(x1, self.turned[0]).floats(memory)?;
-        let mut y = product(&x, &weights, self.rows, self.depth, self.columns);
+        let (x, weights) = (Factor::by_rows(&x), Factor::by_rows(&weights));
+        let mut y = product(x, weights, [self.rows, self.depth, self.columns]);
         let bias: Vec<f32> = bias.unwrap_or_default().into_iter().map(to_half).collect();
         add_to_rows(&mut y, &bias);
         operands.needed().store(memory, &y)

@@ -22,7 +22,7 @@ use crate::abi::present::Present;
 use crate::error::{Outcome, ensure};
 use crate::executor::{Operands, Work, check_contiguous, check_dtype, phase_one};
 use crate::memory::Memory;
-use crate::ops::matmul::product;
+use crate::ops::matmul::{Factor, product};
 use crate::state;
 use crate::tensor::{Tensor, rounded};
 
@@ -245,7 +245,9 @@ fn multiply(
     let values = weights.read(memory, weight)?;
     let values = weights.scaled(&values, &scale, offset.as_deref(), x.dtype);
     let Weights { depth, columns, .. } = weights;
-    let mut y = product(&x.floats(memory)?, &values, x.shape[0], depth, columns);
+    let rows = x.floats(memory)?;
+    let (rows, values) = (Factor::by_rows(&rows), Factor::by_rows(&values));
+    let mut y = product(rows, values, [x.shape[0], depth, columns]);
     add_to_rows(&mut y, bias.as_deref().unwrap_or_default());
     operands.needed().store(memory, &y)
 }

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 
 /// The number of buffers that a thread keeps, and the largest number of bytes of each.
 const BUFFERS: usize = 4;
-const LARGEST: usize = 2 << 20;
+const LARGEST: usize = 8 << 20;
 
 thread_local! {
     static KEPT: RefCell<Vec<Vec<u64>>> = const { RefCell::new(Vec::new()) };

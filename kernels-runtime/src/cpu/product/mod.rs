@@ -33,7 +33,9 @@ mod transpose;
 pub(crate) use block::{Block, multiply_blocks};
 pub(crate) use gemm::Gemm;
 pub(crate) use matrix::{Matrix, readable};
-pub(crate) use outer::{Destination, Factors, Right, outer, outer_here, outer_rounded};
+pub(crate) use outer::{
+    Destination, Factors, Right, add_outer_here, outer, outer_here, outer_rounded,
+};
 pub(crate) use panel::{load, read};
 pub(crate) use rounded::{columns_times, product_rounded};
 pub(crate) use rows::Rows;
@@ -192,6 +194,8 @@ fn tested(available: bool, what: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::Output;
+    use burn::backend::Shape;
     use burn::tensor::bf16;
 
     fn values(len: usize, seed: usize) -> Vec<f32> {
@@ -286,8 +290,17 @@ mod tests {
             let (left, right) = (values(count * lines, 1), values(count * length, 2));
             let prepared = Right::new::<f32>(&right, count, length);
             for add in [false, true] {
-                let mut out = vec![if add { 0.5 } else { f32::NAN }; lines * length];
-                outer_here::<f32>((&left, lines), &prepared, &mut out, add);
+                let mut out = match add {
+                    true => vec![0.5; lines * length],
+                    false => {
+                        let mut out = Output::new(Shape::new([lines, length]));
+                        outer_here::<f32>((&left, lines), &prepared, out.rest());
+                        out.into_values()
+                    }
+                };
+                if add {
+                    add_outer_here((&left, lines), &prepared, &mut out);
+                }
                 for (place, out) in out.iter().enumerate() {
                     let (line, column) = (place / length, place % length);
                     let term = |row: usize| {

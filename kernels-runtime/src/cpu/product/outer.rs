@@ -88,6 +88,11 @@ impl<'a, A: Gemm> Right<'a, A> {
         Self::single(rows, count, width)
     }
 
+    /// Returns the number of columns.
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
     /// Takes rows as they are.
     fn single(rows: &'a [A], count: usize, width: usize) -> Self {
         Self {
@@ -102,35 +107,61 @@ impl<'a, A: Gemm> Right<'a, A> {
     }
 }
 
-/// Computes `out[l, j] = Σ_r left[r, l] · right[r, j]`, or `out += …` if `add`, on this thread. `left` has the width of
-/// its rows, and the lines of `out` are contiguous.
+/// Computes `out[l, j] = Σ_r left[r, l] · right[r, j]` on this thread, and returns it. `left` has the width of its rows, and
+/// the lines of `out` are contiguous.
 ///
 /// # Panics
 /// Panics if `out` does not have one element for each pair of columns.
-pub(crate) fn outer_here<T: Element>(
-    (left, lines): (&[T::Acc], usize),
+pub(crate) fn outer_here<'o, T: Element>(
+    left: (&[T::Acc], usize),
     right: &Right<'_, T::Acc>,
-    out: &mut [T::Acc],
-    add: bool,
-) where
+    mut out: Unwritten<'o, T::Acc>,
+) -> &'o mut [T::Acc]
+where
     T::Acc: Gemm,
 {
+    if right.count == 0 || out.len() == 0 {
+        return out.filled(<T::Acc as Gemm>::ZERO);
+    }
+    // SAFETY: nothing is added to the places. They are as many as the product has elements, and it writes each.
+    unsafe {
+        here(left, right, out.places(), false);
+        out.assume_written()
+    }
+}
+
+/// Computes `out += …` as [`outer_here`] does.
+///
+/// # Panics
+/// Panics if `out` does not have one element for each pair of columns.
+pub(crate) fn add_outer_here<A: Gemm>(left: (&[A], usize), right: &Right<'_, A>, out: &mut [A]) {
+    if !out.is_empty() {
+        // SAFETY: `out` is initialised.
+        unsafe { here(left, right, places(out), true) };
+    }
+}
+
+/// # Safety
+/// If `add`, the caller must have written `out`.
+unsafe fn here<A: Gemm>(
+    (left, lines): (&[A], usize),
+    right: &Right<'_, A>,
+    out: &mut [MaybeUninit<A>],
+    add: bool,
+) {
     let length = right.width;
     assert!(
         out.len() == lines * length,
         "a product of {lines} and {length} columns has no place in {} elements",
         out.len()
     );
-    if out.is_empty() {
-        return;
-    }
     let strides = Strides {
         row: length,
         column: 1,
     };
     with_right((left, lines), right, strides, add, |product| {
-        // SAFETY: `out` is initialised.
-        unsafe { product.run(places(out), false) }
+        // SAFETY: the caller upholds the requirements.
+        unsafe { product.run(out, false) }
     });
 }
 

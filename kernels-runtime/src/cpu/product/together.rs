@@ -46,34 +46,28 @@ impl<T: Half> pulp::WithSimd for Together<'_, T> {
 
 /// An element that can be paired.
 pub(super) trait Half: Copy {
+    /// True for f32, false for bf16.
+    const IS_SINGLE: bool;
+
     /// Returns the element as bf16, in the lower half.
     fn bits(self) -> u32;
-
-    /// Returns the elements as f32, or `None` if they are bf16.
-    fn f32s(elements: &[Self]) -> Option<&[f32]>;
 }
 
 impl Half for bf16 {
+    const IS_SINGLE: bool = false;
+
     #[inline(always)]
     fn bits(self) -> u32 {
         u32::from(self.to_bits())
     }
-
-    #[inline(always)]
-    fn f32s(_: &[Self]) -> Option<&[f32]> {
-        None
-    }
 }
 
 impl Half for f32 {
+    const IS_SINGLE: bool = true;
+
     #[inline(always)]
     fn bits(self) -> u32 {
         <bf16 as Element>::round(self).bits()
-    }
-
-    #[inline(always)]
-    fn f32s(elements: &[Self]) -> Option<&[f32]> {
-        Some(elements)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::ops::attention::Sizes;
 use crate::tensor::Tensor;
 
 /// A function that returns `true` if a key is hidden from a query.
-pub(super) type Unseen = Box<dyn Fn(usize, usize) -> bool>;
+pub(super) type Unseen = Box<dyn Fn(usize, usize) -> bool + Sync>;
 
 /// Takes the mask, with the shape that its mode needs.
 pub(super) fn take_mask(

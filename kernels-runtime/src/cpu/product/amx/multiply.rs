@@ -5,7 +5,8 @@ use super::{Tile, tiles_of};
 use std::mem::MaybeUninit;
 
 /// The number of steps, each of 32 terms, that are summed at a time.
-const STEPS: usize = 32;
+/// The tiles of 32 rows that are read again for each block of columns then stay in the first-level cache.
+const STEPS: usize = 16;
 
 /// The sums of a product: lines that are `stride` apart, which are added to if `add`.
 pub(in super::super) struct Out<'a> {
@@ -106,46 +107,59 @@ impl Walk<'_> {
     ///
     /// # Safety
     /// `out` is the place of the block, for whose rows and columns the requirements are those of [`run`](Self::run).
-    unsafe fn block(&self, [row, column]: [usize; 2], start: usize, out: Place, add: bool) {
+    unsafe fn block(&self, at @ [row, column]: [usize; 2], start: usize, out: Place, add: bool) {
         let [m, n] = [self.sizes[0] - row, self.sizes[1] - column];
-        let two = m > Tile::LINES;
-        let is_whole = n >= BLOCK && (m >= BLOCK || m == Tile::LINES);
-        let mut beside = [[0.0_f32; BLOCK]; BLOCK];
-        let (place, adds) = match is_whole {
-            true => (out, add),
-            false => {
-                let first = beside.as_flattened_mut().as_mut_ptr();
-                (
-                    Place {
-                        first,
-                        stride: BLOCK,
-                    },
-                    false,
-                )
+        // SAFETY: the caller upholds the requirements. If the block is not whole, its place is not passed on.
+        unsafe {
+            match n >= BLOCK && (m >= BLOCK || m == Tile::LINES) {
+                true => self.whole_block(at, start, out, add),
+                false => self.edge(at, start, out, add),
             }
+        }
+    }
+
+    /// Computes some steps of a block at an edge, beside its place.
+    ///
+    /// # Safety
+    /// The requirements are those of [`block`](Self::block).
+    #[cold]
+    #[inline(never)]
+    unsafe fn edge(&self, at @ [row, column]: [usize; 2], start: usize, out: Place, add: bool) {
+        let [m, n] = [self.sizes[0] - row, self.sizes[1] - column];
+        let mut beside = [[0.0_f32; BLOCK]; BLOCK];
+        let place = Place {
+            first: beside.as_flattened_mut().as_mut_ptr(),
+            stride: BLOCK,
         };
+        // SAFETY: a whole block has a place in `beside`.
+        unsafe { self.whole_block(at, start, place, false) };
+        for (line, sums) in beside.iter().enumerate().take(m) {
+            for (column, sum) in sums.iter().enumerate().take(n) {
+                // SAFETY: the line and the column are of this block.
+                unsafe {
+                    let to = out.first.add(line * out.stride + column);
+                    to.write(if add { to.read() + sum } else { *sum });
+                }
+            }
+        }
+    }
+
+    /// Computes some steps of a block that has a place for 32 columns and, if it has more than 16 rows, for 32 of these.
+    ///
+    /// # Safety
+    /// The requirements are those of [`block`](Self::block), for the whole place.
+    unsafe fn whole_block(&self, [row, column]: [usize; 2], start: usize, out: Place, add: bool) {
         let steps = STEPS.min(self.steps - start);
         let left = self.list(self.left, row, start);
         let right = [0, 1].map(|part| self.list(self.right, column + part * Tile::LINES, start));
-        // SAFETY: `list` checks the tiles. The place has whole blocks: of `out`, or beside it.
+        // SAFETY: `list` checks the tiles; the caller upholds the rest.
         unsafe {
-            match two {
+            match self.sizes[0] - row > Tile::LINES {
                 true => {
                     let left = [left, self.list(self.left, row + Tile::LINES, start)];
-                    self.unit.two(left, right, steps, place, adds);
+                    self.unit.two(left, right, steps, out, add);
                 }
-                false => self.unit.one(left, right, steps, place, adds),
-            }
-        }
-        if !is_whole {
-            for (line, sums) in beside.iter().enumerate().take(m) {
-                for (column, sum) in sums.iter().enumerate().take(n) {
-                    // SAFETY: the line and the column are of this block.
-                    unsafe {
-                        let to = out.first.add(line * out.stride + column);
-                        to.write(if add { to.read() + sum } else { *sum });
-                    }
-                }
+                false => self.unit.one(left, right, steps, out, add),
             }
         }
     }

@@ -3,9 +3,9 @@
 //! An operand is divided into blocks of 16 rows (or columns, on the right), with an even number of blocks. A block is a
 //! list of tiles, each of 32 of its terms. What is missing is zero.
 
-mod rounded;
+mod vectors;
 
-pub(in super::super) use rounded::leave_remainders;
+pub(in super::super) use vectors::leave_remainders;
 
 use super::super::Matrix;
 use super::super::together::Half;
@@ -158,52 +158,44 @@ impl<H: Half> Pack<'_, H> {
         }
         let by_terms = source.k_stride == 1;
         let blocks = to.len() / steps;
-        let mut tile = |block: usize, step: usize| {
-            let square = square(&source, block, step, side, turn);
-            to[block * steps + step] = Tile(square);
-        };
-        // Memory is read in its order.
-        if by_terms {
-            (0..blocks).for_each(|block| (0..steps).for_each(|step| tile(block, step)));
-        } else {
-            (0..steps).for_each(|step| (0..blocks).for_each(|block| tile(block, step)));
+        // A closure would be compiled without the instructions of the machine.
+        for tile in 0..to.len() {
+            // Memory is read in its order.
+            let (block, step) = match by_terms {
+                true => (tile / steps, tile % steps),
+                false => (tile % blocks, tile / blocks),
+            };
+            let Tile(to) = &mut to[block * steps + step];
+            read(&source, [block, step], side, turn, to);
         }
     }
 }
 
-/// Reads a tile.
+/// Reads a tile of a block and a step.
 #[inline(always)]
-fn square<H: Half, T: Turn>(
+fn read<H: Half, T: Turn>(
     source: &Source<'_, H>,
-    block: usize,
-    step: usize,
+    [block, step]: [usize; 2],
     side: Side,
     turn: T,
-) -> Square {
+    to: &mut Square,
+) {
     let (row, term) = (block * Tile::LINES, step * Tile::TERMS);
     let rows = source.count.saturating_sub(row).min(Tile::LINES);
     let terms = (source.k - term).min(Tile::TERMS);
     let is_whole = rows == Tile::LINES && terms == Tile::TERMS;
     let at = row * source.stride + term * source.k_stride;
-    let (square, lines_are_rows) = if is_whole && source.k_stride == 1 {
-        let data = &source.data[at..];
-        let rounded = H::f32s(data).and_then(|data| rounded::rows(data, source.stride));
-        let square = rounded.unwrap_or_else(|| by_rows(data, source.stride));
-        (square, true)
+    let mut lines_are_rows = true;
+    if is_whole && source.k_stride == 1 {
+        by_rows(&source.data[at..], source.stride, to);
     } else if is_whole && source.stride == 1 {
-        let data = &source.data[at..];
-        let rounded = H::f32s(data).and_then(|data| rounded::pairs_of_lines(data, source.k_stride));
-        let square = rounded.unwrap_or_else(|| by_pairs_of_lines(data, source.k_stride));
-        (square, false)
+        by_pairs_of_lines(&source.data[at..], source.k_stride, to);
+        lines_are_rows = false;
     } else {
-        (
-            one_by_one(source, row..row + rows, term..term + terms),
-            true,
-        )
-    };
-    match lines_are_rows == (side == Side::Left) {
-        true => square,
-        false => turn.turn(square),
+        one_by_one(source, row..row + rows, term..term + terms, to);
+    }
+    if lines_are_rows != (side == Side::Left) {
+        *to = turn.turn(*to);
     }
 }
 
@@ -214,23 +206,26 @@ fn pair(first: u32, second: u32) -> f32 {
     f32::from_bits(first | second << 16)
 }
 
-/// Reads 16 lines of 32 adjacent terms. [`rounded::rows`] does so for f32.
+/// Reads 16 lines of 32 adjacent terms.
 #[inline(always)]
-fn by_rows<H: Half>(data: &[H], stride: usize) -> Square {
-    let mut square = [[0.0; SQUARE]; SQUARE];
+fn by_rows<H: Half>(data: &[H], stride: usize, square: &mut Square) {
+    if vectors::rows(data, stride, square) {
+        return;
+    }
     for (line, to) in square.iter_mut().enumerate() {
         let (from, _) = data[line * stride..][..Tile::TERMS].as_chunks::<2>();
         for (to, [first, second]) in to.iter_mut().zip(from) {
             *to = pair(first.bits(), second.bits());
         }
     }
-    square
 }
 
-/// Reads 32 lines of one term of 16 rows. [`rounded::pairs_of_lines`] does so for f32.
+/// Reads 32 lines of one term of 16 rows.
 #[inline(always)]
-fn by_pairs_of_lines<H: Half>(data: &[H], k_stride: usize) -> Square {
-    let mut square = [[0.0; SQUARE]; SQUARE];
+fn by_pairs_of_lines<H: Half>(data: &[H], k_stride: usize, square: &mut Square) {
+    if vectors::pairs_of_lines(data, k_stride, square) {
+        return;
+    }
     for (line, to) in square.iter_mut().enumerate() {
         let first = &data[2 * line * k_stride..][..SQUARE];
         let second = &data[(2 * line + 1) * k_stride..][..SQUARE];
@@ -238,22 +233,25 @@ fn by_pairs_of_lines<H: Half>(data: &[H], k_stride: usize) -> Square {
             *to = pair(first.bits(), second.bits());
         }
     }
-    square
 }
 
 /// Reads what is no whole tile, one line for each row.
-fn one_by_one<H: Half>(source: &Source<'_, H>, rows: Range<usize>, terms: Range<usize>) -> Square {
-    let mut square = [[0.0; SQUARE]; SQUARE];
+fn one_by_one<H: Half>(
+    source: &Source<'_, H>,
+    rows: Range<usize>,
+    terms: Range<usize>,
+    square: &mut Square,
+) {
+    *square = [[0.0; SQUARE]; SQUARE];
     let bits = |row: usize, term: usize| match term < terms.end {
         true => source.data[row * source.stride + term * source.k_stride].bits(),
         false => 0,
     };
-    for (row, to) in rows.zip(&mut square) {
+    for (row, to) in rows.zip(square) {
         for (term, to) in terms.clone().step_by(2).zip(to) {
             *to = pair(bits(row, term), bits(row, term + 1));
         }
     }
-    square
 }
 
 impl<H: Half, T: Turn> pulp::WithSimd for super::super::transpose::With<Pack<'_, H>, T> {

@@ -76,29 +76,27 @@ fn run<T: Element>(
             let right = right.part(part.start()..part.start() + part.width());
             let (tiles, width) = (tiles_of(right.count, k), right.count);
             let sums = ROWS.min(m) * width;
-            with_memory(
-                sums + tiles * Tile::LEN + Tile::LINES,
-                |memory: &mut [f32]| {
-                    let (sums, memory) = memory.split_at_mut(sums);
-                    let panel = &mut aligned(memory)[..tiles];
-                    pack(right, Side::Right, panel);
-                    let blocks =
-                        packed.chunks((ROWS / Tile::LINES * k.div_ceil(Tile::TERMS)).max(1));
-                    for (left, first) in blocks.zip((0..m).step_by(ROWS)) {
-                        let rows = ROWS.min(m - first);
-                        let sums = &mut sums[..rows * width];
-                        let out = Out {
-                            sums: super::super::gemm::places(sums),
-                            stride: width,
-                            add: false,
-                        };
-                        // SAFETY: nothing is added.
-                        unsafe { multiply([rows, k, width], left, panel, out) };
-                        let sums = T::Acc::of_f32(sums).expect("bf16 is summed in f32");
-                        finish(sums, bias, &mut part);
-                    }
-                },
-            );
+            let all = tiles + sums.div_ceil(Tile::LEN);
+            with_memory(all * Tile::LEN + Tile::LINES, |memory: &mut [f32]| {
+                // Sums are aligned as tiles are, so that lines of 16 sums are cache lines.
+                let (panel, rest) = aligned(memory).split_at_mut(tiles);
+                let sums = &mut bytemuck::cast_slice_mut(rest)[..sums];
+                pack(right, Side::Right, panel);
+                let blocks = packed.chunks((ROWS / Tile::LINES * k.div_ceil(Tile::TERMS)).max(1));
+                for (left, first) in blocks.zip((0..m).step_by(ROWS)) {
+                    let rows = ROWS.min(m - first);
+                    let sums = &mut sums[..rows * width];
+                    let out = Out {
+                        sums: super::super::gemm::places(sums),
+                        stride: width,
+                        add: false,
+                    };
+                    // SAFETY: nothing is added.
+                    unsafe { multiply([rows, k, width], left, panel, out) };
+                    let sums = T::Acc::of_f32(sums).expect("bf16 is summed in f32");
+                    finish(sums, bias, &mut part);
+                }
+            });
         });
     });
 }

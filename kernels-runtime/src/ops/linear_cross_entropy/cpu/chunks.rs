@@ -3,10 +3,11 @@
 use super::block::Token;
 use super::group::{Group, Head, groups};
 use crate::cpu::product::{Gemm, Right, Rows, readable};
-use crate::cpu::{Element, Real, contiguous};
+use crate::cpu::{Element, Output, Real, contiguous};
 use crate::ops::cross_entropy::Targets;
 use crate::ops::cross_entropy::cpu::{Factors, Loss};
 use crate::ops::linear_cross_entropy::{Gradients, Operands, Wanted};
+use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
 use rayon::prelude::*;
 use std::mem::size_of;
@@ -28,47 +29,65 @@ where
     T::Acc: Gemm,
 {
     let sizes = operands.sizes();
-    let zeros = |wanted: bool, len: usize| wanted.then(|| vec![<T::Acc as Real>::ZERO; len]);
-    let mut found = Found {
-        losses: vec![<T::Acc as Real>::ZERO; sizes.tokens],
-        gradients: Gradients {
-            hidden: zeros(wanted.hidden, sizes.tokens * sizes.width),
-            weight: zeros(wanted.weight, sizes.classes * sizes.width),
-            bias: zeros(wanted.bias, sizes.classes),
-        },
-    };
-    let tokens = targets.tokens();
-    if tokens.is_empty() {
-        return found;
+    let mut losses = zeros(sizes.tokens);
+    let mut hidden = wanted.hidden.then(|| zeros(sizes.tokens * sizes.width));
+    let mut bias = wanted.bias.then(|| zeros(sizes.classes));
+    // The first chunk writes the gradient of the weight, so that this large memory needs no zeros.
+    let shape = Shape::new([sizes.classes, sizes.width]);
+    let mut weight = wanted.weight.then(|| Output::new(shape));
+    let rest = weight.as_mut().map(Output::rest);
+    match &targets.tokens()[..] {
+        [] => _ = rest.map(|weight| weight.filled(<T::Acc as Real>::ZERO)),
+        tokens => {
+            let count = sizes.chunk(size_of::<T::Acc>()).min(tokens.len());
+            let groups = groups(sizes, count, rest, bias.as_deref_mut());
+            let (losses, hidden) = (&mut losses, hidden.as_deref_mut());
+            run_chunks::<T>(operands, (tokens, count), groups, factors, losses, hidden);
+        }
     }
-    let count = sizes.chunk(size_of::<T::Acc>()).min(tokens.len());
+    Found {
+        losses,
+        gradients: Gradients {
+            hidden,
+            weight: weight.map(Output::into_values),
+            bias,
+        },
+    }
+}
+
+/// Computes `count` tokens at a time.
+fn run_chunks<T: Element>(
+    operands: &Operands<FlexTensor, FlexTensor>,
+    (tokens, count): (&[(usize, usize)], usize),
+    mut groups: Vec<Group<'_, T::Acc>>,
+    factors: Option<&Factors<'_, T::Acc>>,
+    losses: &mut [T::Acc],
+    mut d_hidden: Option<&mut [T::Acc]>,
+) where
+    T::Acc: Gemm,
+{
+    let sizes = operands.sizes();
     let weight = readable(operands.weight());
     let head = Head::<T>::new(operands, &weight);
-    let Gradients {
-        weight: d_weight,
-        bias: d_bias,
-        hidden: d_hidden,
-    } = &mut found.gradients;
-    let mut groups = groups(sizes, count, [d_weight.as_mut(), d_bias.as_mut()]);
     let hidden = operands.hidden().to_contiguous();
     let mut chunk = Chunk::<T> {
         hidden: contiguous(&hidden),
         head: &head,
         loss: Loss::new(operands.settings(), sizes.classes),
         width: sizes.width,
-        logits: vec![<T::Acc as Real>::ZERO; factors.map_or(0, |_| count * sizes.classes)],
+        logits: zeros(factors.map_or(0, |_| count * sizes.classes)),
     };
     for tokens in tokens.chunks(count) {
-        chunk.run(
-            tokens,
-            &mut groups,
-            factors,
-            &mut found.losses,
-            d_hidden.as_deref_mut(),
-        );
+        let d_hidden = d_hidden.as_deref_mut();
+        chunk.run(tokens, &mut groups, factors, losses, d_hidden);
     }
-    drop(groups);
-    found
+}
+
+/// Returns zeros, written by all threads.
+fn zeros<A: Real>(len: usize) -> Vec<A> {
+    let mut zeros = Vec::new();
+    rayon::iter::repeat_n(A::ZERO, len).collect_into_vec(&mut zeros);
+    zeros
 }
 
 /// The operands that all chunks share.
@@ -103,9 +122,10 @@ where
         let (head, loss) = (self.head, &self.loss);
         let mut parts = divided(&mut self.logits, tokens.len(), groups);
         let start: Vec<_> = tokens.iter().map(|(_, class)| Token::new(*class)).collect();
+        // Groups are not shared among threads: they count what they write.
         let of_groups: Vec<Vec<Token<T::Acc>>> = parts
             .par_iter_mut()
-            .zip(groups.par_iter())
+            .zip(groups.par_iter_mut())
             .with_max_len(1)
             .map(|(logits, group)| {
                 let mut tokens = start.clone();
@@ -154,15 +174,16 @@ fn add_shares<A: Real>(
     if width == 0 {
         return;
     }
-    let mut sums = vec![A::ZERO; tokens.len() * width];
+    let shares: Vec<&[A]> = groups.iter().map(Group::share).collect();
+    let Some((first, others)) = shares.split_first() else {
+        return;
+    };
+    let mut sums = first.to_vec();
     let rows = sums.par_chunks_mut(width).enumerate();
     rows.for_each(|(row, sums)| {
-        let Some((first, others)) = groups.split_first() else {
-            return;
-        };
-        sums.copy_from_slice(first.share(row));
-        for group in others {
-            for (sum, share) in sums.iter_mut().zip(group.share(row)) {
+        for share in others {
+            let share = &share[row * width..][..width];
+            for (sum, share) in sums.iter_mut().zip(share) {
                 *sum += *share;
             }
         }

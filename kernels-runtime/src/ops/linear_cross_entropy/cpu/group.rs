@@ -2,8 +2,8 @@
 
 use super::block::{Adjust, Slopes, Token};
 use crate::cpu::lanes::dispatch;
-use crate::cpu::product::{Gemm, Matrix, Right, Rows, outer_here, product};
-use crate::cpu::{Element, Real};
+use crate::cpu::product::{Gemm, Matrix, Right, Rows, add_outer_here, outer_here, product};
+use crate::cpu::{Element, Real, Unwritten};
 use crate::ops::cross_entropy::cpu::{Gradient, Loss};
 use crate::ops::linear_cross_entropy::{Operands, Sizes};
 use crate::semantics::OutputLayout;
@@ -55,21 +55,42 @@ pub(super) struct Group<'a, A> {
     classes: Range<usize>,
     width: usize,
     /// The group's part of the weight's gradient, if it is wanted.
-    d_weight: Option<&'a mut [A]>,
+    d_weight: Option<WeightPart<'a, A>>,
     d_bias: Option<&'a mut [A]>,
     /// The group's share of the gradient of a chunk's hidden states.
     share: Vec<A>,
-    /// True once the gradient of the weight has the part of a chunk.
-    has_chunk: bool,
+}
+
+/// A part of the weight's gradient. The first chunk of tokens writes the blocks of classes, others add to them.
+struct WeightPart<'a, A> {
+    rest: Unwritten<'a, A>,
+    blocks: Vec<&'a mut [A]>,
+}
+
+impl<A: Gemm> WeightPart<'_, A> {
+    /// Adds the products of a block's slopes, each row as long as the second number says, and the hidden states.
+    fn add<T: Element<Acc = A>>(
+        &mut self,
+        block: usize,
+        slopes: (&[A], usize),
+        hidden: &Right<'_, A>,
+    ) {
+        if let Some(sums) = self.blocks.get_mut(block) {
+            return add_outer_here(slopes, hidden, sums);
+        }
+        let places = self.rest.part(slopes.1 * hidden.width());
+        self.blocks.push(outer_here::<T>(slopes, hidden, places));
+    }
 }
 
 /// Divides the classes into groups, with their parts of the gradients of weight and bias. `tokens` is the number of
 /// tokens of a chunk.
-pub(super) fn groups<A>(
+pub(super) fn groups<'a, A: Copy>(
     sizes: Sizes,
     tokens: usize,
-    [d_weight, d_bias]: [Option<&mut Vec<A>>; 2],
-) -> Vec<Group<'_, A>> {
+    mut d_weight: Option<Unwritten<'a, A>>,
+    mut d_bias: Option<&'a mut [A]>,
+) -> Vec<Group<'a, A>> {
     let Sizes { width, classes, .. } = sizes;
     let share = tokens * width.max(1) * size_of::<A>();
     let most = (classes / width.max(1)).max(SHARES / share.max(1)).max(1);
@@ -79,17 +100,18 @@ pub(super) fn groups<A>(
         .min(most)
         .max(1);
     let each = classes.div_ceil(count).next_multiple_of(64);
-    let mut weights = d_weight.map(|d_weight| &mut d_weight[..]);
-    let mut biases = d_bias.map(|d_bias| &mut d_bias[..]);
     (0..classes)
         .step_by(each)
         .map(|start| {
             let classes = start..(start + each).min(classes);
+            let part = |rest: &mut Unwritten<'a, A>| WeightPart {
+                rest: rest.part(classes.len() * width),
+                blocks: Vec::new(),
+            };
             Group {
-                d_weight: first(&mut weights, classes.len() * width),
-                d_bias: first(&mut biases, classes.len()),
+                d_weight: d_weight.as_mut().map(part),
+                d_bias: first(&mut d_bias, classes.len()),
                 share: Vec::new(),
-                has_chunk: false,
                 classes,
                 width,
             }
@@ -109,9 +131,9 @@ impl<A> Group<'_, A> {
         &self.classes
     }
 
-    /// Returns the share of the gradient of a hidden state of the last chunk.
-    pub(super) fn share(&self, token: usize) -> &[A] {
-        &self.share[token * self.width..][..self.width]
+    /// Returns the share of the gradient of the last chunk's hidden states.
+    pub(super) fn share(&self) -> &[A] {
+        &self.share
     }
 
     /// Returns the blocks of classes, each with the number of classes before it in the group.
@@ -174,7 +196,7 @@ impl<A: Gemm> Group<'_, A> {
         if wants_hidden {
             self.share.resize(count * width, <A as Real>::ZERO);
         }
-        for (before, classes) in self.blocks() {
+        for (block, (before, classes)) in self.blocks().enumerate() {
             let slopes = &mut logits[count * before..][..count * classes.len()];
             let here = before..before + classes.len();
             let bias = self.d_bias.as_deref_mut();
@@ -183,13 +205,10 @@ impl<A: Gemm> Group<'_, A> {
                 width: classes.len(),
                 first: classes.start,
                 tokens,
-                bias: bias.map(|bias| &mut bias[here.clone()]),
+                bias: bias.map(|bias| &mut bias[here]),
             });
             if let Some(d_weight) = &mut self.d_weight {
-                let d_weight = &mut d_weight[here.start * width..here.end * width];
-                // Fresh memory that is read before it is written costs two page faults in place of one.
-                let left = (&*slopes, classes.len());
-                outer_here::<T>(left, hidden, d_weight, self.has_chunk);
+                d_weight.add::<T>(block, (&*slopes, classes.len()), hidden);
             }
             if wants_hidden && width > 0 {
                 let rows = Rows::new(slopes, count, classes.len());
@@ -197,6 +216,5 @@ impl<A: Gemm> Group<'_, A> {
                 product(&rows, weight, &mut self.share, before > 0, false);
             }
         }
-        self.has_chunk = true;
     }
 }
