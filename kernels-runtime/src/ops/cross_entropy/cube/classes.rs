@@ -1,10 +1,13 @@
 //! The targets as the kernels take them.
 
-use super::kernels::{IGNORED, MISTAKE};
+use super::kernels::IGNORED;
 use burn::backend::ops::IntTensorOps;
 use burn::backend::tensor::{BoolTensor, IntTensor};
 use burn::backend::{BoolDType, Cube, IntDType, Scalar, TensorMetadata};
 use burn::tensor::DType;
+
+/// The class of a token whose target is neither a class nor the ignored index: below zero, and not [`IGNORED`].
+const MISTAKE: i32 = -2;
 
 /// Booleans as every device has them.
 const BOOL: BoolDType = BoolDType::U32;

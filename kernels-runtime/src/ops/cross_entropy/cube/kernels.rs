@@ -8,9 +8,6 @@ use burn_cubecl::cubecl::prelude::*;
 /// The class of a token that is ignored.
 pub(super) const IGNORED: i32 = -1;
 
-/// The class of a token whose target is neither a class nor the ignored index.
-pub(super) const MISTAKE: i32 = -2;
-
 /// The least number in f32. The logits of no class are above it, and its exponential is 0.
 const LEAST: f32 = f32::MIN;
 
