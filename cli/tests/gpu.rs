@@ -9,7 +9,16 @@ use serde_json::Value;
 use std::path::Path;
 use tempfile::TempDir;
 
-const KERNELS: [&str; 3] = ["npu_fused_rmsnorm", "npu_fused_swiglu", "npu_fused_rope"];
+const KERNELS: [&str; 8] = [
+    "npu_fused_rmsnorm",
+    "npu_fused_add_rmsnorm",
+    "npu_fused_layernorm",
+    "npu_fused_swiglu",
+    "npu_fused_rope",
+    "npu_fused_qk_norm_rope",
+    "npu_fused_cross_entropy",
+    "npu_fused_adam_w",
+];
 
 #[test]
 fn a_plan_shows_the_kernels_and_the_reasons() {
@@ -60,7 +69,8 @@ fn train(folder: &Path, preset: &str, steps: &str, device: &str) -> (Vec<f64>, V
     (losses, serde_json::from_slice(&output.stdout).unwrap())
 }
 
-fn learns_as_on_the_cpu(preset: &str, steps: &str, without: &[&str]) {
+/// Trains on both devices, and compares. `kernels` are those that run on the GPU.
+fn learns_as_on_the_cpu(preset: &str, steps: &str, kernels: &[&str]) {
     let folder = TempDir::new().unwrap();
     let (expected, _) = train(folder.path(), preset, steps, "cpu");
     let (got, summary) = train(folder.path(), preset, steps, "gpu");
@@ -77,7 +87,7 @@ fn learns_as_on_the_cpu(preset: &str, steps: &str, without: &[&str]) {
         let mut calls = calls.iter().filter(|row| row["call"]["kernel"] == kernel);
         calls.any(|row| row["call"]["implementation"] == "cubecl")
     };
-    for kernel in KERNELS.iter().filter(|kernel| !without.contains(kernel)) {
+    for kernel in kernels {
         assert!(ran(kernel), "{kernel}: {:#}", summary["dispatch"]);
     }
     let references = calls.iter().filter(|row| row["call"]["kernel"].is_null());
@@ -86,13 +96,24 @@ fn learns_as_on_the_cpu(preset: &str, steps: &str, without: &[&str]) {
     }
 }
 
+/// The kernels of each model here: its norms, its attention and its optimiser. The loss is that of hidden states, which no
+/// kernel for GPUs computes yet.
+const OF_MODELS: [&str; 4] = [
+    "npu_fused_rmsnorm",
+    "npu_fused_add_rmsnorm",
+    "npu_fused_qk_norm_rope",
+    "npu_fused_adam_w",
+];
+
 #[test]
 fn a_model_learns_as_on_the_cpu() {
-    learns_as_on_the_cpu("qwen3", "5", &[]);
+    let mut kernels = OF_MODELS.to_vec();
+    kernels.push("npu_fused_swiglu");
+    learns_as_on_the_cpu("qwen3", "5", &kernels);
 }
 
 #[test]
 fn a_mixture_learns_as_on_the_cpu() {
     // Its experts are no gated units of their own.
-    learns_as_on_the_cpu("qwen3-moe", "2", &["npu_fused_swiglu"]);
+    learns_as_on_the_cpu("qwen3-moe", "2", &OF_MODELS);
 }

@@ -4,11 +4,13 @@
 
 use burn::tensor::wgpu::WgpuSetup;
 use burn::tensor::wgpu::wgpu::{DeviceDescriptor, Limits};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{Device, Int, Tensor, TensorData};
 use kernels_runtime::dispatch::{DeviceKind, Reason};
-use kernels_runtime::ops::{glu, layer_norm, rms_norm};
+use kernels_runtime::ops::{adam_w, cross_entropy, glu, linear, rms_norm};
 use kernels_runtime::registry::FloatType;
-use kernels_runtime::semantics::{GluKey, LayerNormKey, RmsNormKey, TopK};
+use kernels_runtime::semantics::{
+    CrossEntropyKey, GluKey, LinearKey, LossReduction, RmsNormKey, TopK,
+};
 use kernels_runtime::verify::{Outcome, VerifyReport, VerifyRow, verify_all};
 use std::sync::OnceLock;
 
@@ -44,6 +46,18 @@ fn browser() -> Device {
     Device::wgpu_options().setup(setup).init().unwrap()
 }
 
+/// The operations with a kernel for GPUs.
+const KERNELS: [&str; 8] = [
+    "npu_fused_rmsnorm",
+    "npu_fused_add_rmsnorm",
+    "npu_fused_layernorm",
+    "npu_fused_swiglu",
+    "npu_fused_rope",
+    "npu_fused_qk_norm_rope",
+    "npu_fused_cross_entropy",
+    "npu_fused_adam_w",
+];
+
 fn passed(report: &VerifyReport, kernel: &str) -> usize {
     let rows = report.rows.iter().filter(|row| row.kernel == kernel);
     rows.filter(|row| matches!(row.outcome, Outcome::Passed { .. }))
@@ -62,9 +76,18 @@ fn every_gpu_kernel_is_within_its_budget() {
         );
     }
     // The cases of `tests/verify.rs`, in f32. Three gated units have a top-k, one of them with the large shapes.
-    assert_eq!(passed(&report, "npu_fused_rmsnorm"), 23 * 8 + 9 * 3);
+    let norms = 23 * 8 + 9 * 3;
+    assert_eq!(passed(&report, "npu_fused_rmsnorm"), norms);
+    assert_eq!(passed(&report, "npu_fused_add_rmsnorm"), norms);
+    assert_eq!(passed(&report, "npu_fused_layernorm"), 2 * (8 + 3));
     assert_eq!(passed(&report, "npu_fused_swiglu"), 16 * 8 + 11 * 3);
-    assert_eq!(passed(&report, "npu_fused_rope"), 15 * 6 + 7 * 3 + 4 * 7);
+    let rotations = 15 * 6 + 7 * 3 + 4 * 7;
+    assert_eq!(passed(&report, "npu_fused_rope"), rotations);
+    let prepared = 7 * 6 + 7 + 2 * 3;
+    assert_eq!(passed(&report, "npu_fused_qk_norm_rope"), prepared);
+    let losses = 6 * 8 + 2 * 3 - 2;
+    assert_eq!(passed(&report, "npu_fused_cross_entropy"), losses);
+    assert_eq!(passed(&report, "npu_fused_adam_w"), 2 * 8 + 3);
 }
 
 #[test]
@@ -72,7 +95,9 @@ fn kernels_keep_to_the_limits_of_webgpu() {
     let report = verify_all(&browser(), &Device::flex());
     assert!(report.passed(), "{report}");
     assert_eq!(report.device, DeviceKind::WebGpu);
-    assert!(passed(&report, "npu_fused_rmsnorm") > 200, "{report}");
+    for kernel in KERNELS {
+        assert!(passed(&report, kernel) > 15, "{kernel}: {report}");
+    }
 }
 
 const NUMBERS: rms_norm::Settings = rms_norm::Settings {
@@ -152,17 +177,132 @@ fn sums_over_rows_have_all_of_them_and_the_same_bits_each_time() {
     }
 }
 
+/// Returns the losses of four tokens and the sums of the gradients of their logits.
+fn losses(targets: [i64; 4], ignore_index: i64) -> [Vec<f32>; 2] {
+    let device = gpu().autodiff();
+    let logits = numbers([4, 5], &device).require_grad();
+    let targets = TensorData::from(targets);
+    let inputs = cross_entropy::Inputs {
+        logits: logits.clone(),
+        targets: Tensor::<1, Int>::from_data(targets, &gpu()),
+    };
+    let key = CrossEntropyKey {
+        reduction: LossReduction::None,
+        ..CrossEntropyKey::MEAN
+    };
+    let settings = cross_entropy::Settings {
+        ignore_index,
+        ..cross_entropy::Settings::default()
+    };
+    let loss = cross_entropy::fused(inputs, settings, key).unwrap();
+    let gradients = loss.clone().sum().backward();
+    let gradient = logits.grad(&gradients).unwrap().abs().sum_dim(1);
+    [loss.into_data(), gradient.into_data()].map(|data| data.iter::<f32>().collect())
+}
+
+/// Nothing reads the targets on the host, so a wrong one shows in its token's numbers, and in no other's.
+#[test]
+fn a_target_that_is_no_class_makes_its_loss_and_gradient_nan() {
+    for numbers in losses([4, 5, -1, 7], 7) {
+        assert!(numbers[0] > 0.0, "{numbers:?}");
+        assert!(numbers[1].is_nan() && numbers[2].is_nan(), "{numbers:?}");
+        assert_eq!(numbers[3], 0.0, "{numbers:?}");
+    }
+}
+
+#[test]
+fn an_ignored_index_may_be_any_number() {
+    // A class, and a number that the targets' type does not hold.
+    for numbers in losses([2, 0, 2, 1], 2) {
+        assert!(numbers[1] > 0.0 && numbers[3] > 0.0, "{numbers:?}");
+        assert_eq!([numbers[0], numbers[2]], [0.0; 2], "{numbers:?}");
+    }
+    for numbers in losses([0, 1, 2, 3], (1 << 32) + 2) {
+        assert!(numbers.iter().all(|number| *number > 0.0), "{numbers:?}");
+    }
+}
+
+/// Returns the mean loss of a thousand tokens, a third of them ignored, and the gradient of their logits. Every eighth class
+/// has a probability of zero.
+fn mean_of_many(device: &Device) -> [TensorData; 2] {
+    let device = device.clone().autodiff();
+    let classes = |number: usize| match number % 8 == 7 {
+        true => f32::NEG_INFINITY,
+        false => (number as f32 * 0.7).sin() * 5.0,
+    };
+    let logits: Vec<f32> = (0..1000 * 40).map(classes).collect();
+    let logits = Tensor::<2>::from_data(TensorData::new(logits, [1000, 40]), &device);
+    let logits = logits.require_grad();
+    let target = |token: i64| match token % 3 == 1 {
+        true => cross_entropy::Settings::IGNORE_INDEX,
+        false => token * 8 % 40,
+    };
+    let targets = TensorData::from((0..1000).map(target).collect::<Vec<_>>().as_slice());
+    let inputs = cross_entropy::Inputs {
+        logits: logits.clone(),
+        targets: Tensor::<1, Int>::from_data(targets, &device.clone().inner()),
+    };
+    let settings = cross_entropy::Settings::default();
+    let loss = cross_entropy::fused(inputs, settings, CrossEntropyKey::MEAN).unwrap();
+    let gradients = (loss.clone() * 1000.0).backward();
+    [
+        loss.into_data(),
+        logits.grad(&gradients).unwrap().into_data(),
+    ]
+}
+
+#[test]
+fn a_mean_is_that_of_all_tokens_that_count() {
+    let expected = mean_of_many(&Device::flex());
+    for (got, expected) in mean_of_many(&gpu()).iter().zip(&expected) {
+        for (got, expected) in got.iter::<f32>().zip(expected.iter::<f32>()) {
+            let error = (got - expected).abs();
+            assert!(
+                error <= 1e-5 * (1.0 + expected.abs()),
+                "{got} and {expected}"
+            );
+        }
+    }
+}
+
+/// A step writes in place only what nothing else holds.
+#[test]
+fn a_step_leaves_tensors_that_others_hold() {
+    let device = gpu();
+    let parameter = numbers([3, 5], &device);
+    let state = adam_w::State {
+        parameter: parameter.clone(),
+        moment_1: parameter.zeros_like(),
+        moment_2: parameter.zeros_like(),
+    };
+    let settings = adam_w::Settings {
+        learning_rate: 0.125,
+        beta_1: 0.875,
+        beta_2: 0.9375,
+        epsilon: 1e-8,
+        weight_decay: 0.0,
+        step: 1,
+    };
+    let before = parameter.to_data();
+    let after = adam_w::fused(state, parameter.ones_like(), settings).unwrap();
+    assert_eq!(parameter.into_data(), before);
+    let moved = after.parameter.into_data();
+    for (after, before) in moved.iter::<f32>().zip(before.iter::<f32>()) {
+        let error = (after - (before - 0.125)).abs();
+        assert!(error < 1e-6, "{before} became {after}");
+    }
+}
+
 #[test]
 fn what_no_kernel_takes_has_a_reason() {
     let device = gpu();
     let x = || numbers([2, 8], &device);
-    let inputs = layer_norm::Inputs {
+    let inputs = linear::Inputs {
         x: x(),
-        weight: numbers([8], &device),
+        weight: numbers([8, 4], &device),
         bias: None,
     };
-    let settings = layer_norm::Settings { eps: 1e-6 };
-    let other = layer_norm::fused(inputs, settings, LayerNormKey::COHERE);
+    let other = linear::fused(inputs, LinearKey::PROJECTION);
     assert_eq!(other.unwrap_err(), Reason::NoImplementation);
 
     let inputs = glu::Inputs::Separate { gate: x(), up: x() };

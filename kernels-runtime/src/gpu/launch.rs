@@ -5,7 +5,7 @@ use burn::tensor::DType;
 use burn_cubecl::cubecl::calculate_cube_count_elemwise;
 use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
 use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, zeros_client};
+use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, full_client, zeros_client};
 use burn_cubecl::tensor::CubeTensor;
 
 /// The largest number of units of a cube that every WebGPU device has.
@@ -28,6 +28,11 @@ pub(crate) fn uninitialised(on: &CubeTensor, shape: Shape) -> CubeTensor {
 /// Returns a tensor of zeros in f32, on the device of another one.
 pub(crate) fn zeros(on: &CubeTensor, shape: Shape) -> CubeTensor {
     zeros_client(on.client.clone(), on.device.clone(), shape, DType::F32)
+}
+
+/// Returns a tensor that holds one number, in f32, on the device of another one.
+pub(crate) fn filled(on: &CubeTensor, shape: Shape, number: f32) -> CubeTensor {
+    full_client(on.client.clone(), shape, on.device.clone(), number)
 }
 
 /// Returns the number of elements that a unit reads at once: the most, up to four, that divides all of these widths.

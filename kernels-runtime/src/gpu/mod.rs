@@ -17,6 +17,7 @@ mod deferred;
 pub(crate) mod launch;
 pub(crate) mod parts;
 pub(crate) mod rows;
+mod sum;
 
 pub(crate) use deferred::{Deferred, like};
 
@@ -47,6 +48,18 @@ pub(crate) fn indexable(tensors: &[&DispatchTensor]) -> Result<(), Reason> {
         _ => Ok(()),
     }
 }
+
+/// Returns [`Reason::Shape`] for a parameter that is too wide for its gradient.
+pub(crate) fn columns(count: usize) -> Result<(), Reason> {
+    match count <= MOST_COLUMNS {
+        true => Ok(()),
+        false => Err(Reason::Shape),
+    }
+}
+
+/// The largest number of elements of a parameter whose gradient is a sum over rows. The kernel has a unit for each of them,
+/// in cubes along one dimension, of which WebGPU has fewer than 65,536.
+const MOST_COLUMNS: usize = 1 << 23;
 
 /// The largest number of elements of a tensor. Places of elements are 32 bits, and the last cube may count beyond the end.
 const MOST_ELEMENTS: usize = 1 << 31;

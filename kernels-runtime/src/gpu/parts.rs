@@ -7,6 +7,24 @@ use burn_cubecl::cubecl::prelude::*;
 /// two. Values are added in the same order each time.
 #[cube]
 pub(crate) fn sum_of_cube(value: f32, #[comptime] units: usize) -> f32 {
+    of_cube(value, units, Combine::Sum)
+}
+
+/// Returns the largest of the values of all units of the cube, to each of them. NaN may be ignored.
+#[cube]
+pub(crate) fn largest_of_cube(value: f32, #[comptime] units: usize) -> f32 {
+    of_cube(value, units, Combine::Largest)
+}
+
+/// The number that two numbers become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Combine {
+    Sum,
+    Largest,
+}
+
+#[cube]
+fn of_cube(value: f32, #[comptime] units: usize, #[comptime] combine: Combine) -> f32 {
     let unit = UNIT_POS as usize;
     let mut values = Shared::<[f32]>::new_slice(units);
     values[unit] = value;
@@ -14,8 +32,11 @@ pub(crate) fn sum_of_cube(value: f32, #[comptime] units: usize) -> f32 {
     let mut left = comptime!(units / 2).runtime();
     while left > 0 {
         if unit < left {
-            let other = values[unit + left];
-            values[unit] += other;
+            let (one, other) = (values[unit], values[unit + left]);
+            values[unit] = match comptime!(combine) {
+                Combine::Sum => one + other,
+                Combine::Largest => select(one < other, other, one),
+            };
         }
         sync_cube();
         left /= 2;

@@ -1,9 +1,9 @@
 //! Sums over rows, in parts that the shape alone determines.
 
 use super::launch::{contiguous, cubes_of, dim, uninitialised, units, vector_size};
+use super::sum::sum_rows;
 use burn::backend::{Shape, TensorMetadata};
-use burn_cubecl::cubecl;
-use burn_cubecl::cubecl::prelude::*;
+use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
 use burn_cubecl::tensor::CubeTensor;
 
 /// The number of rows that a part has at least.
@@ -63,22 +63,4 @@ pub(crate) fn sum(parts: CubeTensor) -> CubeTensor {
         );
     }
     y
-}
-
-#[cube(launch_unchecked)]
-fn sum_rows<N: Size>(
-    parts: &[Vector<f32, N>],
-    y: &mut [Vector<f32, N>],
-    rows: usize,
-    columns: usize,
-) {
-    let column = ABSOLUTE_POS;
-    if column >= columns {
-        terminate!();
-    }
-    let mut sum = Vector::<f32, N>::new(0.0);
-    for row in 0..rows {
-        sum += parts[row * columns + column];
-    }
-    y[column] = sum;
 }

@@ -6,7 +6,11 @@ use burn::backend::{Backend, backend_extension};
 pub type Tensors<B> = Operands<FloatTensor<B>>;
 
 /// A step of AdamW as an operation of a Burn backend.
-#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"))]
+#[backend_extension(
+    Flex: cfg(feature = "cpu"),
+    Cube: cfg(feature = "gpu"),
+    Remote: cfg(feature = "remote"),
+)]
 pub trait AdamWBackend: Backend {
     /// Returns the parameter and its two moments after the step.
     ///

@@ -16,6 +16,8 @@ mod backend;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
+#[cfg(feature = "gpu")]
+mod cube;
 pub(crate) mod key;
 pub(crate) mod live;
 #[cfg(feature = "npu")]
@@ -52,6 +54,8 @@ declare_kernel! {
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
+            #[cfg(feature = "gpu")]
+            cube::IMPLEMENTATION,
             #[cfg(feature = "npu")]
             npu::IMPLEMENTATION,
         ],

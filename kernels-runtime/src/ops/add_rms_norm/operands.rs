@@ -74,7 +74,7 @@ impl<T: Described> Operands<T> {
     }
 
     /// Returns the shape and dtype of `rstd`, which are those of an RMSNorm of `x`.
-    #[cfg(feature = "remote")]
+    #[cfg(any(feature = "gpu", feature = "remote"))]
     pub(crate) fn rstd(&self) -> (burn::backend::Shape, DType) {
         self.settings.rstd_of(&self.x)
     }

@@ -17,6 +17,8 @@ mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 pub(in crate::ops) mod cpu;
+#[cfg(feature = "gpu")]
+mod cube;
 pub(crate) mod key;
 pub(crate) mod live;
 #[cfg(feature = "npu")]
@@ -58,6 +60,8 @@ declare_kernel! {
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
+            #[cfg(feature = "gpu")]
+            cube::IMPLEMENTATION,
             #[cfg(feature = "npu")]
             npu::IMPLEMENTATION,
         ],
@@ -80,8 +84,9 @@ pub struct Inputs {
 /// Returns the reason if no kernel can run: no implementation for the device, or a dtype it does not take.
 ///
 /// # Panics
-/// Panics if the inputs or settings don't match the key, if the shapes don't fit together, or if a target is neither a
-/// class nor the ignored index.
+/// Panics if the inputs or settings don't match the key, or if the shapes don't fit together. On the CPU, also panics if a
+/// target is neither a class nor the ignored index. On a GPU, the loss of such a token is NaN, and so is the gradient of its
+/// logits.
 #[track_caller]
 pub fn fused(
     inputs: Inputs,

@@ -11,7 +11,12 @@ use burn::backend::{Backend, backend_extension};
 pub type Tensors<B> = Operands<FloatTensor<B>>;
 
 /// LayerNorm as an operation of a Burn backend.
-#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "cpu"),
+    Cube: cfg(feature = "gpu"),
+    Remote: cfg(feature = "remote"),
+    Autodiff,
+)]
 pub trait LayerNormBackend: Backend {
     /// Returns the result, with the shape and dtype of `x`.
     ///

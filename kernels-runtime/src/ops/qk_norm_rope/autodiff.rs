@@ -12,7 +12,12 @@ use burn::backend::{Backend, TensorMetadata, backend_extension};
 pub type Tensors<B> = Operands<FloatTensor<B>>;
 
 /// The norm and rotation of one tensor as an operation of a Burn backend.
-#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "cpu"),
+    Cube: cfg(feature = "gpu"),
+    Remote: cfg(feature = "remote"),
+    Autodiff,
+)]
 pub trait QkNormRopeBackend: Backend {
     /// Returns the result, with the dtype of `x`, in the layout that the key states.
     ///

@@ -13,6 +13,8 @@ pub(crate) mod cases;
 mod composed;
 #[cfg(feature = "cpu")]
 mod cpu;
+#[cfg(feature = "gpu")]
+mod cube;
 pub(crate) mod key;
 pub(crate) mod live;
 #[cfg(feature = "npu")]
@@ -47,6 +49,8 @@ declare_kernel! {
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
+            #[cfg(feature = "gpu")]
+            cube::IMPLEMENTATION,
             #[cfg(feature = "npu")]
             npu::IMPLEMENTATION,
         ],

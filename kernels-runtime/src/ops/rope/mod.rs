@@ -14,7 +14,7 @@ pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 pub(in crate::ops) mod cpu;
 #[cfg(feature = "gpu")]
-mod cube;
+pub(in crate::ops) mod cube;
 pub(crate) mod key;
 pub(crate) mod live;
 #[cfg(feature = "npu")]
@@ -30,6 +30,8 @@ mod table_gradient;
 
 pub use autodiff::{RopeBackend, RopeKernel, Tensors};
 use operands::check;
+#[cfg(feature = "gpu")]
+pub(in crate::ops) use operands::rotary_width;
 pub use operands::{Operands, Pair};
 pub(in crate::ops) use operands::{fits, table_dtype};
 pub use reference::{reference, reference_sections};

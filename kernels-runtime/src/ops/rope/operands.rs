@@ -191,7 +191,7 @@ pub(super) fn tokens(shape: [usize; 4], layout: HeadLayout) -> [usize; 3] {
 }
 
 /// Returns the number of elements of a head that a table of `width` rotates.
-pub(super) fn rotary_width(width: usize, table: TableLayout) -> usize {
+pub(in crate::ops) fn rotary_width(width: usize, table: TableLayout) -> usize {
     match table {
         TableLayout::Halves | TableLayout::Neighbours => width,
         TableLayout::Pairs => width.saturating_mul(2),

@@ -5,6 +5,19 @@ use crate::semantics::Gating;
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 
+/// The numbers of a row.
+#[derive(CubeType, CubeLaunch)]
+pub(in crate::ops) struct Row {
+    /// The number of rows.
+    all: usize,
+    /// The number of rows that share one row of the tensor: each of these is one of its groups.
+    groups: usize,
+    /// The number of vectors of a row.
+    vectors: usize,
+    /// The number that is added to the weight.
+    offset: f32,
+}
+
 /// Writes the result of one row, and its `rstd`.
 #[cube(launch_unchecked)]
 pub(super) fn forward<N: Size>(
@@ -13,38 +26,86 @@ pub(super) fn forward<N: Size>(
     gate: ComptimeOption<&[Vector<f32, N>]>,
     y: &mut [Vector<f32, N>],
     rstd: &mut [f32],
-    rows: usize,
-    groups: usize,
-    vectors: usize,
+    row: &Row,
     eps: f32,
-    offset: f32,
     #[comptime] gating: Gating,
     #[comptime] units: usize,
 ) {
-    let row = CUBE_POS;
-    if row >= rows {
+    if CUBE_POS >= row.all {
         terminate!();
     }
-    let (start, part) = (row * vectors, (row % groups) * vectors);
+    let start = CUBE_POS * row.vectors;
     let mut squares = Vector::<f32, N>::new(0.0);
     let mut at = UNIT_POS as usize;
-    while at < vectors {
+    while at < row.vectors {
         let v = before(x[start + at], gate, start + at, gating);
         squares += v * v;
         at += units;
     }
-    let sum = sum_of_cube(squares.vector_sum(), units);
-    let width = f32::cast_from(vectors * N::value());
-    let r = 1.0 / (sum / width + eps).sqrt();
+    let r = rstd_of(squares, row.vectors, eps, units);
     if UNIT_POS == 0 {
-        rstd[row] = r;
+        rstd[CUBE_POS] = r;
     }
+    normalise(x, weight, gate, y, row, r, gating);
+}
+
+/// Writes the sum of one row and of its residual, the result of the norm of the sum, and its `rstd`.
+#[cube(launch_unchecked)]
+pub(in crate::ops) fn forward_of_sum<N: Size>(
+    x: &[Vector<f32, N>],
+    residual: &[Vector<f32, N>],
+    weight: ComptimeOption<&[Vector<f32, N>]>,
+    gate: ComptimeOption<&[Vector<f32, N>]>,
+    sum: &mut [Vector<f32, N>],
+    y: &mut [Vector<f32, N>],
+    rstd: &mut [f32],
+    row: &Row,
+    eps: f32,
+    #[comptime] gating: Gating,
+    #[comptime] units: usize,
+) {
+    if CUBE_POS >= row.all {
+        terminate!();
+    }
+    let start = CUBE_POS * row.vectors;
+    let mut squares = Vector::<f32, N>::new(0.0);
     let mut at = UNIT_POS as usize;
-    while at < vectors {
-        let v = before(x[start + at], gate, start + at, gating);
-        let scaled = v * Vector::new(r) * gain(weight, part + at, offset);
-        y[start + at] = after(scaled, gate, start + at, gating);
+    while at < row.vectors {
+        let term = x[start + at] + residual[start + at];
+        sum[start + at] = term;
+        let v = before(term, gate, start + at, gating);
+        squares += v * v;
         at += units;
+    }
+    let r = rstd_of(squares, row.vectors, eps, units);
+    if UNIT_POS == 0 {
+        rstd[CUBE_POS] = r;
+    }
+    // Each unit reads the elements of the sum that it wrote itself.
+    normalise(&*sum, weight, gate, y, row, r, gating);
+}
+
+/// Writes the result of the row of this cube.
+#[cube]
+fn normalise<N: Size>(
+    x: &[Vector<f32, N>],
+    weight: ComptimeOption<&[Vector<f32, N>]>,
+    gate: ComptimeOption<&[Vector<f32, N>]>,
+    y: &mut [Vector<f32, N>],
+    row: &Row,
+    r: f32,
+    #[comptime] gating: Gating,
+) {
+    let (start, part) = (
+        CUBE_POS * row.vectors,
+        (CUBE_POS % row.groups) * row.vectors,
+    );
+    let mut at = UNIT_POS as usize;
+    while at < row.vectors {
+        let v = before(x[start + at], gate, start + at, gating);
+        let scaled = v * Vector::new(r) * gain(weight, part + at, row.offset);
+        y[start + at] = after(scaled, gate, start + at, gating);
+        at += CUBE_DIM as usize;
     }
 }
 
@@ -56,17 +117,14 @@ pub(super) fn backward<N: Size>(
     weight: ComptimeOption<&[Vector<f32, N>]>,
     rstd: &[f32],
     dx: &mut [Vector<f32, N>],
-    rows: usize,
-    groups: usize,
-    vectors: usize,
-    offset: f32,
+    row: &Row,
     #[comptime] units: usize,
 ) {
-    let row = CUBE_POS;
-    if row >= rows {
+    if CUBE_POS >= row.all {
         terminate!();
     }
-    let (start, part) = (row * vectors, (row % groups) * vectors);
+    let (vectors, offset) = (row.vectors, row.offset);
+    let (start, part) = (CUBE_POS * vectors, (CUBE_POS % row.groups) * vectors);
     let mut products = Vector::<f32, N>::new(0.0);
     let mut at = UNIT_POS as usize;
     while at < vectors {
@@ -74,7 +132,7 @@ pub(super) fn backward<N: Size>(
         at += units;
     }
     let projection = sum_of_cube(products.vector_sum(), units);
-    let (r, along) = along(rstd[row], projection, vectors);
+    let (r, along) = along(rstd[CUBE_POS], projection, vectors);
     let mut at = UNIT_POS as usize;
     while at < vectors {
         let dv = dy[start + at] * gain(weight, part + at, offset);
@@ -93,18 +151,15 @@ pub(super) fn gated_backward<N: Size>(
     rstd: &[f32],
     dx: &mut [Vector<f32, N>],
     d_gate: &mut [Vector<f32, N>],
-    rows: usize,
-    groups: usize,
-    vectors: usize,
-    offset: f32,
+    row: &Row,
     #[comptime] gating: Gating,
     #[comptime] units: usize,
 ) {
-    let row = CUBE_POS;
-    if row >= rows {
+    if CUBE_POS >= row.all {
         terminate!();
     }
-    let (start, part) = (row * vectors, (row % groups) * vectors);
+    let (vectors, offset) = (row.vectors, row.offset);
+    let (start, part) = (CUBE_POS * vectors, (CUBE_POS % row.groups) * vectors);
     let mut products = Vector::<f32, N>::new(0.0);
     let mut at = UNIT_POS as usize;
     while at < vectors {
@@ -116,7 +171,7 @@ pub(super) fn gated_backward<N: Size>(
         at += units;
     }
     let projection = sum_of_cube(products.vector_sum(), units);
-    let (r, along) = along(rstd[row], projection, vectors);
+    let (r, along) = along(rstd[CUBE_POS], projection, vectors);
     let mut at = UNIT_POS as usize;
     while at < vectors {
         let i = start + at;
@@ -169,9 +224,26 @@ pub(super) fn weight_gradient<N: Size>(
     sums[part * columns + column] = sum;
 }
 
+/// Returns `rstd` of the row of this cube, given the squares that each unit added up.
+#[cube]
+pub(in crate::ops) fn rstd_of<N: Size>(
+    squares: Vector<f32, N>,
+    vectors: usize,
+    eps: f32,
+    #[comptime] units: usize,
+) -> f32 {
+    let sum = sum_of_cube(squares.vector_sum(), units);
+    let width = f32::cast_from(vectors * N::value());
+    1.0 / (sum / width + eps).sqrt()
+}
+
 /// Returns `rstd` of a row, and the factor of an element in the part of its gradient that goes through `rstd`.
 #[cube]
-fn along<N: Size>(rstd: f32, projection: f32, vectors: usize) -> (Vector<f32, N>, Vector<f32, N>) {
+pub(in crate::ops) fn along<N: Size>(
+    rstd: f32,
+    projection: f32,
+    vectors: usize,
+) -> (Vector<f32, N>, Vector<f32, N>) {
     let width = f32::cast_from(vectors * N::value());
     // In this order, the square of `rstd` alone, which may underflow, is never formed.
     (

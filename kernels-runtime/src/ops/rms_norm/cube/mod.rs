@@ -8,38 +8,30 @@
 //!
 //! A second read of a row comes from the cache, unless the row is long.
 
-mod kernels;
+pub(in crate::ops) mod kernels;
 
 use super::{Backward, Gradients, Operands, RmsNormBackend, RmsNormKernel, Tensors};
 use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, units, vector_size, zeros};
 use crate::gpu::rows::{self, Parts};
-use crate::gpu::{BASE, Deferred, indexable, like};
+use crate::gpu::{BASE, Deferred, columns, indexable, like};
 use crate::ops::operands::checked;
-use crate::reason::Reason;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, Shape, TensorMetadata};
 use burn_cubecl::cubecl::prelude::BufferArg;
 use burn_cubecl::tensor::CubeTensor;
+use kernels::RowLaunch;
 
-pub(super) const IMPLEMENTATION: Implementation = Implementation {
+pub(in crate::ops) const IMPLEMENTATION: Implementation = Implementation {
     launch: Launch::RmsNorm(super::launch),
     accepts: |key| matches!(key, SemanticsKey::RmsNorm(_)),
     limits: Some(|_, tensors| {
         indexable(tensors)?;
-        let n = tensors[0].shape().last().copied().unwrap_or_default();
-        match n <= MOST_COLUMNS {
-            true => Ok(()),
-            false => Err(Reason::Shape),
-        }
+        columns(tensors[0].shape().last().copied().unwrap_or_default())
     }),
     ..BASE
 };
-
-/// The largest number of elements of the last axis. The gradient of the weight has a unit for each of them, in cubes along
-/// one dimension, of which WebGPU has fewer than 65,536.
-const MOST_COLUMNS: usize = 1 << 23;
 
 impl RmsNormBackend for Cube {
     fn rms_norm(operands: Tensors<Self>) -> FloatTensor<Self> {
@@ -81,19 +73,19 @@ impl RmsNormKernel for Cube {
 }
 
 /// A call on the thread of the device, with its tensors contiguous.
-struct Norm {
+pub(in crate::ops) struct Norm {
     operands: Operands<CubeTensor>,
     /// The number of elements that are read at once.
-    size: usize,
+    pub(in crate::ops) size: usize,
     /// The number of vectors of a row. With groups, each group is a row.
     vectors: usize,
     /// The number of groups of the last axis.
     groups: usize,
-    rows: usize,
+    pub(in crate::ops) rows: usize,
 }
 
 impl Norm {
-    fn new(operands: Operands<CubeTensor>) -> Self {
+    pub(in crate::ops) fn new(operands: Operands<CubeTensor>) -> Self {
         let operands = operands.map(contiguous);
         let shape = operands.x().shape();
         let n = shape.last().copied().expect("the operands have an axis");
@@ -108,26 +100,33 @@ impl Norm {
         }
     }
 
-    fn is_empty(&self) -> bool {
+    pub(in crate::ops) fn is_empty(&self) -> bool {
         self.rows == 0 || self.vectors == 0
     }
 
-    fn offset(&self) -> f32 {
-        self.operands.key().offset.value() as f32
+    /// Returns the number of units of a cube.
+    pub(in crate::ops) fn units(&self) -> usize {
+        units(self.vectors)
+    }
+
+    /// Returns the numbers of a row as the kernels take them.
+    pub(in crate::ops) fn row(&self) -> RowLaunch {
+        let offset = self.operands.key().offset.value();
+        RowLaunch::new(self.rows, self.groups, self.vectors, offset as f32)
     }
 
     fn x(&self) -> BufferArg {
         self.operands.x().clone().into_buffer_arg()
     }
 
-    fn weight(&self) -> Option<BufferArg> {
+    pub(in crate::ops) fn weight(&self) -> Option<BufferArg> {
         self.operands
             .weight()
             .cloned()
             .map(CubeTensor::into_buffer_arg)
     }
 
-    fn gate(&self) -> Option<BufferArg> {
+    pub(in crate::ops) fn gate(&self) -> Option<BufferArg> {
         self.operands
             .gate()
             .cloned()
@@ -145,7 +144,7 @@ fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
     }
     let [y, rstd] = [like, per_row].map(|shape| uninitialised(x, shape));
     let (settings, key) = (norm.operands.settings(), norm.operands.key());
-    let units = units(norm.vectors);
+    let units = norm.units();
     // SAFETY: x, the gate and y have `rows · vectors` vectors and the weight has `groups · vectors`, by the checks of the
     // operands and the division in `Norm::new`; `rstd` has a value for each row. A cube touches the vectors of its row
     // alone, and cubes beyond the rows end at once.
@@ -160,11 +159,8 @@ fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
             norm.gate().into(),
             y.clone().into_buffer_arg(),
             rstd.clone().into_buffer_arg(),
-            norm.rows,
-            norm.groups,
-            norm.vectors,
+            norm.row(),
             settings.eps as f32,
-            norm.offset(),
             key.gating,
             units,
         );
@@ -192,7 +188,7 @@ fn row_gradients(norm: &Norm, dy: &CubeTensor, rstd: &CubeTensor) -> Vec<CubeTen
         return gradients.map(|shape| zeros(x, shape)).collect();
     }
     let gradients: Vec<_> = gradients.map(|shape| uninitialised(x, shape)).collect();
-    let (cubes, units) = (cubes(x, norm.rows), units(norm.vectors));
+    let (cubes, units) = (cubes(x, norm.rows), norm.units());
     let [dy, rstd] = [dy, rstd].map(|tensor| tensor.clone().into_buffer_arg());
     let mut outputs = gradients.iter().cloned().map(CubeTensor::into_buffer_arg);
     let mut output = || outputs.next().expect("there is one for each gradient");
@@ -209,10 +205,7 @@ fn row_gradients(norm: &Norm, dy: &CubeTensor, rstd: &CubeTensor) -> Vec<CubeTen
                 norm.weight().into(),
                 rstd,
                 output(),
-                norm.rows,
-                norm.groups,
-                norm.vectors,
-                norm.offset(),
+                norm.row(),
                 units,
             );
         },
@@ -230,10 +223,7 @@ fn row_gradients(norm: &Norm, dy: &CubeTensor, rstd: &CubeTensor) -> Vec<CubeTen
                 rstd,
                 output(),
                 output(),
-                norm.rows,
-                norm.groups,
-                norm.vectors,
-                norm.offset(),
+                norm.row(),
                 norm.operands.key().gating,
                 units,
             );

@@ -6,7 +6,7 @@ use burn_cubecl::cubecl::prelude::*;
 
 /// The places of the elements of a pair in a row of `w` elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Places {
+pub(in crate::ops) enum Places {
     /// Elements `i` and `i + w/2`.
     Halves,
     /// Elements `2i` and `2i + 1`.
@@ -17,14 +17,14 @@ pub(super) enum Places {
 
 /// The variant of the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Order {
-    pub(super) read: Places,
-    pub(super) write: Places,
-    pub(super) table: Places,
+pub(in crate::ops) struct Order {
+    pub(in crate::ops) read: Places,
+    pub(in crate::ops) write: Places,
+    pub(in crate::ops) table: Places,
     /// True if heads are rotated back, for gradients.
-    pub(super) is_backward: bool,
+    pub(in crate::ops) is_backward: bool,
     /// True if the tokens are on the third axis, false if they are on the second.
-    pub(super) tokens_last: bool,
+    pub(in crate::ops) tokens_last: bool,
 }
 
 /// The sizes of a call, in vectors where they are along a head.
@@ -77,33 +77,55 @@ pub(super) fn rotate<N: Size>(
         };
         let angles = token * sizes.token;
         let (in_cos, in_sin) = (angles + first * sizes.cos, angles + first * sizes.sin);
-        let (c1, c2) = read(cos, in_cos, item, sizes.pairs, comptime!(order.table));
-        let (s1, s2) = read(sin, in_sin, item, sizes.pairs, comptime!(order.table));
         let (a, b) = places(from, item, sizes.pairs, comptime!(order.read));
-        let (x1, x2) = ordered(x[a], x[b], comptime!(order.read));
-        let (y1, y2) = if comptime!(order.is_backward) {
-            (x1 * c1 + x2 * s2, x2 * c2 - x1 * s1)
-        } else {
-            (x1 * c1 - x2 * s1, x2 * c2 + x1 * s2)
-        };
+        let rows = (in_cos, in_sin);
+        let (first, second) = turn((x[a], x[b]), cos, sin, rows, item, sizes.pairs, order);
         let (a, b) = places(to, item, sizes.pairs, comptime!(order.write));
-        if comptime!(order.write == Places::Neighbours) {
-            let (first, second) = by_turns(y1, y2);
-            y[a] = first;
-            y[b] = second;
-        } else {
-            y[a] = y1;
-            y[b] = y2;
-        }
+        y[a] = first;
+        y[b] = second;
     } else {
         let at = sizes.pairs + item;
         y[to + at] = x[from + at];
     }
 }
 
+/// Turns a vector of pairs, given the two vectors that it is read from, by the angles of rows of the tables, which begin at
+/// two places. Returns the two vectors to write.
+#[cube]
+pub(in crate::ops) fn turn<N: Size>(
+    pair: (Vector<f32, N>, Vector<f32, N>),
+    cos: &[Vector<f32, N>],
+    sin: &[Vector<f32, N>],
+    rows: (usize, usize),
+    item: usize,
+    pairs: usize,
+    #[comptime] order: Order,
+) -> (Vector<f32, N>, Vector<f32, N>) {
+    let (in_cos, in_sin) = rows;
+    let (c1, c2) = read(cos, in_cos, item, pairs, comptime!(order.table));
+    let (s1, s2) = read(sin, in_sin, item, pairs, comptime!(order.table));
+    let (a, b) = pair;
+    let (x1, x2) = ordered(a, b, comptime!(order.read));
+    let (y1, y2) = if comptime!(order.is_backward) {
+        (x1 * c1 + x2 * s2, x2 * c2 - x1 * s1)
+    } else {
+        (x1 * c1 - x2 * s1, x2 * c2 + x1 * s2)
+    };
+    if comptime!(order.write == Places::Neighbours) {
+        by_turns(y1, y2)
+    } else {
+        (y1, y2)
+    }
+}
+
 /// Returns the places of the two vectors that a vector of pairs is in.
 #[cube]
-fn places(start: usize, item: usize, pairs: usize, #[comptime] places: Places) -> (usize, usize) {
+pub(in crate::ops) fn places(
+    start: usize,
+    item: usize,
+    pairs: usize,
+    #[comptime] places: Places,
+) -> (usize, usize) {
     match comptime!(places) {
         Places::Halves => (start + item, start + pairs + item),
         Places::Neighbours => (start + 2 * item, start + 2 * item + 1),

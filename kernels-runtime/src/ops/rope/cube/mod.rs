@@ -1,7 +1,7 @@
 //! Rotary position embedding on GPUs, in f32: one pass over the heads. Heads may have any strides if the elements of one are
 //! adjacent, as those of the transposed results of a projection are. Others are copied first.
 
-mod kernels;
+pub(in crate::ops) mod kernels;
 
 use super::operands::rotary_width;
 use super::{Operands, RopeBackend, RopeKernel, Tensors};
@@ -145,7 +145,7 @@ impl Sizes {
 }
 
 impl Order {
-    fn new(key: RopeKey, is_backward: bool) -> Self {
+    pub(in crate::ops) fn new(key: RopeKey, is_backward: bool) -> Self {
         let [from, to] = match key.style {
             RopeStyle::Half => [Places::Halves, Places::Halves],
             RopeStyle::Interleaved => [Places::Neighbours, Places::Neighbours],

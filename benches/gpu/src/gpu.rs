@@ -1,0 +1,6 @@
+//! The kernels and parts that operations share.
+
+#[path = "../../../kernels-runtime/src/gpu/parts.rs"]
+pub mod parts;
+#[path = "../../../kernels-runtime/src/gpu/sum.rs"]
+pub mod sum;

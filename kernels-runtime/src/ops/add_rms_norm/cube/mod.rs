@@ -1,0 +1,81 @@
+//! A residual sum and its RMSNorm on GPUs, in f32: the kernel of [`rms_norm`](crate::ops::rms_norm), which adds first. It
+//! reads both terms once, and writes the sum once. The gradient is that of RMSNorm.
+
+use super::{AddRmsNormBackend, AddRmsNormKernel, Normalised, Operands, Tensors};
+use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, zeros};
+use crate::gpu::{Deferred, like};
+use crate::ops::operands::checked;
+use crate::ops::rms_norm::cube::{self as rms_norm, Norm, kernels};
+use crate::registry::{Implementation, Launch};
+use crate::semantics::SemanticsKey;
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Cube, TensorMetadata};
+use burn_cubecl::tensor::CubeTensor;
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    launch: Launch::AddRmsNorm(super::launch),
+    accepts: |key| matches!(key, SemanticsKey::AddRmsNorm(_)),
+    ..rms_norm::IMPLEMENTATION
+};
+
+impl AddRmsNormBackend for Cube {
+    fn add_rms_norm(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        let Normalised { y, sum, .. } = Self::add_rms_norm_forward(operands);
+        (y, sum)
+    }
+}
+
+impl AddRmsNormKernel for Cube {
+    fn add_rms_norm_forward(operands: Tensors<Self>) -> Normalised<FloatTensor<Self>> {
+        checked(operands.dtype());
+        let mut deferred = Deferred::new("burn-kernels/add_rms_norm", operands.x());
+        let x = like(operands.x());
+        let results = [x.clone(), x, operands.rstd()];
+        let operands = operands.map(|tensor| deferred.operand(tensor));
+        let mut results = deferred.results(results, move |tensors| {
+            forward(operands.clone().map(|operand| tensors.tensor(operand)))
+        });
+        let mut next = || results.next().expect("there are three results");
+        Normalised {
+            y: next(),
+            sum: next(),
+            rstd: next(),
+        }
+    }
+}
+
+/// Returns the result, the sum and `rstd`.
+fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
+    let ((per_row, _), settings, key) = (operands.rstd(), operands.settings(), operands.key());
+    let [x, residual] = [operands.x(), operands.residual()].map(|term| contiguous(term.clone()));
+    let sum = uninitialised(&x, x.shape());
+    let norm = Norm::new(operands.norm_of(|_, _| sum.clone()));
+    if norm.is_empty() {
+        return vec![zeros(&x, x.shape()), sum, zeros(&x, per_row)];
+    }
+    let [y, rstd] = [x.shape(), per_row].map(|shape| uninitialised(&x, shape));
+    let units = norm.units();
+    // SAFETY: x, the residual, the gate, the sum and y have as many vectors as the rows together, and the weight has those
+    // of its groups, by the checks of the operands and the division in `Norm::new`; `rstd` has a value for each row. A cube
+    // touches the vectors of its row alone, and cubes beyond the rows end at once.
+    unsafe {
+        kernels::forward_of_sum::launch_unchecked(
+            &x.client.clone(),
+            cubes(&x, norm.rows),
+            dim(units),
+            norm.size,
+            x.into_buffer_arg(),
+            residual.into_buffer_arg(),
+            norm.weight().into(),
+            norm.gate().into(),
+            sum.clone().into_buffer_arg(),
+            y.clone().into_buffer_arg(),
+            rstd.clone().into_buffer_arg(),
+            norm.row(),
+            settings.eps as f32,
+            key.gating,
+            units,
+        );
+    }
+    vec![y, sum, rstd]
+}

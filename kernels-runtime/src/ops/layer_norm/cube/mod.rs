@@ -1,0 +1,242 @@
+//! LayerNorm on GPUs, in f32: one cube for each row.
+//!
+//! | pass | kernels | tensors read and written |
+//! |---|---|---|
+//! | forward | [`kernels::forward`] | x three times; y |
+//! | backward | [`kernels::backward`] | dy and x twice; dx |
+//! | gradients of weight and bias | [`kernels::parameter_gradients`], then the sums of their parts | dy and x once more |
+//!
+//! Further reads of a row come from the cache, unless the row is long. The variance is computed from the differences to the
+//! mean, because the difference of two sums of squares would lose digits.
+
+mod kernels;
+
+use super::{
+    Backward, Gradients, LayerNormBackend, LayerNormKernel, Normalised, Operands, Tensors, Wanted,
+};
+use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, units, vector_size, zeros};
+use crate::gpu::rows::{self, Parts};
+use crate::gpu::{BASE, Deferred, columns, indexable, like};
+use crate::ops::operands::checked;
+use crate::registry::{Implementation, Launch};
+use crate::semantics::SemanticsKey;
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Cube, Shape, TensorMetadata};
+use burn_cubecl::cubecl::prelude::BufferArg;
+use burn_cubecl::tensor::CubeTensor;
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    launch: Launch::LayerNorm(super::launch),
+    accepts: |key| matches!(key, SemanticsKey::LayerNorm(_)),
+    limits: Some(|_, tensors| {
+        indexable(tensors)?;
+        columns(tensors[0].shape().last().copied().unwrap_or_default())
+    }),
+    ..BASE
+};
+
+impl LayerNormBackend for Cube {
+    fn layer_norm(operands: Tensors<Self>) -> FloatTensor<Self> {
+        Self::layer_norm_forward(operands).y
+    }
+}
+
+impl LayerNormKernel for Cube {
+    fn layer_norm_forward(operands: Tensors<Self>) -> Normalised<FloatTensor<Self>> {
+        checked(operands.dtype());
+        let mut deferred = Deferred::new("burn-kernels/layer_norm", operands.x());
+        let results = [
+            like(operands.x()),
+            operands.statistic(),
+            operands.statistic(),
+        ];
+        let operands = operands.map(|tensor| deferred.operand(tensor));
+        let mut results = deferred.results(results, move |tensors| {
+            forward(operands.clone().map(|operand| tensors.tensor(operand)))
+        });
+        let mut next = || results.next().expect("there are three results");
+        Normalised {
+            y: next(),
+            mean: next(),
+            rstd: next(),
+        }
+    }
+
+    fn layer_norm_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {
+        let (operands, wanted) = (backward.operands(), *backward.wanted());
+        let mut deferred = Deferred::new("burn-kernels/layer_norm_backward", operands.x());
+        let weight = wanted.weight.then(|| operands.weight());
+        let bias = operands.bias().filter(|_| wanted.bias);
+        let results = [Some(operands.x()), weight, bias];
+        let results: Vec<_> = results.into_iter().flatten().map(like).collect();
+        let backward = backward.map(|tensor| deferred.operand(tensor));
+        let mut results = deferred.results(results, move |tensors| {
+            gradients(backward.clone().map(|operand| tensors.tensor(operand)))
+        });
+        let mut next = || results.next().expect("there are as many as were wanted");
+        Gradients {
+            x: next(),
+            weight: wanted.weight.then(&mut next),
+            bias: wanted.bias.then(&mut next),
+        }
+    }
+}
+
+/// A call on the thread of the device, with its tensors contiguous.
+struct Norm {
+    operands: Operands<CubeTensor>,
+    /// The number of elements that are read at once.
+    size: usize,
+    /// The number of vectors of a row.
+    vectors: usize,
+    rows: usize,
+}
+
+impl Norm {
+    fn new(operands: Operands<CubeTensor>) -> Self {
+        let operands = operands.map(contiguous);
+        let shape = operands.x().shape();
+        let n = shape.last().copied().expect("the operands have an axis");
+        let size = vector_size(&[n]);
+        Self {
+            size,
+            vectors: n / size,
+            rows: shape.num_elements() / n.max(1),
+            operands,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rows == 0 || self.vectors == 0
+    }
+
+    fn x(&self) -> BufferArg {
+        self.operands.x().clone().into_buffer_arg()
+    }
+
+    fn weight(&self) -> BufferArg {
+        self.operands.weight().clone().into_buffer_arg()
+    }
+}
+
+/// Returns the result, the means and the `rstd`.
+fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
+    let (per_row, _) = operands.statistic();
+    let norm = Norm::new(operands);
+    let x = norm.operands.x();
+    let shapes = [x.shape(), per_row.clone(), per_row];
+    if norm.is_empty() {
+        return shapes.map(|shape| zeros(x, shape)).into();
+    }
+    let [y, mean, rstd] = shapes.map(|shape| uninitialised(x, shape));
+    let bias = norm
+        .operands
+        .bias()
+        .cloned()
+        .map(CubeTensor::into_buffer_arg);
+    let units = units(norm.vectors);
+    // SAFETY: x and y have `rows · vectors` vectors, the weight and the bias have `vectors`, by the checks of the operands;
+    // the statistics have a value for each row. A cube touches the vectors of its row alone, and cubes beyond the rows end
+    // at once.
+    unsafe {
+        kernels::forward::launch_unchecked(
+            &x.client,
+            cubes(x, norm.rows),
+            dim(units),
+            norm.size,
+            norm.x(),
+            norm.weight(),
+            bias.into(),
+            y.clone().into_buffer_arg(),
+            mean.clone().into_buffer_arg(),
+            rstd.clone().into_buffer_arg(),
+            norm.rows,
+            norm.vectors,
+            norm.operands.settings().eps as f32,
+            units,
+        );
+    }
+    vec![y, mean, rstd]
+}
+
+/// Returns the gradients of `x` and, as far as they are wanted, of the weight and the bias.
+fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
+    let (operands, dy, mean, rstd, wanted) = backward.into_parts();
+    let (norm, [dy, mean, rstd]) = (Norm::new(operands), [dy, mean, rstd].map(contiguous));
+    let x = norm.operands.x();
+    if norm.is_empty() {
+        let parameters = norm.operands.weight().shape();
+        let dx = zeros(x, x.shape());
+        return with_wanted(dx, wanted, || {
+            [(); 2].map(|()| zeros(x, parameters.clone()))
+        });
+    }
+    let dx = uninitialised(x, x.shape());
+    let units = units(norm.vectors);
+    // SAFETY: as in `forward`; dy and dx have the vectors of x.
+    unsafe {
+        kernels::backward::launch_unchecked(
+            &x.client,
+            cubes(x, norm.rows),
+            dim(units),
+            norm.size,
+            dy.clone().into_buffer_arg(),
+            norm.x(),
+            norm.weight(),
+            mean.clone().into_buffer_arg(),
+            rstd.clone().into_buffer_arg(),
+            dx.clone().into_buffer_arg(),
+            norm.rows,
+            norm.vectors,
+            units,
+        );
+    }
+    with_wanted(dx, wanted, || parameter_gradients(&norm, [dy, mean, rstd]))
+}
+
+/// Returns the gradient of `x` and those of the parameters that are wanted.
+fn with_wanted(
+    dx: CubeTensor,
+    wanted: Wanted,
+    parameters: impl FnOnce() -> [CubeTensor; 2],
+) -> Vec<CubeTensor> {
+    if !wanted.weight && !wanted.bias {
+        return vec![dx];
+    }
+    let [weight, bias] = parameters();
+    let parameters = [(weight, wanted.weight), (bias, wanted.bias)];
+    let parameters = parameters
+        .into_iter()
+        .filter_map(|(gradient, is_wanted)| is_wanted.then_some(gradient));
+    std::iter::once(dx).chain(parameters).collect()
+}
+
+/// Returns the gradients of the weight and of the bias.
+fn parameter_gradients(norm: &Norm, [dy, mean, rstd]: [CubeTensor; 3]) -> [CubeTensor; 2] {
+    let x = norm.operands.x();
+    let parts = Parts::of(norm.rows);
+    let shape = Shape::new([parts.count, norm.vectors * norm.size]);
+    let sums = [(); 2].map(|()| uninitialised(x, shape.clone()));
+    let (cubes, dim) = parts.cubes(norm.vectors);
+    let [of_weight, of_bias] = sums.clone().map(CubeTensor::into_buffer_arg);
+    // SAFETY: dy and x have `rows · vectors` vectors, the statistics have a value for each row, and both sums have `vectors`
+    // vectors for each part. Units beyond the vectors end at once, and a part ends with the rows.
+    unsafe {
+        kernels::parameter_gradients::launch_unchecked(
+            &x.client,
+            cubes,
+            dim,
+            norm.size,
+            dy.into_buffer_arg(),
+            norm.x(),
+            mean.into_buffer_arg(),
+            rstd.into_buffer_arg(),
+            of_weight,
+            of_bias,
+            norm.rows,
+            parts.rows,
+            norm.vectors,
+        );
+    }
+    sums.map(rows::sum)
+}

@@ -1,0 +1,296 @@
+//! The norm and rotation of queries and keys on GPUs, in f32: one cube for each normalised row, a head or all heads of a
+//! token.
+//!
+//! | pass | kernels | tensors read and written |
+//! |---|---|---|
+//! | forward | [`kernels::forward`] | x twice; y |
+//! | backward | [`kernels::backward`] | dy and x twice; dx |
+//! | the weight's gradient | [`kernels::weight_gradient`], then the sum of its parts | dy and x once more |
+//!
+//! A second read of a row comes from the cache, unless the row is long. Without a norm, the rotation's own kernel does all:
+//! it reads tensors of any strides.
+
+mod kernels;
+
+use super::{
+    Backward, Gradients, Operands, QkNormRopeBackend, QkNormRopeKernel, Tensors, composed,
+};
+use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, units, vector_size, zeros};
+use crate::gpu::rows::{self, Parts};
+use crate::gpu::{BASE, Deferred, columns, indexable, like};
+use crate::ops::operands::checked;
+use crate::ops::rope::cube::kernels::Order;
+use crate::ops::rope::rotary_width;
+use crate::registry::{Implementation, Launch};
+use crate::semantics::{QkNorm, SemanticsKey};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Cube, Shape, TensorMetadata};
+use burn_cubecl::cubecl::prelude::BufferArg;
+use burn_cubecl::tensor::CubeTensor;
+use kernels::SizesLaunch;
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    launch: Launch::QkNormRope(super::launch),
+    accepts: |key| matches!(key, SemanticsKey::QkNormRope(_)),
+    limits: Some(|_, tensors| {
+        indexable(tensors)?;
+        // Queries and keys have four axes. All heads of a token are the widest row.
+        let shapes = tensors.iter().map(|tensor| tensor.shape());
+        let heads = shapes.filter(|shape| shape.num_dims() == 4);
+        heads
+            .map(|shape| shape[2].saturating_mul(shape[3]))
+            .try_for_each(columns)
+    }),
+    ..BASE
+};
+
+impl QkNormRopeBackend for Cube {
+    fn qk_norm_rope(operands: Tensors<Self>) -> FloatTensor<Self> {
+        Self::qk_norm_rope_forward(operands)
+    }
+}
+
+impl QkNormRopeKernel for Cube {
+    fn qk_norm_rope_forward(operands: Tensors<Self>) -> FloatTensor<Self> {
+        checked(operands.dtype());
+        if operands.key().norm == QkNorm::None {
+            return composed::forward::<Self>(operands);
+        }
+        let mut deferred = Deferred::new("burn-kernels/qk_norm_rope", operands.x());
+        let result = operands.result();
+        let operands = operands.map(|tensor| deferred.operand(tensor));
+        let mut results = deferred.results([result], move |tensors| {
+            vec![forward(
+                operands.clone().map(|operand| tensors.tensor(operand)),
+            )]
+        });
+        results.next().expect("there is one result")
+    }
+
+    fn qk_norm_rope_backward(
+        backward: Backward<FloatTensor<Self>>,
+    ) -> Gradients<FloatTensor<Self>> {
+        let operands = backward.operands();
+        if operands.key().norm == QkNorm::None {
+            return composed::backward::<Self>(backward);
+        }
+        let mut deferred = Deferred::new("burn-kernels/qk_norm_rope_backward", operands.x());
+        let weight = operands.weight().filter(|_| backward.weight_gradient());
+        let has_weight = weight.is_some();
+        let wanted: Vec<_> = std::iter::once(operands.x())
+            .chain(weight)
+            .map(like)
+            .collect();
+        let backward = backward.map(|tensor| deferred.operand(tensor));
+        let mut results = deferred.results(wanted, move |tensors| {
+            gradients(backward.clone().map(|operand| tensors.tensor(operand)))
+        });
+        let mut next = || results.next().expect("there are as many as were wanted");
+        Gradients {
+            x: next(),
+            weight: has_weight.then(&mut next),
+        }
+    }
+}
+
+/// A call with a norm on the thread of the device, with its tensors contiguous.
+struct Heads {
+    operands: Operands<CubeTensor>,
+    /// The number of elements that are read at once.
+    size: usize,
+    /// The number of normalised rows, and of heads in each.
+    rows: usize,
+    of_row: usize,
+    heads: usize,
+    tokens: usize,
+    /// The number of vectors of pairs of a head, and of the elements that stay.
+    pairs: usize,
+    rest: usize,
+    /// The distances of tokens in a table, and of sequences in the cosines and the sines.
+    token: usize,
+    sequences: [usize; 2],
+}
+
+impl Heads {
+    fn new(operands: Operands<CubeTensor>) -> Self {
+        let operands = operands.map(contiguous);
+        let [b, tokens, heads, d] = operands.x().shape().dims();
+        let [_, _, width] = operands.cos().shape().dims();
+        let rotated = rotary_width(width, operands.key().table);
+        let size = vector_size(&[rotated / 2, d, width]);
+        let of_row = match operands.key().norm {
+            QkNorm::Row => heads,
+            QkNorm::Head | QkNorm::None => 1,
+        };
+        let sequences = [operands.cos(), operands.sin()].map(|table| match table.shape()[0] {
+            1 => 0,
+            _ => tokens * width / size,
+        });
+        Self {
+            size,
+            rows: b * tokens * heads / of_row.max(1),
+            of_row,
+            heads,
+            tokens,
+            pairs: rotated / 2 / size,
+            rest: (d - rotated) / size,
+            token: width / size,
+            sequences,
+            operands,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// Returns the number of vectors of a row.
+    fn vectors(&self) -> usize {
+        self.of_row * (2 * self.pairs + self.rest)
+    }
+
+    /// Returns the number of items of a row.
+    fn items(&self) -> usize {
+        self.of_row * (self.pairs + self.rest)
+    }
+
+    /// Returns the sizes as the kernels take them.
+    fn sizes(&self) -> SizesLaunch {
+        let [cos, sin] = self.sequences;
+        SizesLaunch::new(
+            self.rows,
+            self.of_row,
+            self.heads,
+            self.tokens,
+            self.pairs,
+            self.rest,
+            self.token,
+            cos,
+            sin,
+        )
+    }
+
+    fn eps(&self) -> f32 {
+        let eps = self.operands.settings().eps;
+        eps.expect("a norm has an epsilon") as f32
+    }
+
+    fn offset(&self) -> f32 {
+        self.operands.key().offset.value() as f32
+    }
+
+    fn order(&self, is_backward: bool) -> Order {
+        Order::new(self.operands.key().rope(), is_backward)
+    }
+
+    /// Returns x, the cosines and the sines.
+    fn tensors(&self) -> [BufferArg; 3] {
+        let Self { operands, .. } = self;
+        [operands.x(), operands.cos(), operands.sin()]
+            .map(|tensor| tensor.clone().into_buffer_arg())
+    }
+
+    fn weight(&self) -> &CubeTensor {
+        self.operands.weight().expect("a norm has a weight")
+    }
+}
+
+fn forward(operands: Operands<CubeTensor>) -> CubeTensor {
+    let (shape, _) = operands.result();
+    let call = Heads::new(operands);
+    let y = uninitialised(call.operands.x(), shape);
+    if call.is_empty() {
+        return y;
+    }
+    let (client, [x, cos, sin]) = (&call.operands.x().client, call.tensors());
+    let units = units(call.items());
+    // SAFETY: x and y have `vectors` vectors for each row, in which the heads have `pairs` twice and `rest` once, the weight
+    // has those of a head or of a row, and the tables have a row for each token, by the checks of the operands. The size of
+    // a vector divides each part. Cubes beyond the rows end at once.
+    unsafe {
+        kernels::forward::launch_unchecked(
+            client,
+            cubes(&y, call.rows),
+            dim(units),
+            call.size,
+            x,
+            call.weight().clone().into_buffer_arg(),
+            cos,
+            sin,
+            y.clone().into_buffer_arg(),
+            call.sizes(),
+            call.eps(),
+            call.offset(),
+            call.order(false),
+            units,
+        );
+    }
+    y
+}
+
+/// Returns the gradients of `x` and, if it is wanted, of the weight.
+fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
+    let is_wanted = backward.weight_gradient();
+    let (operands, dy) = backward.into_parts();
+    let (call, dy) = (Heads::new(operands), contiguous(dy));
+    let dx = uninitialised(&dy, call.operands.x().shape());
+    if call.is_empty() {
+        let weight = is_wanted.then(|| zeros(&dy, call.weight().shape()));
+        return std::iter::once(dx).chain(weight).collect();
+    }
+    let rstd = uninitialised(&dy, Shape::new([call.rows]));
+    let [x, cos, sin] = call.tensors();
+    let units = units(call.items());
+    // SAFETY: as in `forward`; dy is like y, dx is like x, and `rstd` has a value for each row.
+    unsafe {
+        kernels::backward::launch_unchecked(
+            &dy.client,
+            cubes(&dy, call.rows),
+            dim(units),
+            call.size,
+            dy.clone().into_buffer_arg(),
+            x,
+            call.weight().clone().into_buffer_arg(),
+            cos,
+            sin,
+            dx.clone().into_buffer_arg(),
+            rstd.clone().into_buffer_arg(),
+            call.sizes(),
+            call.eps(),
+            call.offset(),
+            call.order(true),
+            units,
+        );
+    }
+    let weight = is_wanted.then(|| weight_gradient(&call, dy, rstd));
+    std::iter::once(dx).chain(weight).collect()
+}
+
+/// Returns the gradient of the weight.
+fn weight_gradient(call: &Heads, dy: CubeTensor, rstd: CubeTensor) -> CubeTensor {
+    let parts = Parts::of(call.rows);
+    let n = call.vectors() * call.size;
+    let sums = uninitialised(&dy, Shape::new([parts.count, n]));
+    let (cubes, dim) = parts.cubes(call.items());
+    let [x, cos, sin] = call.tensors();
+    // SAFETY: as in `gradients`; `sums` has a row for each part. Units beyond the items of a row end at once, and a part ends
+    // with the rows.
+    unsafe {
+        kernels::weight_gradient::launch_unchecked(
+            &dy.client.clone(),
+            cubes,
+            dim,
+            call.size,
+            dy.into_buffer_arg(),
+            x,
+            cos,
+            sin,
+            rstd.into_buffer_arg(),
+            sums.clone().into_buffer_arg(),
+            call.sizes(),
+            parts.rows,
+            call.order(true),
+        );
+    }
+    rows::sum(sums)
+}
