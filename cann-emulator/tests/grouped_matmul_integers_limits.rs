@@ -3,6 +3,7 @@
 mod common;
 
 use cann_emulator::Config;
+use cann_emulator::abi::meta::{aclCreateTensor, aclDestroyTensor};
 use cann_sys::meta::*;
 use common::few_bits::signed_bytes;
 use common::grouped::{Grouped, ROWS, Values, list_of};
@@ -86,6 +87,38 @@ fn dtypes_and_shapes_outside_the_document_are_refused() {
     refuse(F16, |call| call.x = t(ACL_INT8, &[1, ROWS, 5]), "x has");
     refuse(F16, |call| call.weight = t(F16, &[3, 5, 3]), "x is i8");
     refuse(F16, |call| call.x = t(F32, &[ROWS, 5]), "weight is i8");
+}
+
+/// Makes weights whose descriptor says that they are in blocks.
+fn in_blocks() -> Tensor {
+    let mut weight = Tensor::empty(ACL_INT8, &[3, 5, 3]);
+    let (shape, storage) = ([3, 5, 3], [45]);
+    // SAFETY: the old handle has no other owner, and the arrays are valid.
+    unsafe {
+        aclDestroyTensor(weight.handle);
+        weight.handle = aclCreateTensor(
+            shape.as_ptr(),
+            3,
+            ACL_INT8,
+            std::ptr::null(),
+            0,
+            ACL_FORMAT_FRACTAL_NZ,
+            storage.as_ptr(),
+            1,
+            weight.address,
+        );
+    }
+    weight
+}
+
+#[test]
+fn weights_in_blocks_are_refused() {
+    let _session = Session::start();
+    refuse(
+        ACL_INT32,
+        |call| call.weight = vec![in_blocks()],
+        "FRACTAL_NZ",
+    );
 }
 
 #[test]

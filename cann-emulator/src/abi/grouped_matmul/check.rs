@@ -98,6 +98,13 @@ pub(super) fn check_lists(roles: &Roles<'_>, split: Split, split_item: i64) -> O
 
 pub(super) fn check_tensors(roles: &Roles<'_>, split: Split) -> Outcome<()> {
     roles.kind.check_dtypes(roles)?;
+    for weight in roles.weight {
+        ensure!(
+            weight.format != ACL_FORMAT_FRACTAL_NZ,
+            ACLNN_ERR_PARAM_INVALID,
+            "weight has the format FRACTAL_NZ, which is not emulated"
+        );
+    }
     if let Groups::Device(list) = roles.list {
         check_dtype("groupList", list, &[ACL_INT64])?;
     }

@@ -53,7 +53,7 @@ enum GroupType {
     Given(i64),
 }
 
-/// The parameters of all versions. V5 has one more, which has no effect here.
+/// The parameters of all versions.
 struct Parameters {
     x: *const aclTensorList,
     weight: *const aclTensorList,
