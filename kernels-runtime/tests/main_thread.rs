@@ -62,6 +62,10 @@ mod case {
                 self::sum(&Device::flex());
             }
             let pages = page_faults() - before;
+            if !keeps_large_blocks() {
+                println!("NOT CHECKED: this glibc keeps no blocks of more than 32 MB");
+                return;
+            }
             assert!(
                 pages < 1000,
                 "{pages} page faults for 5 tensors of 20480 pages"
@@ -69,6 +73,12 @@ mod case {
         });
         let threads = std::env::var(THREADS).unwrap();
         assert_eq!(rayon::current_num_threads().to_string(), threads);
+    }
+
+    /// Returns `true` if this release of glibc takes the size that `keep_freed` asks for.
+    fn keeps_large_blocks() -> bool {
+        // SAFETY: mallopt takes any two numbers, and locks the allocator.
+        unsafe { libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 30) == 1 }
     }
 
     /// Returns the sum of a large tensor of ones.
