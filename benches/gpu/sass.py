@@ -163,7 +163,7 @@ def passes_table(passes):
 PAGE = """# Machine code of the GPU kernels, by CubeCL's C++ compiler
 
 `benches/gpu/sass.py --write` writes this page. It compiles each kernel offline: CubeCL 0.11.3 makes CUDA C++ of it, NVRTC
-{version} PTX, and ptxas machine code. This is **not the path that Burn takes by default**, which is LLVM's, and **no GPU ran
+{version} PTX, and ptxas machine code. This is **not the path that Burn's CUDA backend takes by default**, which is LLVM's, and **no GPU ran
 any of it**: there are no times here. Kernels are compiled for the sizes of vectors that their launches choose, with as many
 units of a cube as for the shapes below.
 

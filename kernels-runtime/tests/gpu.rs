@@ -2,14 +2,16 @@
 
 #![cfg(feature = "gpu")]
 
+use burn::backend::Dispatch;
 use burn::tensor::wgpu::WgpuSetup;
 use burn::tensor::wgpu::wgpu::{DeviceDescriptor, Limits};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use kernels_runtime::dispatch::{DeviceKind, Reason};
+use kernels_runtime::ops::layer_norm::{self, LayerNormBackend};
 use kernels_runtime::ops::{adam_w, cross_entropy, glu, linear, rms_norm};
 use kernels_runtime::registry::FloatType;
 use kernels_runtime::semantics::{
-    CrossEntropyKey, GluKey, LinearKey, LossReduction, RmsNormKey, TopK,
+    CrossEntropyKey, GluKey, LayerNormKey, LinearKey, LossReduction, RmsNormKey, TopK,
 };
 use kernels_runtime::verify::{Outcome, VerifyReport, VerifyRow, verify_all};
 use std::sync::OnceLock;
@@ -255,6 +257,7 @@ fn mean_of_many(device: &Device) -> [TensorData; 2] {
 fn a_mean_is_that_of_all_tokens_that_count() {
     let expected = mean_of_many(&Device::flex());
     for (got, expected) in mean_of_many(&gpu()).iter().zip(&expected) {
+        assert_eq!(got.num_elements(), expected.num_elements());
         for (got, expected) in got.iter::<f32>().zip(expected.iter::<f32>()) {
             let error = (got - expected).abs();
             assert!(
@@ -286,11 +289,32 @@ fn a_step_leaves_tensors_that_others_hold() {
     let before = parameter.to_data();
     let after = adam_w::fused(state, parameter.ones_like(), settings).unwrap();
     assert_eq!(parameter.into_data(), before);
+    // Nothing else holds the moments, so they are written in place. Both numbers are exact.
+    for (moment, expected) in [(after.moment_1, 0.125), (after.moment_2, 0.0625)] {
+        assert_eq!(
+            moment.into_data().try_into_vec::<f32>().unwrap(),
+            [expected; 15]
+        );
+    }
     let moved = after.parameter.into_data();
+    assert_eq!(moved.num_elements(), before.num_elements());
     for (after, before) in moved.iter::<f32>().zip(before.iter::<f32>()) {
         let error = (after - (before - 0.125)).abs();
         assert!(error < 1e-6, "{before} became {after}");
     }
+}
+
+/// The traits take every float dtype, and the kernels here only one.
+#[test]
+#[should_panic(expected = "burn-kernels/layer_norm: kernels for GPUs take f32, not F16")]
+fn another_dtype_does_not_reach_a_kernel() {
+    let device = gpu();
+    let on = (&device, DType::F16);
+    let x = Tensor::<2>::from_data([[1.0, 2.0]], on).into_dispatch();
+    let weight = Tensor::<1>::from_data([1.0, 1.0], on).into_dispatch();
+    let settings = layer_norm::Settings { eps: 1e-5 };
+    let operands = layer_norm::Operands::new(x, weight, None, settings, LayerNormKey::COHERE);
+    let _ = <Dispatch as LayerNormBackend>::layer_norm(operands.unwrap());
 }
 
 #[test]

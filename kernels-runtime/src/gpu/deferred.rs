@@ -46,8 +46,17 @@ impl Deferred {
     }
 
     /// Adds an operand.
+    ///
+    /// # Panics
+    /// Panics if kernels don't take its dtype.
     pub(crate) fn operand(&mut self, tensor: FloatTensor<Cube>) -> Operand {
         let ir = tensor.into_ir();
+        assert!(
+            matches!(ir.dtype, DType::F32 | DType::I32),
+            "{}: kernels for GPUs take f32, not {:?}",
+            self.id,
+            ir.dtype
+        );
         self.inputs.push(ir.clone());
         Operand(ir)
     }

@@ -57,6 +57,13 @@ pub(crate) fn columns(count: usize) -> Result<(), Reason> {
     }
 }
 
+/// Returns [`Reason::Shape`] for tensors whose elements kernels can't count, and for a first one whose rows are too wide for
+/// the gradient of their weight.
+pub(crate) fn normalisable(tensors: &[&DispatchTensor]) -> Result<(), Reason> {
+    indexable(tensors)?;
+    columns(tensors[0].shape().last().copied().unwrap_or_default())
+}
+
 /// The largest number of elements of a parameter whose gradient is a sum over rows. The kernel has a unit for each of them,
 /// in cubes along one dimension, of which WebGPU has fewer than 65,536.
 const MOST_COLUMNS: usize = 1 << 23;

@@ -1,4 +1,4 @@
-//! Parts of kernels: sums over a cube, and functions of vectors.
+//! Parts of kernels: sums and maxima over a cube, and functions of vectors.
 
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;

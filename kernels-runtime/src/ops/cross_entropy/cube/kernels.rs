@@ -8,7 +8,8 @@ use burn_cubecl::cubecl::prelude::*;
 /// The class of a token that is ignored.
 pub(super) const IGNORED: i32 = -1;
 
-/// The least number in f32. The logits of no class are above it, and its exponential is 0.
+/// The least finite number in f32, at which running maxima start. Differences to it are no NaN, as those of two negative
+/// infinities are.
 const LEAST: f32 = f32::MIN;
 
 /// The variant of a loss.

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, units, vector_size, zeros};
 use crate::gpu::rows::{self, Parts};
-use crate::gpu::{BASE, Deferred, columns, indexable, like};
+use crate::gpu::{BASE, Deferred, like, normalisable};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::SemanticsKey;
@@ -28,10 +28,7 @@ use burn_cubecl::tensor::CubeTensor;
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     launch: Launch::LayerNorm(super::launch),
     accepts: |key| matches!(key, SemanticsKey::LayerNorm(_)),
-    limits: Some(|_, tensors| {
-        indexable(tensors)?;
-        columns(tensors[0].shape().last().copied().unwrap_or_default())
-    }),
+    limits: Some(|_, tensors| normalisable(tensors)),
     ..BASE
 };
 

@@ -8,7 +8,7 @@
 //! | the weight's gradient | [`kernels::weight_gradient`], then the sum of its parts | dy and x once more |
 //!
 //! A second read of a row comes from the cache, unless the row is long. Without a norm, the rotation's own kernel does all:
-//! it reads tensors of any strides.
+//! it reads heads of any strides, if the elements of each are adjacent.
 
 mod kernels;
 

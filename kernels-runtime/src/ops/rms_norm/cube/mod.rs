@@ -13,7 +13,7 @@ pub(in crate::ops) mod kernels;
 use super::{Backward, Gradients, Operands, RmsNormBackend, RmsNormKernel, Tensors};
 use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, units, vector_size, zeros};
 use crate::gpu::rows::{self, Parts};
-use crate::gpu::{BASE, Deferred, columns, indexable, like};
+use crate::gpu::{BASE, Deferred, like, normalisable};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::SemanticsKey;
@@ -26,10 +26,7 @@ use kernels::RowLaunch;
 pub(in crate::ops) const IMPLEMENTATION: Implementation = Implementation {
     launch: Launch::RmsNorm(super::launch),
     accepts: |key| matches!(key, SemanticsKey::RmsNorm(_)),
-    limits: Some(|_, tensors| {
-        indexable(tensors)?;
-        columns(tensors[0].shape().last().copied().unwrap_or_default())
-    }),
+    limits: Some(|_, tensors| normalisable(tensors)),
     ..BASE
 };
 
