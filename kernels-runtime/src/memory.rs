@@ -7,8 +7,8 @@
 /// Has the allocator keep freed memory for later allocations, if it is glibc's and the environment does not set it up.
 ///
 /// The process then keeps its peak of memory until it ends. With another allocator, or on another system, this does
-/// nothing. glibc takes blocks of more than 32 MB, and returns them, for every thread but the main one, whatever it is told.
-/// [`on_pool`](crate::threads::on_pool) has the main thread compute.
+/// nothing. For every thread but the main one, glibc takes each block of more than 32 MB from the system and returns it, whatever
+/// the settings. [`on_pool`](crate::threads::on_pool) has the main thread compute.
 ///
 /// Call this at the start of `main`, before other threads start: glibc reads some of these settings without a lock.
 ///

@@ -10,12 +10,13 @@
 ///
 /// Call it around a whole training or generation, not around single operations. What belongs to a thread, such as a
 /// [`scope`](crate::policy::scope) of a policy, has to be set up inside of `work`. Where the pool has one thread, `work`
-/// runs on the calling thread, so that other threads that compute need not wait for it.
+/// runs on the calling thread, so that other threads that compute need not wait for it. The main thread does not count.
 ///
 /// Call it on the main thread, before anything computes: on Linux, this thread then becomes one of the pool's, and `work`
-/// runs there. With glibc, only the main thread keeps freed memory of any size, see [`keep_freed`](crate::memory::keep_freed);
-/// blocks of more than 32 MB of other threads come from the system each time. The main thread stays one of the pool's
-/// afterwards, so operations of other threads then have one thread less.
+/// runs there. Once [`keep_freed`](crate::memory::keep_freed) was called, glibc keeps freed blocks of any size for the main
+/// thread, but takes blocks of more than 32 MB from the system each time for any other. The main thread stays one of the
+/// pool's afterwards, so operations of other threads then have one thread less. An operation on it may run the work of
+/// another thread's `on_pool` while it waits.
 ///
 /// ```
 /// let loss = kernels_runtime::threads::on_pool(|| {
@@ -26,53 +27,18 @@
 /// ```
 ///
 /// # Panics
-/// Panics if `work` does.
+/// Panics if `work` does, or if the system starts no threads.
 pub fn on_pool<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     #[cfg(feature = "cpu")]
     {
-        #[cfg(target_os = "linux")]
+        use crate::cpu::main_thread;
         main_thread::join_pool();
-        if rayon::current_num_threads() > 1 {
+        // A thread of the pool works itself. So does any other, rather than keep the only worker from all others.
+        if rayon::current_thread_index().is_none() && main_thread::workers() > 1 {
             return rayon::scope(|_| work());
         }
     }
     work()
-}
-
-#[cfg(all(feature = "cpu", target_os = "linux"))]
-mod main_thread {
-    use std::num::NonZero;
-    use std::{env, thread};
-
-    /// Makes the main thread one of the pool's if it is the calling thread, the pool is not there yet, and other threads
-    /// will be in it. A scope then runs on the calling thread.
-    pub(super) fn join_pool() {
-        let threads = threads();
-        if threads > 1 && is_main() {
-            let pool = rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .use_current_thread();
-            // Fails if there is a pool, whose threads then do the work.
-            let _is_joined = pool.build_global().is_ok();
-        }
-    }
-
-    fn is_main() -> bool {
-        // SAFETY: these calls have no requirements.
-        unsafe { libc::gettid() == libc::getpid() }
-    }
-
-    /// Returns the number of threads that rayon's global pool has by default.
-    fn threads() -> usize {
-        let set = |name| {
-            let threads = env::var(name).ok()?.parse().ok()?;
-            (threads > 0).then_some(threads)
-        };
-        set("RAYON_NUM_THREADS")
-            .or_else(|| set("RAYON_RS_NUM_CPUS"))
-            .or_else(|| thread::available_parallelism().ok().map(NonZero::get))
-            .unwrap_or(1)
-    }
 }
 
 #[cfg(all(test, feature = "cpu"))]

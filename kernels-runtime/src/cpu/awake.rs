@@ -5,6 +5,7 @@
 //! wakes it and as many until it begins. So threads look for work for a while before they sleep, if nothing else needs
 //! their processors.
 
+use super::main_thread;
 use rayon::Yield;
 use std::hint::spin_loop;
 use std::sync::OnceLock;
@@ -53,6 +54,10 @@ impl Watch {
         let Some(this) = rayon::current_thread_index() else {
             return;
         };
+        // The main thread, the pool's first, looks for no work while it computes something else.
+        if this != 0 && main_thread::is_in_pool() {
+            return;
+        }
         let others = rayon::current_num_threads() - 1;
         if others == 0 || self.awake.load(Relaxed) > 0 || now() < self.not_before.load(Relaxed) {
             return;

@@ -8,6 +8,7 @@ pub(crate) mod activation;
 pub(crate) mod awake;
 mod element;
 pub(crate) mod lanes;
+pub(crate) mod main_thread;
 mod number;
 mod output;
 pub(crate) mod product;
