@@ -243,18 +243,80 @@ fn no_shards_are_an_error() {
 }
 
 #[test]
-#[should_panic(expected = "8")]
+#[should_panic(expected = "token 0 is routed to expert 8, but there are 7")]
 fn an_expert_that_no_shard_has_is_an_error() {
     let key = MoeExpertsKey::QWEN3;
     let shards = [0..3, 3..EXPERTS].map(|experts| Leaves::new(experts, key, DType::F32).weights());
     experts::sharded(vec![part(8)], &shards, None, key);
 }
 
+/// Returns the weights of two shards, which don't belong together.
+fn unlike(key: MoeExpertsKey, dtype: DType) -> [Weights; 2] {
+    let one = Leaves::new(0..3, MoeExpertsKey::QWEN3, DType::F32);
+    [one, Leaves::new(3..EXPERTS, key, dtype)].map(|leaves| leaves.weights())
+}
+
 #[test]
-#[should_panic(expected = "experts")]
+#[should_panic(expected = "the down weights are 4 of [5, 6]")]
 fn a_shard_of_other_sizes_is_an_error() {
+    let shards = unlike(MoeExpertsKey::LLAMA4, DType::F32);
+    experts::sharded(vec![part(0)], &shards, None, MoeExpertsKey::QWEN3);
+}
+
+#[test]
+#[should_panic(expected = "F64")]
+fn a_shard_of_another_dtype_is_an_error() {
+    let shards = unlike(MoeExpertsKey::QWEN3, DType::F64);
+    experts::sharded(vec![part(0)], &shards, None, MoeExpertsKey::QWEN3);
+}
+
+#[test]
+#[should_panic(expected = "the routing weights are F64")]
+fn routing_weights_of_another_dtype_are_an_error() {
     let key = MoeExpertsKey::QWEN3;
-    let one = Leaves::new(0..3, key, DType::F32).weights();
-    let other = Leaves::new(3..EXPERTS, MoeExpertsKey::LLAMA4, DType::F32).weights();
-    experts::sharded(vec![part(0)], &[one, other], None, key);
+    let shard = Leaves::new(0..EXPERTS, key, DType::F32).weights();
+    let routing = leaf([1, CHOICES], 2, 0..1, DType::F64);
+    let part = Part { routing, ..part(0) };
+    experts::sharded(vec![part], &[shard], None, key);
+}
+
+#[test]
+fn frozen_tokens_and_frozen_experts_leave_the_other_gradients() {
+    let key = MoeExpertsKey::QWEN3;
+    let run = |tokens_learn: bool, experts_learn: bool| {
+        let leaves = [0..3, 3..EXPERTS].map(|experts| Leaves::new(experts, key, DType::F32));
+        let given = part(4);
+        let x = given.x.clone();
+        let part = Part {
+            x: if tokens_learn {
+                x.clone()
+            } else {
+                x.clone().detach()
+            },
+            ..given
+        };
+        let shards = leaves.each_ref().map(|leaves| {
+            let [gate_up, down] = leaves.weights.clone().map(|weight| match experts_learn {
+                true => weight,
+                false => weight.detach(),
+            });
+            Weights::packed(Projection::new(gate_up), Projection::new(down))
+        });
+        let [y] = &experts::sharded(vec![part], &shards, None, key)[..] else {
+            panic!()
+        };
+        let gradients = y.clone().sum().backward();
+        let of_weights = leaves
+            .each_ref()
+            .map(|leaves| leaves.weights[0].grad(&gradients));
+        (
+            x.grad(&gradients).map(values),
+            of_weights.map(|found| found.map(values)),
+        )
+    };
+    let (of_x, of_weights) = run(true, true);
+    assert!(of_x.iter().flatten().any(|one| *one != 0.0));
+    assert!(of_weights[1].iter().flatten().any(|one| *one != 0.0));
+    assert_eq!(run(false, true), (None, of_weights));
+    assert_eq!(run(true, false), (of_x, [None, None]));
 }

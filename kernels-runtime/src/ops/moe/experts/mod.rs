@@ -6,9 +6,10 @@
 //! `g = W_gate x_t + b_gate`, `u = W_up x_t + b_up`.
 //!
 //! Index `E`, one past the last expert, means an expert on another device: the slot adds nothing
-//! and gets no gradient. [`sharded`] computes experts on several devices. Any other index outside `0..E` is an error: a panic of the call on the CPU and
+//! and gets no gradient. Any other index outside `0..E` is an error: a panic of the call on the CPU and
 //! in the reference, which read the indices. A kernel on an NPU does not wait for them: it counts such indices on the
-//! device, takes them for `E`, and the session's next read is the error.
+//! device, takes them for `E`, and the session's next read is the error. [`sharded`] computes the experts of several
+//! devices.
 //!
 //! With `q = W_downᵀ dy_t`, the gradients are `dp = a · q + b_down · dy_t`, `da = p q`,
 //! `du = da · activation(g)`, `dg = da · (up_offset + u) · activation'(g)`,

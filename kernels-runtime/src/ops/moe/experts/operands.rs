@@ -186,11 +186,11 @@ pub(crate) fn check(
     weights: &Weights,
     limit: Option<f64>,
     key: MoeExpertsKey,
-) {
+) -> Operands<Facts, Facts> {
     let [x, routing] = [x, routing].map(Facts::from);
     let settings = Settings { key, limit };
     let indices = Facts::from(indices);
-    checked(Operands::new(
+    let operands = checked(Operands::new(
         x,
         indices,
         routing,
@@ -203,6 +203,7 @@ pub(crate) fn check(
             adapter.check(weights.experts(), sizes, key.layout);
         }
     }
+    operands
 }
 
 /// Checks that the weights are those of the key's experts, for tokens of `hidden` elements.

@@ -7,6 +7,7 @@
 
 use super::{Weights, check, fused, reference};
 use crate::ops::moe::{Permuted, moe_permute, moe_unpermute};
+use crate::ops::operands::checked;
 use crate::semantics::MoeExpertsKey;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use std::ops::Range;
@@ -29,14 +30,14 @@ pub struct Part {
 /// different numbers of experts, and parts different numbers of tokens. Each shard's tensors are on one device. A part
 /// and a shard may share a device. The results and gradients are those of [`fused`](super::fused()) with all experts on
 /// one device, except that the results of half types are rounded once more, before they are weighted. An expert without
-/// rows has zero gradients here too.
+/// rows has zero gradients here too, if there is a token at all.
 ///
 /// Each device uses its fused kernels, and the reference where it has none. A transfer needs the number of its rows, so
-/// the host waits for one small tensor of each part. Burn moves tensors between its remote devices, as NPUs are, by way of
+/// the host waits for one small tensor of each part, and for the indices where a reference reads them. Burn moves tensors between its remote devices, as NPUs are, by way of
 /// the host.
 ///
 /// # Panics
-/// Panics if there is no shard, if shapes don't fit together, or if operands don't match the key. Except on an NPU, also
+/// Panics if there is no shard, if shapes or dtypes don't fit together, or if operands don't match the key. Except on an NPU, also
 /// panics if an index is below 0 or above the number of all experts; that number itself means no expert at all.
 pub fn sharded(
     parts: Vec<Part>,
@@ -52,8 +53,11 @@ pub fn sharded(
     } in &parts
     {
         for shard in shards {
-            check(x, indices, routing, shard, limit, key);
+            checked(check(x, indices, routing, shard, limit, key).dtype());
         }
+    }
+    if parts.is_empty() {
+        return Vec::new();
     }
     let experts = shards.iter().map(Weights::experts).sum();
     let mut parts: Vec<_> = parts
@@ -199,11 +203,9 @@ impl Shard<'_> {
         let indices: Tensor<2, Int> =
             Tensor::from_data(TensorData::new(experts, shape), &rows.device().inner());
         let routing = Tensor::ones(shape, (&rows.device(), dtype));
-        let operands = (rows, indices, routing, self.weights.clone());
-        let (x, indices, routing, weights) = operands.clone();
-        fused(x, indices, routing, weights, self.limit, self.key).unwrap_or_else(|_| {
-            let (x, indices, routing, weights) = operands;
-            reference(x, indices, routing, weights, self.limit, self.key)
-        })
+        let weights = || self.weights.clone();
+        let (x, chosen, ones) = (rows.clone(), indices.clone(), routing.clone());
+        fused(x, chosen, ones, weights(), self.limit, self.key)
+            .unwrap_or_else(|_| reference(rows, indices, routing, weights(), self.limit, self.key))
     }
 }
