@@ -307,6 +307,10 @@ fn gradients_of_targets_are_those_of_the_formula() {
     of_targets(&one, [Some(&x), Some(&x), None, Some(&two)], 2, &d_target).expect("documented");
     let ln_2 = std::f32::consts::LN_2;
     assert_eq!(d_target.read(), [-200.0, 400.0, ln_2, ln_2]);
+    let (infinity, d_target) = (f32::INFINITY, Tensor::empty(F32, &[2]));
+    let x = Tensor::floats(F32, &[2], &[infinity, -infinity]);
+    of_targets(&one, [Some(&x), Some(&x), None, None], 2, &d_target).expect("documented");
+    assert_eq!(d_target.read(), [-infinity, infinity]);
 }
 
 #[test]

@@ -235,6 +235,32 @@ fn version_one_refuses_what_its_document_excludes() {
 }
 
 #[test]
+fn several_x_are_as_wide_as_each_other_and_one_x_has_one_matrix() {
+    let _session = Session::start();
+    let t = |shape: &[usize]| Tensor::empty(F16, shape);
+    let (mut x, mut w) = ([t(&[2, 4]), t(&[3, 6])], [t(&[4, 5]), t(&[6, 5])]);
+    let lists = [&mut x[..], &mut w, &mut [], &mut [t(&[5, 5])]];
+    refused(grouped(2, lists, None, [2, 0]), "rows of 6 elements");
+    let (mut x, mut w) = ([t(&[5, 4])], [t(&[3, 4, 2])]);
+    let lists = [&mut x[..], &mut w, &mut [], &mut [t(&[5, 2])]];
+    let (code, said) = grouped(1, lists, None, [2, 0]).expect_err("three matrices");
+    assert_eq!(code, ACLNN_ERR_INNER_TILING_ERROR, "{said}");
+    assert!(said.contains("1 groups of 3 weights"), "{said}");
+    // Without elements in a row, results are the bias.
+    let (mut x, mut w) = ([t(&[2, 0]), t(&[1, 0])], [t(&[0, 2]), t(&[0, 2])]);
+    let bias = [[1.0, 2.0], [3.0, 4.0]].map(|bias| Tensor::floats(F16, &[2], &bias));
+    let mut y = [t(&[3, 2])];
+    let lists = [
+        &mut x[..],
+        &mut w,
+        &mut bias.into_iter().collect::<Vec<_>>(),
+        &mut y,
+    ];
+    grouped(2, lists, None, [2, 0]).expect("documented");
+    assert_eq!(y[0].read(), [1.0, 2.0, 1.0, 2.0, 3.0, 4.0]);
+}
+
+#[test]
 fn an_optional_list_of_one_empty_tensor_is_absent() {
     let _session = Session::start();
     let mut groups = Groups::of(F16);

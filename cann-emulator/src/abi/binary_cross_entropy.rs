@@ -52,12 +52,12 @@ fn log_factor(y: f32, positive: f32) -> f32 {
 }
 
 /// Returns `-ln σ(x)`, without exponents of large numbers.
-fn softplus(x: f32) -> f32 {
+fn minus_log_sigmoid(x: f32) -> f32 {
     (-x).max(0.0) + (-x.abs()).exp().ln_1p()
 }
 
 fn of_logit([x, y, weight, positive]: [f32; 4]) -> f32 {
-    weight * ((1.0 - y) * x + log_factor(y, positive) * softplus(x))
+    weight * ((1.0 - y) * x + log_factor(y, positive) * minus_log_sigmoid(x))
 }
 
 fn of_logit_slope([x, y, weight, positive]: [f32; 4]) -> f32 {
@@ -67,7 +67,7 @@ fn of_logit_slope([x, y, weight, positive]: [f32; 4]) -> f32 {
 
 /// Returns the derivative by the target, `weight · (ln(1 − σ(x)) − positive · ln σ(x))`.
 fn of_target_slope([x, _, weight, positive]: [f32; 4]) -> f32 {
-    weight * ((positive - 1.0) * softplus(x) - x)
+    weight * (positive * minus_log_sigmoid(x) - minus_log_sigmoid(-x))
 }
 
 #[unsafe(no_mangle)]

@@ -250,6 +250,14 @@ pub(super) fn check_rows(roles: &Roles<'_>) -> Outcome<()> {
     for (position, x) in roles.x.iter().enumerate() {
         let x = matrix("x", x)?;
         rows += x[0];
+        // Documents don't say whether several x may differ here.
+        ensure!(
+            matches!(roles.kind, Kind::Integers | Kind::Mixed) || x[1] == roles.x[0].shape[1],
+            ACLNN_ERR_PARAM_INVALID,
+            "x {position} has rows of {} elements, and the first x of {}",
+            x[1],
+            roles.x[0].shape[1]
+        );
         let own = if roles.x.len() == 1 {
             roles.weight
         } else {
@@ -265,13 +273,13 @@ pub(super) fn check_rows(roles: &Roles<'_>) -> Outcome<()> {
             );
         }
     }
-    if let Some(count) = roles.list.count() {
-        ensure!(
-            count == groups,
-            ACLNN_ERR_INNER_TILING_ERROR,
-            "groupList has {count} groups of {groups} weights"
-        );
-    }
+    // Without a list, each x is a group.
+    let count = roles.list.count().unwrap_or(roles.x.len());
+    ensure!(
+        count == groups,
+        ACLNN_ERR_INNER_TILING_ERROR,
+        "there are {count} groups of {groups} weights"
+    );
     if let Groups::Host(ends) = roles.list {
         check_lengths(ends, &rows_of(roles.x), roles.x.len() > 1)?;
     }

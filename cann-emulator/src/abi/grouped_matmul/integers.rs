@@ -1,7 +1,8 @@
 //! Products of i8: `act((x · weight + bias) · scale · perTokenScale)`, or with weights of four bits
 //! `((x − 8) · weight · scale + bias) · perTokenScale`.
 //!
-//! Products and their sums are exact. Results of i8 are rounded to nearest, with ties to even, and saturate; CANN does
+//! Sums of products are exact: over all inputs, or with weights of four bits over each part of them. What follows is in
+//! f32, but for a bias of i32, which wraps. Results of i8 are rounded to nearest, with ties to even, and saturate; CANN does
 //! not say how it rounds. The low half of a scale of 64 bits is an f32. An offset in the high half is not emulated, and
 //! breaks the stream.
 
@@ -40,7 +41,7 @@ struct Weight {
     scale: Vec<f32>,
 }
 
-/// What all groups have in common.
+/// The factors and settings that all groups share.
 struct Finish {
     kind: Kind,
     token_scale: Vec<f32>,

@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Integers,
     /// Half types by weights of i8, or of four bits, eight in an i32.
     Weights,
-    /// i8 less 8 by weights of four bits. The caller adds the products of the 8 by the bias.
+    /// i8 less 8 by weights of four bits. The bias of the caller holds the products of the 8.
     Mixed,
 }
 
@@ -86,7 +86,7 @@ impl Kind {
         Ok(())
     }
 
-    /// Checks what a kind has beside the tensors of all.
+    /// Checks the list of groups, the factors, the chip and the split by the rules of the kind.
     pub(super) fn check(
         self,
         parameters: &Parameters,
@@ -161,7 +161,7 @@ fn check_list(parameters: &Parameters, roles: &Roles<'_>) -> Outcome<()> {
     Ok(())
 }
 
-/// Checks which of scale, antiquantScale, antiquantOffset and perTokenScale are there.
+/// Checks that scale, antiquantScale, antiquantOffset and perTokenScale are given as `wanted` says.
 fn check_lists(roles: &Roles<'_>, wanted: [bool; 4]) -> Outcome<()> {
     let [scale, offset] = roles.few_bits;
     let lists = [

@@ -79,10 +79,11 @@ pub(super) fn by_rows(memory: &mut Memory, roles: &Roles<'_>, as_counts: bool) -
     let (rows, columns) = (output.shape[0], output.shape[1]);
     let depth = roles.x[0].shape[1];
     let mut x = Vec::new();
-    let mut own_ends = Vec::new();
+    let (mut own_ends, mut end) = (Vec::new(), 0);
     for part in roles.x {
         x.extend(part.floats(memory)?);
-        own_ends.push(x.len() / depth.max(1));
+        end += part.shape[0];
+        own_ends.push(end);
     }
     let ends = match roles.list {
         Groups::Absent => own_ends,
