@@ -16,6 +16,7 @@ mod real;
 mod rows;
 mod run;
 mod scaled;
+pub(crate) mod share;
 mod total;
 
 pub(crate) use activation::{Function, with_function};
@@ -25,7 +26,7 @@ pub(crate) use number::Number;
 pub(crate) use output::{Columns, Output, Pairs, Row, Scratch, Unwritten};
 pub(crate) use real::{Real, sum, sum_of, sum_of_squares, sums, sums_of};
 pub(crate) use rows::{Rows, contiguous, prefetch};
-pub(crate) use run::{CHUNK, Kernel, PARALLEL, run};
+pub(crate) use run::{CHUNK, Kernel, PARALLEL, run, run_plain};
 pub(crate) use scaled::write_scaled;
 pub(crate) use total::total;
 

@@ -1,7 +1,6 @@
-use super::awake::keep_others_awake;
-use super::lanes::{Context, Task, dispatch};
+use super::lanes::{Context, Task, dispatch, plain};
+use super::share;
 use super::{Output, Real, Unwritten};
-use rayon::prelude::*;
 use std::ops::Range;
 
 /// The number of elements that a thread takes at a time, few enough that a chunk's rows stay in the second-level
@@ -56,8 +55,20 @@ pub(crate) fn run<K: Kernel<N>, const N: usize>(
     spread(count, width, outputs, per_row, &work)
 }
 
-/// Runs `work` on each chunk. Kernels of one dtype share this function: Rayon's part is compiled for each combination
-/// of the types here, and takes longer to compile than a kernel does.
+/// Does what [`run`] does with the instructions that every machine has, for kernels that take little time beside the
+/// operations around them. They are compiled once.
+pub(crate) fn run_plain<K: Kernel<N>, const N: usize>(
+    kernel: &K,
+    count: usize,
+    width: usize,
+    outputs: [&mut Output<K::Out>; N],
+    per_row: &mut Output<K::PerRow>,
+) -> Vec<K::Sum> {
+    let work = |chunk: Chunk<'_, K::Out, K::PerRow, N>| plain(Work { kernel, chunk });
+    spread(count, width, outputs, per_row, &work)
+}
+
+/// Runs `work` on each chunk. Kernels of one dtype share this function.
 fn spread<T: Copy + Send, A: Copy + Send, S: Send, const N: usize>(
     count: usize,
     width: usize,
@@ -68,8 +79,7 @@ fn spread<T: Copy + Send, A: Copy + Send, S: Send, const N: usize>(
     let rows = (CHUNK / width.max(1)).max(1);
     let chunks = split(count, rows, outputs, per_row);
     if count * width >= PARALLEL {
-        keep_others_awake();
-        chunks.into_par_iter().map(work).collect()
+        share::map_many(chunks, work)
     } else {
         chunks.into_iter().map(work).collect()
     }

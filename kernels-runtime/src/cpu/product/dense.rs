@@ -1,8 +1,8 @@
 //! Products of whole tensors in f32 and f64.
 
-use super::each;
 use super::gemm::{BEYOND, Strides};
 use crate::cpu::awake::keep_others_awake;
+use crate::cpu::share::each;
 use crate::cpu::{Element, Real, Unwritten};
 use std::any::TypeId;
 use std::ops::Range;

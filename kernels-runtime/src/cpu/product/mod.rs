@@ -43,8 +43,7 @@ pub(crate) use tiled::{Tiled, leave_remainders, multiply_tiled};
 pub(crate) use transpose::Transpose;
 
 use crate::cpu::Element;
-use crate::cpu::awake::keep_others_awake;
-use rayon::prelude::*;
+use crate::cpu::share;
 
 /// The number of features of a panel, which is read, and converted if necessary, at once. In f32 and with 1024
 /// inputs, a panel has a quarter of a megabyte and stays in the second-level cache.
@@ -52,13 +51,6 @@ const PANEL: usize = 64;
 
 /// The number of features of a part that is computed separately when threads share a product.
 const PART: usize = 64;
-
-/// Runs each task on one of rayon's threads. Tasks take long, some longer than others: an idle thread must find
-/// single tasks to take over, not parts of the list.
-pub(crate) fn each<K: Send>(tasks: Vec<K>, run: impl Fn(K) + Send + Sync) {
-    keep_others_awake();
-    tasks.into_par_iter().with_max_len(1).for_each(run);
-}
 
 /// Computes `out = rows · weights`, or `out += …` if `add`. `out` is `count × features`. If `spread`, rayon's
 /// threads share the features, in parts of one size, so that results don't depend on the number of
@@ -88,20 +80,15 @@ pub(crate) fn product<T: Element>(
     if !spread || weights.features <= PART {
         return serial(rows, weights, out, weights.features, add);
     }
-    keep_others_awake();
     // Parts are columns of `out`, which no slice can hold. They are computed separately and copied.
-    let parts: Vec<(usize, Vec<T::Acc>)> = (0..weights.features.div_ceil(PART))
-        .into_par_iter()
-        .with_max_len(1)
-        .map(|part| {
-            let start = part * PART;
-            let width = PART.min(weights.features - start);
-            let mut out = vec![Gemm::ZERO; count * width];
-            let weights = weights.features(start, 1, width);
-            serial(rows, weights, &mut out, width, false);
-            (start, out)
-        })
-        .collect();
+    let starts = (0..weights.features).step_by(PART).collect();
+    let parts = share::map(starts, |start| {
+        let width = PART.min(weights.features - start);
+        let mut out = vec![Gemm::ZERO; count * width];
+        let weights = weights.features(start, 1, width);
+        serial(rows, weights, &mut out, width, false);
+        (start, out)
+    });
     for (start, part) in parts {
         let width = part.len() / count.max(1);
         for (out, part) in out

@@ -7,8 +7,7 @@ use super::{
     amx::{self, Side, Source, Tile},
     pairs, together,
 };
-use crate::cpu::{Element, Unwritten};
-use rayon::prelude::*;
+use crate::cpu::{Element, Unwritten, share};
 use std::mem::MaybeUninit;
 
 /// The destination of a gradient of weights: lines of contiguous or evenly spaced elements.
@@ -344,15 +343,13 @@ impl<A: Gemm> Product<'_, A> {
             // SAFETY: the caller upholds the requirements.
             return unsafe { self.part(0, self.lines, out) };
         }
-        out.par_chunks_mut(LINES * self.strides.row)
-            .take(self.lines.div_ceil(LINES))
-            .with_max_len(1)
-            .enumerate()
-            .for_each(|(chunk, out)| {
-                let first = chunk * LINES;
-                // SAFETY: the caller upholds the requirements.
-                unsafe { self.part(first, LINES.min(self.lines - first), out) };
-            });
+        let parts = out.chunks_mut(LINES * self.strides.row);
+        let parts = parts.take(self.lines.div_ceil(LINES)).enumerate();
+        share::each(parts.collect(), |(chunk, out)| {
+            let first = chunk * LINES;
+            // SAFETY: the caller upholds the requirements.
+            unsafe { self.part(first, LINES.min(self.lines - first), out) };
+        });
     }
 
     /// Computes some lines at a time and rounds them into `out`.
@@ -379,15 +376,11 @@ impl<A: Gemm> Product<'_, A> {
         if self.length == 0 {
             return;
         }
+        let parts = out.data.chunks_mut(size).take(count).enumerate();
         if spread {
-            let parts = out.data.par_chunks_mut(size).take(count);
-            parts.with_max_len(1).enumerate().for_each(part);
+            share::each(parts.collect(), part);
         } else {
-            out.data
-                .chunks_mut(size)
-                .take(count)
-                .enumerate()
-                .for_each(part);
+            parts.for_each(part);
         }
     }
 

@@ -4,16 +4,15 @@ use super::dense::dense;
 use super::gemm::Strides;
 use super::memory::with_memory;
 use super::outer::outer_of_tensors;
-use super::{Gemm, Matrix, PART, Rows, each, few, panel, serial};
+use super::{Gemm, Matrix, PART, Rows, few, panel, serial};
 #[cfg(target_arch = "x86_64")]
 use super::{
     amx,
     pairs::{self, Pairs},
 };
-use crate::cpu::awake::keep_others_awake;
 use crate::cpu::lanes::{Task, dispatch};
+use crate::cpu::share;
 use crate::cpu::{Blocks, CHUNK, Columns, Context, Element, LANES, Read, Real, Unwritten};
-use rayon::prelude::*;
 use std::any::TypeId;
 use std::borrow::Cow;
 
@@ -104,8 +103,7 @@ fn few_rows<T: Element>(
             few::add_products((&rows[first.min(rows.len())..], inputs), weights, sums);
         };
         if tasks.len() > 1 {
-            keep_others_awake();
-            tasks.into_par_iter().with_max_len(1).for_each(work);
+            share::each(tasks, work);
         } else {
             tasks.into_iter().for_each(work);
         }
@@ -129,7 +127,7 @@ pub(super) fn in_columns<T: Copy + Send>(
 ) {
     let parts = out.columns(length, width);
     match parallel {
-        true => each(parts, work),
+        true => share::each(parts, work),
         false => parts.into_iter().for_each(work),
     }
 }
@@ -162,7 +160,7 @@ fn as_burn<T: Element>(
     let values = dense(sizes, (rows, along), (weights.data, strides), out);
     let Some(bias) = bias else { return };
     let chunk = (CHUNK / features).max(1) * features;
-    values.par_chunks_mut(chunk).for_each(|values| {
+    share::each_of_many(values.chunks_mut(chunk).collect(), |values: &mut [T]| {
         for row in values.chunks_exact_mut(features) {
             for (value, bias) in row.iter_mut().zip(bias) {
                 *value = T::round(value.load() + *bias);

@@ -1,9 +1,8 @@
 //! Pairs of elements of two lines.
 
 use super::panel;
-use crate::cpu::{CHUNK, Element};
+use crate::cpu::{CHUNK, Element, share};
 use burn::tensor::bf16;
-use rayon::prelude::*;
 
 /// The task of pairing the elements of two lines. An odd last line is paired with zeros.
 pub(super) struct Together<'a, T> {
@@ -91,9 +90,9 @@ pub(super) fn tensor_together<T: Element>(rows: &[T], length: usize, together: &
     let rows: &[bf16] = panel::same(rows).expect("pairs are of bf16");
     // An even number of rows, so that each part has whole pairs.
     let some = (CHUNK / length.max(1)).max(1) * 2;
-    let parts = together.par_chunks_mut((some / 2 * length).max(1));
-    let rows = rows.par_chunks((some * length).max(1));
-    parts.zip(rows).for_each(|(to, rows)| {
+    let parts = together.chunks_mut((some / 2 * length).max(1));
+    let rows = rows.chunks((some * length).max(1));
+    share::each_of_many(parts.zip(rows).collect(), |(to, rows)| {
         join(rows, rows.len() / length, length, to);
     });
 }

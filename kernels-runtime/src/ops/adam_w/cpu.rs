@@ -1,13 +1,12 @@
 //! AdamW on Flex: one in-place pass over the four tensors.
 
 use super::{AdamWBackend, Settings, State, Tensors};
-use crate::cpu::{BASE, CHUNK, Element, PARALLEL, Real, dispatch_dtype};
+use crate::cpu::{BASE, CHUNK, Element, PARALLEL, Real, dispatch_dtype, share};
 use crate::ops::operands::checked;
 use crate::registry::{Gradient, Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
-use rayon::prelude::*;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     gradient: Gradient::None,
@@ -135,21 +134,18 @@ fn step<T: Element>(numbers: &Numbers<T::Acc>, places: Places<'_, T>) {
         moment_2,
         gradient,
     } = places;
-    let moments = moment_1
-        .par_chunks_mut(CHUNK)
-        .zip(moment_2.par_chunks_mut(CHUNK));
-    parameter
-        .par_chunks_mut(CHUNK)
+    let moments = moment_1.chunks_mut(CHUNK).zip(moment_2.chunks_mut(CHUNK));
+    let parts = parameter
+        .chunks_mut(CHUNK)
         .zip(moments)
-        .zip(gradient.par_chunks(CHUNK))
-        .for_each(|((parameter, (moment_1, moment_2)), gradient)| {
-            work(Places {
-                parameter,
-                moment_1,
-                moment_2,
-                gradient,
-            });
+        .zip(gradient.chunks(CHUNK))
+        .map(|((parameter, (moment_1, moment_2)), gradient)| Places {
+            parameter,
+            moment_1,
+            moment_2,
+            gradient,
         });
+    share::each_of_many(parts.collect(), work);
 }
 
 struct Work<'a, T: Element> {

@@ -4,9 +4,8 @@ use super::super::memory::with_memory;
 use super::super::rounded::{finish, in_columns};
 use super::super::{Gemm, Matrix, panel};
 use super::{Out, Side, Source, Tile, aligned, multiply, pack, tiles_of};
-use crate::cpu::{Element, Unwritten};
+use crate::cpu::{Element, Unwritten, share};
 use burn::tensor::bf16;
-use rayon::prelude::*;
 
 /// The number of rows whose sums are computed before they are rounded. They stay in the second-level cache.
 const ROWS: usize = 64;
@@ -113,7 +112,7 @@ fn pack_shared(source: Source<'_, bf16>, to: &mut [Tile], parallel: bool) {
         pack(rows, Side::Left, to);
     };
     match parallel {
-        true => to.par_chunks_mut(two_blocks).enumerate().for_each(pack),
+        true => share::each(to.chunks_mut(two_blocks).enumerate().collect(), pack),
         false => to.chunks_mut(two_blocks).enumerate().for_each(pack),
     }
 }

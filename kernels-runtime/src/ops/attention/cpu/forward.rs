@@ -5,9 +5,8 @@ use super::rows::{gather, transposed};
 use super::scores::{Place, Running, adjust, clear_others, scale};
 use super::view::{Readable, View, parts};
 use super::{KEYS, few};
-use crate::cpu::product::{
-    Block, Gemm, Tiled, each, leave_remainders, multiply_blocks, multiply_tiled,
-};
+use crate::cpu::product::{Block, Gemm, Tiled, leave_remainders, multiply_blocks, multiply_tiled};
+use crate::cpu::share::each;
 use crate::cpu::{Element, Output, Real, Unwritten, write_scaled};
 use crate::ops::attention::Operands;
 use crate::semantics::HeadLayout;

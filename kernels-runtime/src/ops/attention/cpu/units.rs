@@ -4,11 +4,10 @@ use super::backward::{Given, Task};
 use super::lanes::Lanes;
 use super::scores::Place;
 use crate::cpu::Element;
-use crate::cpu::awake::keep_others_awake;
 use crate::cpu::product::Gemm;
+use crate::cpu::share;
 use crate::ops::attention::Sizes;
 use burn::backend::flex::FlexTensor;
-use rayon::prelude::*;
 
 /// The heads of keys that one thread computes in turn: one, or all that add to the same part of the bias's gradient.
 /// The sums therefore have a fixed order.
@@ -58,12 +57,7 @@ impl Units {
             units.resize_with(units.len().max(unit + 1), Vec::new);
             units[unit].push((index, task));
         }
-        keep_others_awake();
-        let done: Vec<_> = units
-            .into_par_iter()
-            .with_max_len(1)
-            .map(|tasks| self.run_unit(tasks, given))
-            .collect();
+        let done = share::map(units, |tasks| self.run_unit(tasks, given));
         let mut totals = Totals {
             sinks: vec![Vec::new(); count],
             bias: Vec::new(),

@@ -3,7 +3,7 @@
 use super::block::Token;
 use super::group::{Group, Head, groups};
 use crate::cpu::product::{Gemm, Right, Rows, readable};
-use crate::cpu::{Element, Output, Real, contiguous};
+use crate::cpu::{Element, Output, Real, contiguous, share};
 use crate::ops::cross_entropy::Targets;
 use crate::ops::cross_entropy::cpu::{Factors, Loss};
 use crate::ops::linear_cross_entropy::{Gradients, Operands, Wanted};
@@ -122,17 +122,11 @@ where
         let (head, loss) = (self.head, &self.loss);
         let mut parts = divided(&mut self.logits, tokens.len(), groups);
         let start: Vec<_> = tokens.iter().map(|(_, class)| Token::new(*class)).collect();
-        // Groups are not shared among threads: they count what they write.
-        let of_groups: Vec<Vec<Token<T::Acc>>> = parts
-            .par_iter_mut()
-            .zip(groups.par_iter_mut())
-            .with_max_len(1)
-            .map(|(logits, group)| {
-                let mut tokens = start.clone();
-                group.logits(head, loss, &rows, logits, &mut tokens);
-                tokens
-            })
-            .collect();
+        let of_groups = share::map(pairs(&mut parts, groups), |(logits, group)| {
+            let mut tokens = start.clone();
+            group.logits(head, loss, &rows, logits, &mut tokens);
+            tokens
+        });
         let mut all = start;
         for of_group in of_groups {
             let pairs = all.iter_mut().zip(of_group);
@@ -151,17 +145,22 @@ where
             .collect();
         let wants_hidden = d_hidden.is_some();
         let hidden = Right::new::<T>(&hidden, tokens.len(), self.width);
-        parts
-            .par_iter_mut()
-            .zip(groups.par_iter_mut())
-            .with_max_len(1)
-            .for_each(|(logits, group)| {
-                group.gradients(head, &gradients, &hidden, logits, wants_hidden);
-            });
+        share::each(pairs(&mut parts, groups), |(logits, group)| {
+            group.gradients(head, &gradients, &hidden, logits, wants_hidden);
+        });
         if let Some(d_hidden) = d_hidden {
             add_shares(tokens, groups, self.width, d_hidden);
         }
     }
+}
+
+/// Returns the memory for the logits of each group beside the group. Groups are not shared among threads: they count what
+/// they write.
+fn pairs<'a, 'l, 'g, A>(
+    parts: &'a mut [&'l mut [A]],
+    groups: &'a mut [Group<'g, A>],
+) -> Vec<(&'a mut &'l mut [A], &'a mut Group<'g, A>)> {
+    parts.iter_mut().zip(groups).collect()
 }
 
 /// Writes the gradient of some tokens' hidden states: the sum of the groups' shares.
@@ -179,8 +178,8 @@ fn add_shares<A: Real>(
         return;
     };
     let mut sums = first.to_vec();
-    let rows = sums.par_chunks_mut(width).enumerate();
-    rows.for_each(|(row, sums)| {
+    let rows = sums.chunks_mut(width).enumerate();
+    share::each_of_many(rows.collect(), |(row, sums)| {
         for share in others {
             let share = &share[row * width..][..width];
             for (sum, share) in sums.iter_mut().zip(share) {

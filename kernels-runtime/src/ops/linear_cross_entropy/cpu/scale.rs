@@ -1,10 +1,9 @@
 //! The last step of the gradients: the factor, and the rounding of half types.
 
 use super::Gradients;
-use crate::cpu::{CHUNK, Element, Output, Real, contiguous, write_scaled};
+use crate::cpu::{CHUNK, Element, Output, Real, contiguous, share, write_scaled};
 use crate::ops::linear_cross_entropy::Kept;
 use burn::backend::flex::FlexTensor;
-use rayon::prelude::*;
 use std::any::TypeId;
 
 /// Multiplies kept gradients by the gradient of the loss, and rounds them once.
@@ -50,8 +49,12 @@ fn finished<T: Element>(mut kept: FlexTensor, factor: T::Acc) -> FlexTensor {
                 kept.layout().shape().num_elements(),
             );
             let values = &mut kept.storage_mut::<T::Acc>()[start..][..len];
-            let parts = values.par_chunks_mut(CHUNK);
-            parts.for_each(|part| part.iter_mut().for_each(|value| *value = *value * factor));
+            share::each_of_many(
+                values.chunks_mut(CHUNK).collect(),
+                |part: &mut [T::Acc]| {
+                    part.iter_mut().for_each(|value| *value = *value * factor);
+                },
+            );
         }
         return kept;
     }
@@ -64,7 +67,7 @@ fn finished<T: Element>(mut kept: FlexTensor, factor: T::Acc) -> FlexTensor {
         for values in values.chunks(CHUNK) {
             parts.push((values, rest.part(values.len())));
         }
-        parts.into_par_iter().for_each(|(values, mut part)| {
+        share::each_of_many(parts, |(values, mut part)| {
             write_scaled(values, values.len(), &[factor], &mut part);
         });
     }

@@ -4,7 +4,8 @@
 use super::super::in_place::{self, Part, Readable, Round, Slab, Sum};
 use super::super::integers::read as ints;
 use super::{Backward, Gradients, GroupedMatmulBackend, GroupedMatmulKernel, Tensors};
-use crate::cpu::product::{Factors, Gemm, Matrix, Rows, each, load, product};
+use crate::cpu::product::{Factors, Gemm, Matrix, Rows, load, product};
+use crate::cpu::share::each;
 use crate::cpu::{Element, Output, contiguous, dispatch_dtype};
 use crate::ops::operands::checked;
 use crate::semantics::ExpertLayout;

@@ -1,7 +1,8 @@
 use super::rows::{add_bias, combine, gather};
 use super::unit::{Forward, Unit};
 use super::{View, chunks, spread};
-use crate::cpu::product::{Gemm, Rows, each, product};
+use crate::cpu::product::{Gemm, Rows, product};
+use crate::cpu::share::each;
 use crate::cpu::{Element, Output, Unwritten, with_function};
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;

@@ -2,10 +2,9 @@
 
 use super::super::super::sort::Groups;
 use crate::cpu::product::Gemm;
-use crate::cpu::{Element, Output, Unwritten};
+use crate::cpu::{Element, Output, Unwritten, share};
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
-use rayon::prelude::*;
 use std::ops::Range;
 
 /// Returns the tokens of `slots` in the accumulation type, one token in each row.
@@ -72,7 +71,7 @@ where
     };
     let parts: Vec<_> = (0..tokens).step_by(TOKENS).map(part).collect();
     let arch = pulp::Arch::new();
-    parts.into_par_iter().for_each(|(tokens, out)| {
+    share::each_of_many(parts, |(tokens, out)| {
         arch.dispatch(Combine {
             rows,
             hidden,
