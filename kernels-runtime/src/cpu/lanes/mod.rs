@@ -81,8 +81,14 @@ pub(super) fn in_registers<K: Task>(task: K) -> K::Output {
 }
 
 /// Runs a task on arrays. The compiler uses the machine's instructions for them as well as it can.
+#[cfg(not(target_arch = "x86_64"))]
 pub(super) fn in_arrays<K: Task>(task: K) -> K::Output {
     pulp::Arch::new().dispatch(With { task, c: Portable })
+}
+
+/// Runs a task on arrays, with the instructions that every machine has: it is compiled once.
+pub(super) fn plain<K: Task>(task: K) -> K::Output {
+    task.run(Portable)
 }
 
 struct With<K, C> {

@@ -9,8 +9,8 @@ use burn::backend::flex::FlexTensor;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Reads pairs of the result's gradient in the order `R` and writes them in the order `W`.
-pub(super) fn run<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places>(
+/// Reads pairs of the result's gradient and writes pairs in the order `P`.
+pub(super) fn run<T: Element, U: Element<Acc = T::Acc>, P: Places>(
     parts: &Parts,
     dy: &FlexTensor,
     wanted: bool,
@@ -21,7 +21,7 @@ pub(super) fn run<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places>(
     let x = Rows::<T>::readable(parts.norm.x());
     let readable = Rows::<T>::readable(dy);
     let dy = placed(&readable, parts.key);
-    let kernel = Backward::<T, U, (R, W)> {
+    let kernel = Backward::<T, U, P> {
         dy: Rows::new(&dy),
         x: axis.rows(&x),
         cos: cos.per_head(shape, HeadLayout::Bsnd),
@@ -56,9 +56,7 @@ struct Backward<'a, T: Element, U, Order> {
     order: PhantomData<Order>,
 }
 
-impl<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places> Kernel<1>
-    for Backward<'_, T, U, (R, W)>
-{
+impl<T: Element, U: Element<Acc = T::Acc>, P: Places> Kernel<1> for Backward<'_, T, U, P> {
     type Out = T;
     type Acc = T::Acc;
     type PerRow = ();
@@ -86,7 +84,7 @@ impl<T: Element, U: Element<Acc = T::Acc>, R: Places, W: Places> Kernel<1>
             for _ in 0..heads_of_row {
                 let (dy, angles) = (heads.row(), [cos.row(), sin.row()]);
                 let (head, others) = rest.split_at(width);
-                turn::<C, T, U, R, W>(c, dy, head, angles, self.pairs, Direction::Backward);
+                turn::<C, T, U, P, P>(c, dy, head, angles, self.pairs, Direction::Backward);
                 rest = others;
             }
             let rstd = pass::rstd(c, x, axis);

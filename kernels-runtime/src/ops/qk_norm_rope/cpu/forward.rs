@@ -7,8 +7,8 @@ use burn::backend::flex::FlexTensor;
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// Reads pairs in the order `R` and writes them in the order `W`.
-pub(super) fn run<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, R: Places, W: Places>(
+/// Reads and writes pairs in the order `P`.
+pub(super) fn run<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, P: Places>(
     parts: &Parts,
 ) -> FlexTensor {
     let axis = parts.axis::<T>();
@@ -17,7 +17,7 @@ pub(super) fn run<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, R: Places, 
     let shape = x.layout().shape();
     let [cos, sin] = parts.angles::<U>();
     let rstd = (parts.key.norm == QkNorm::Row).then(|| of_tokens(parts.norm.x(), &axis));
-    let kernel = Forward::<T, U, (S, R, W)> {
+    let kernel = Forward::<T, U, (S, P)> {
         x: Rows::new(&x),
         cos: cos.per_head(shape, parts.key.layout),
         sin: sin.per_head(shape, parts.key.layout),
@@ -109,8 +109,8 @@ struct Forward<'a, T: Element, U, V> {
     variant: PhantomData<V>,
 }
 
-impl<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, R: Places, W: Places> Kernel<1>
-    for Forward<'_, T, U, (S, R, W)>
+impl<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, P: Places> Kernel<1>
+    for Forward<'_, T, U, (S, P)>
 {
     type Out = T;
     type Acc = T::Acc;
@@ -138,40 +138,40 @@ impl<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, R: Places, W: Places> Ke
             let (rotated, rest) = y.row(width).split_at(2 * self.pairs);
             let (x, x_rest) = x.split_at(2 * self.pairs);
             let (gain, gain_rest) = gain.split_at(2 * self.pairs);
-            let head = Normalised::<T, C, S, R> {
-                x: R::pairs(x),
-                gain: R::pairs(gain),
+            let head = Normalised::<T, C, S, P> {
+                x: P::pairs(x),
+                gain: P::pairs(gain),
                 rstd: C::Of::splat(c, rstd),
                 rounding: PhantomData,
             };
             let pairs = Rotated::new(c, head, angles, self.pairs, Direction::Forward);
-            W::write(rotated, &pairs);
+            P::write(rotated, &pairs);
             pass::scale::<C, T, S>(c, x_rest, rstd, gain_rest, rest);
         }
     }
 }
 
 /// A head of which each block is normalised when it is rotated.
-struct Normalised<'a, T: Element + 'a, C: Context, S, R: Places> {
-    x: R::Of<'a, T>,
-    gain: R::Of<'a, T::Acc>,
+struct Normalised<'a, T: Element + 'a, C: Context, S, P: Places> {
+    x: P::Of<'a, T>,
+    gain: P::Of<'a, T::Acc>,
     rstd: C::Of<T::Acc>,
     rounding: PhantomData<S>,
 }
 
-impl<T: Element, C: Context, S: Steps<T>, R: Places> Unrotated<T::Acc, C>
-    for Normalised<'_, T, C, S, R>
+impl<T: Element, C: Context, S: Steps<T>, P: Places> Unrotated<T::Acc, C>
+    for Normalised<'_, T, C, S, P>
 {
     /// Rounds as the norm does, whose result is the input of the rotation.
     #[inline(always)]
     fn at<B: Read>(&self, c: C, at: usize) -> [C::Of<T::Acc>; 2] {
-        let [x1, x2] = R::block::<B, T>(self.x, at);
-        let [g1, g2] = R::block::<B, T::Acc>(self.gain, at);
+        let [x1, x2] = P::block::<B, T>(self.x, at);
+        let [g1, g2] = P::block::<B, T::Acc>(self.gain, at);
         [self.normalised(c, &x1, &g1), self.normalised(c, &x2, &g2)]
     }
 }
 
-impl<T: Element, C: Context, S: Steps<T>, R: Places> Normalised<'_, T, C, S, R> {
+impl<T: Element, C: Context, S: Steps<T>, P: Places> Normalised<'_, T, C, S, P> {
     #[inline(always)]
     fn normalised(&self, c: C, x: &[T; LANES], gain: &[T::Acc; LANES]) -> C::Of<T::Acc> {
         let scaled = S::lanes(c, T::lanes(c, x) * self.rstd) * C::Of::<T::Acc>::read(c, gain);

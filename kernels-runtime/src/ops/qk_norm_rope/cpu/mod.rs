@@ -2,7 +2,9 @@
 //! cache. A norm over all heads of a token whose result is `[batch, heads, seq, width]` first reads the tokens for
 //! `rstd`, because the heads of a token are far apart in the result.
 //!
-//! Without a norm, the rotation's own kernel does all: it reads tensors of any strides.
+//! Without a norm, the rotation's own kernel does all: it reads tensors of any strides. With one, rotations that read
+//! neighbours and write halves run after the norm's kernel, because no model family has both, and the kernels here are a
+//! fifth of what this crate compiles.
 
 mod backward;
 mod forward;
@@ -53,9 +55,9 @@ impl QkNormRopeKernel for Flex {
             None => composed::backward::<Self>(backward),
             Some(parts) => dispatch_dtype!(dtype, T => {
                 if operands.cos().dtype() == dtype {
-                    backward_by_style::<T, T>(&parts, dy, wanted)
+                    backward_by_order::<T, T>(&parts, dy, wanted)
                 } else {
-                    backward_by_style::<T, <T as Element>::Acc>(&parts, dy, wanted)
+                    backward_by_order::<T, <T as Element>::Acc>(&parts, dy, wanted)
                 }
             }),
         }
@@ -70,10 +72,24 @@ struct Parts {
     cos: FlexTensor,
     sin: FlexTensor,
     key: QkNormRopeKey,
+    order: Order,
+}
+
+/// The order of pairs, in the operand and in the result.
+enum Order {
+    Halves,
+    Neighbours,
 }
 
 impl Parts {
+    /// Returns the operands of the kernels here, or `None` for a call that others do.
     fn new(operands: &Tensors<Flex>) -> Option<Self> {
+        let key = operands.key();
+        let order = match key.style {
+            RopeStyle::Half => Order::Halves,
+            RopeStyle::Interleaved => Order::Neighbours,
+            RopeStyle::InterleavedToHalf => return None,
+        };
         let norm = composed::norm::<Flex>(operands)?;
         Some(Self {
             // The norm's `x` may be a contiguous copy.
@@ -81,7 +97,8 @@ impl Parts {
             norm,
             cos: operands.cos().clone(),
             sin: operands.sin().clone(),
-            key: operands.key(),
+            key,
+            order,
         })
     }
 
@@ -98,32 +115,29 @@ impl Parts {
 fn by_rounding<T: Element, U: Element<Acc = T::Acc>>(parts: &Parts) -> FlexTensor {
     let is_half = matches!(parts.norm.x().dtype(), DType::F16 | DType::BF16);
     match parts.key.rounding {
-        Rounding::Llama if is_half => forward_by_style::<T, U, Twice>(parts),
-        _ => forward_by_style::<T, U, Once>(parts),
+        Rounding::Llama if is_half => forward_by_order::<T, U, Twice>(parts),
+        _ => forward_by_order::<T, U, Once>(parts),
     }
 }
 
-fn forward_by_style<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>>(
+fn forward_by_order<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>>(
     parts: &Parts,
 ) -> FlexTensor {
-    match parts.key.style {
-        RopeStyle::Half => forward::run::<T, U, S, Halves, Halves>(parts),
-        RopeStyle::Interleaved => forward::run::<T, U, S, Neighbours, Neighbours>(parts),
-        RopeStyle::InterleavedToHalf => forward::run::<T, U, S, Neighbours, Halves>(parts),
+    match parts.order {
+        Order::Halves => forward::run::<T, U, S, Halves>(parts),
+        Order::Neighbours => forward::run::<T, U, S, Neighbours>(parts),
     }
 }
 
-fn backward_by_style<T: Element, U: Element<Acc = T::Acc>>(
+fn backward_by_order<T: Element, U: Element<Acc = T::Acc>>(
     parts: &Parts,
     dy: &FlexTensor,
     wanted: bool,
 ) -> Gradients<FlexTensor> {
-    let run: fn(&Parts, &FlexTensor, bool) -> _ = match parts.key.style {
-        RopeStyle::Half => backward::run::<T, U, Halves, Halves>,
-        RopeStyle::Interleaved => backward::run::<T, U, Neighbours, Neighbours>,
-        RopeStyle::InterleavedToHalf => backward::run::<T, U, Halves, Neighbours>,
-    };
-    run(parts, dy, wanted)
+    match parts.order {
+        Order::Halves => backward::run::<T, U, Halves>(parts, dy, wanted),
+        Order::Neighbours => backward::run::<T, U, Neighbours>(parts, dy, wanted),
+    }
 }
 
 /// Returns the tensor with the axes of heads and positions exchanged, if the result has them in the other order.

@@ -1,6 +1,6 @@
 use super::super::Routing;
 use super::scores::{divisor, dot, score, softmax};
-use crate::cpu::{Context, Element, Kernel, Output, Real, Rows, Unwritten, run};
+use crate::cpu::{Context, Element, Kernel, Output, Real, Rows, Unwritten, run_plain};
 use crate::ops::moe::integers;
 use crate::ops::moe::router;
 use crate::semantics::{RouterKey, Scoring};
@@ -30,7 +30,7 @@ where
     let tokens = kernel.logits.count();
     let mut d_logits = Output::<T>::new(Shape::new([tokens, experts]));
     let outputs = [&mut d_logits];
-    run(&kernel, tokens, experts, outputs, &mut Output::none());
+    run_plain(&kernel, tokens, experts, outputs, &mut Output::none());
     d_logits.finish()
 }
 

@@ -1,7 +1,7 @@
 use super::super::{Operands, Routing};
 use super::choose::Chooser;
 use super::scores::{divisor, score, softmax};
-use crate::cpu::{Context, Element, Kernel, Output, Real, Rows, Unwritten, contiguous, run};
+use crate::cpu::{Context, Element, Kernel, Output, Real, Rows, Unwritten, contiguous, run_plain};
 use crate::ops::moe::integers;
 use crate::semantics::Scoring;
 use burn::backend::flex::FlexTensor;
@@ -29,7 +29,7 @@ where
     let mut weights = Vec::with_capacity(tokens * k);
     let mut indices = Vec::with_capacity(tokens * k);
     let none = &mut Output::none();
-    for chunk in run(&kernel, tokens, routing.num_experts(), [], none) {
+    for chunk in run_plain(&kernel, tokens, routing.num_experts(), [], none) {
         weights.extend(chunk.weights.into_iter().map(W::round));
         indices.extend(chunk.indices);
     }
