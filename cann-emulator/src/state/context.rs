@@ -53,15 +53,9 @@ pub(crate) fn reset_device(device: i32, force: bool) -> Outcome<()> {
     // The process is unlocked, because work on the streams may need it and the memory. Work that nobody waited for is
     // lost with the device.
     close(closing, true);
-    let lost: Vec<_> = memory()
-        .live()
-        .into_iter()
-        .filter(|live| live.2 == device)
-        .collect();
-    let leaks = lost.into_iter().map(|(address, size, _)| {
-        format!("{size} bytes at {address:#x} on device {device} were never freed")
-    });
-    process().leaks.extend(leaks);
+    let lost = memory().live();
+    let leaks = lost.into_iter().filter(|(of, _)| *of == device);
+    process().leaks.extend(leaks.map(|(_, text)| text));
     memory().clear(device);
     Ok(())
 }
