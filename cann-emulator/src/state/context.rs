@@ -125,11 +125,12 @@ impl Scope {
     }
 }
 
-/// Returns a system option.
+/// Returns a system option. One of the process is zero until it is set.
 pub(crate) fn option(scope: Scope, option: u32) -> Outcome<i64> {
     let process = process();
     match process.options.get(&(scope.key(&process)?, option)) {
         Some(value) => Ok(*value),
+        None if scope == Scope::Process => Ok(0),
         None => fail!(
             ACL_ERROR_RT_SYSPARAMOPT_NOT_SET,
             "the option {option} was not set"

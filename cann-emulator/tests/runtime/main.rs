@@ -3,8 +3,10 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod kernels;
 mod memory;
 mod order;
+mod virtual_memory;
 
 use std::ffi::c_void;
 use std::ptr::null_mut;

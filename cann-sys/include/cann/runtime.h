@@ -50,6 +50,7 @@ typedef enum {
 typedef enum {
     ACL_OPT_DETERMINISTIC = 0,
     ACL_OPT_ENABLE_DEBUG_KERNEL = 1,
+    ACL_OPT_STRONG_CONSISTENCY = 2,
 } aclSysParamOpt;
 
 /* The first attributes of a device; the others are not declared here. */
