@@ -214,13 +214,18 @@ impl Memory {
     }
 
     /// Reserves addresses, which have no memory.
-    pub(crate) fn reserve_addresses(&mut self, device: i32, size: usize) -> Outcome<usize> {
+    pub(crate) fn reserve_addresses(&mut self, size: usize) -> Outcome<usize> {
         self.check_addresses()?;
-        self.reserved.reserve(device, size)
+        self.reserved.reserve(size)
     }
 
     pub(crate) fn release_addresses(&mut self, address: usize) -> Outcome<()> {
         self.reserved.release(address)
+    }
+
+    /// Releases all reserved addresses, once the memory of all devices is cleared. Returns a description of each range.
+    pub(crate) fn release_all_addresses(&mut self) -> Vec<String> {
+        self.reserved.release_all()
     }
 
     /// Makes physical memory, which has no addresses, under a new handle.

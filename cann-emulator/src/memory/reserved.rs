@@ -22,7 +22,6 @@ struct Piece {
 }
 
 struct Range {
-    device: i32,
     size: usize,
     window: Window,
     /// By their offset.
@@ -65,11 +64,10 @@ impl Reserved {
     }
 
     /// Reserves addresses, which have no memory.
-    pub(super) fn reserve(&mut self, device: i32, size: usize) -> Outcome<usize> {
+    pub(super) fn reserve(&mut self, size: usize) -> Outcome<usize> {
         let address = self.free_addresses(size)?;
         let window = Window::new(size)?;
         let made = Range {
-            device,
             size,
             window,
             pieces: BTreeMap::new(),
@@ -274,9 +272,8 @@ impl Reserved {
         Some(range.piece(address - start)?.1.device)
     }
 
-    /// Forgets the memory and the addresses of a device.
+    /// Forgets the memory of a device. Its addresses stay reserved, without memory.
     pub(super) fn clear(&mut self, device: i32) {
-        self.ranges.retain(|_, range| range.device != device);
         for range in self.ranges.values_mut() {
             let Range { window, pieces, .. } = range;
             pieces.retain(|offset, piece| {
@@ -291,22 +288,25 @@ impl Reserved {
         }
     }
 
-    /// Returns the devices and descriptions of what was not given back.
-    pub(super) fn live(&self) -> Vec<(i32, String)> {
-        let blocks = self.blocks.iter().map(|(handle, block)| {
+    /// Returns the devices and descriptions of physical memory that was not freed.
+    pub(super) fn live(&self) -> impl Iterator<Item = (i32, String)> {
+        self.blocks.iter().map(|(handle, block)| {
             let (size, device) = (block.pages.size, block.device);
             let text = format!(
                 "{size} bytes of physical memory {handle:#x} on device {device} were never freed"
             );
             (device, text)
-        });
-        let ranges = self.ranges.iter().map(|(address, range)| {
-            let (size, device) = (range.size, range.device);
-            let text = format!(
-                "{size} addresses reserved at {address:#x} on device {device} were never released"
-            );
-            (device, text)
-        });
-        blocks.chain(ranges).collect()
+        })
+    }
+
+    /// Releases all addresses, to which no memory is mapped. Returns a description of each range.
+    pub(super) fn release_all(&mut self) -> Vec<String> {
+        let ranges = std::mem::take(&mut self.ranges).into_iter();
+        ranges
+            .map(|(address, range)| {
+                let size = range.size;
+                format!("{size} addresses reserved at {address:#x} were never released")
+            })
+            .collect()
     }
 }

@@ -294,6 +294,7 @@ pub(crate) fn finalise() -> Outcome<Vec<String>> {
         report.push(text);
         memory.clear(device);
     }
+    report.extend(memory.release_all_addresses());
     Ok(report)
 }
 

@@ -7,9 +7,9 @@ use crate::error::{Outcome, ensure, fail};
 use crate::loss;
 use crate::memory::{Page, memory};
 
-/// Reserves addresses, which have no memory, for the thread's device.
+/// Reserves addresses, which have no memory. The thread needs no context: programs try this before they set a device.
 pub(crate) fn reserve_addresses(size: usize, page: Page) -> Outcome<usize> {
-    let device = process().current()?.1.device;
+    process().config()?;
     ensure!(
         size > 0,
         ACL_ERROR_INVALID_PARAM,
@@ -21,11 +21,11 @@ pub(crate) fn reserve_addresses(size: usize, page: Page) -> Outcome<usize> {
             "{size} addresses are more than there are"
         )
     };
-    memory().reserve_addresses(device, size)
+    memory().reserve_addresses(size)
 }
 
 pub(crate) fn release_addresses(address: usize) -> Outcome<()> {
-    process().current()?;
+    process().config()?;
     memory().release_addresses(address)
 }
 

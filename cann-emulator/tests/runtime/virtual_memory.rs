@@ -87,6 +87,24 @@ fn memory_mapped_side_by_side_is_one() {
 }
 
 #[test]
+fn addresses_are_reserved_without_a_device() {
+    let session = Session::start();
+    let reserved = std::thread::spawn(|| {
+        let address = reserve(512);
+        let handle = &mut null_mut();
+        // SAFETY: the places are variables, and addresses are checked.
+        unsafe {
+            let properties = properties(ACL_HBM_MEM_HUGE, 0);
+            let status = aclrtMallocPhysical(handle, HUGE, &properties, 0);
+            assert_eq!(status, ACL_ERROR_RT_CONTEXT_NULL);
+            assert_eq!(aclrtReleaseMemAddress(address), 0, "{}", message());
+        }
+    });
+    reserved.join().expect("no assertion failed");
+    assert!(session.end().is_empty());
+}
+
+#[test]
 fn addresses_without_memory_are_not_read() {
     let _session = Session::start();
     let (address, handle) = (reserve(3 * HUGE), physical(HUGE, 0));
