@@ -3,13 +3,13 @@
 #
 #   run.sh [FOLDER]    the folder keeps the virtual environment, 6 GB or less; ~/.cache/burn-kernels/torch-npu by default
 #
-# TORCH_NPU=VERSION chooses the release of torch_npu and of torch, 2.7.1 by default. With KERNELS=PROGRAM, an absolute
+# TORCH_NPU=VERSION chooses the release of torch_npu and of torch, 2.12.0 by default. With KERNELS=PROGRAM, an absolute
 # path, `kernels run` computes a batch too. Ends with 3 if the packages can't be installed: nothing was checked then.
 set -euo pipefail
 cd "$(dirname "$0")"
 folder=${1:-$HOME/.cache/burn-kernels/torch-npu}
 python=${PYTHON:-python3}
-version=${TORCH_NPU:-2.7.1}
+version=${TORCH_NPU:-2.12.0}
 venv="$folder/venv-$version"
 
 # Without the libraries of CANN, torch_npu can't be imported.

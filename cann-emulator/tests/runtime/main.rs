@@ -7,6 +7,7 @@ mod kernels;
 mod memory;
 mod order;
 mod virtual_memory;
+mod virtual_memory_limits;
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
