@@ -5,7 +5,8 @@
 //! crash or read garbage, it fails with a status code and a text that says what to do:
 //!
 //! * **Device addresses** are in a reserved range that the host cannot read. New memory is poisoned: it is NaN in
-//!   every float type. A freed address is not used again for a long time.
+//!   every float type. A freed address is not used again for a long time. Addresses that a program reserves have the
+//!   physical memory that it maps to them, and elsewhere none.
 //! * **Streams** are threads, so a missing synchronisation shows, more often with a delay before each task
 //!   ([`Config::delay`]). A kernel that uses freed memory breaks its stream, and the next wait reports it.
 //! * **Contexts** belong to threads. A thread without one may do nothing.

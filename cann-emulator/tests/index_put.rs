@@ -241,6 +241,22 @@ fn values_are_put_or_added() {
     );
 }
 
+#[test]
+fn indices_without_elements_name_nothing() {
+    let _session = Session::start();
+    let x = numbered(&[2, 3]);
+    let list = List::new(ACL_INT64, &[None, None]);
+    index(&x, &list, &Tensor::empty(F32, &[0])).expect("nothing");
+    put(&x, &list, &Tensor::floats(F32, &[], &[7.0]), false).expect("nothing");
+    put(&x, &list, &Tensor::empty(F32, &[0]), true).expect("nothing");
+    assert_eq!(x.read(), [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+    refused(index(&x, &list, &Tensor::empty(F32, &[1])), "out has some");
+    refused(
+        put(&x, &list, &Tensor::empty(F16, &[]), false),
+        "values is f16",
+    );
+}
+
 /// Returns the shape of a descriptor.
 fn shape(tensor: &Tensor) -> Vec<i64> {
     let (mut lengths, mut rank) = (std::ptr::null_mut(), 0);

@@ -19,8 +19,8 @@
 //!
 //! * One module per area ([`runtime`], [`meta`], [`norm`], …, [`hccl`]) has CANN's types and constants, and for each
 //!   function an alias of its prototype.
-//! * One table per area ([`Runtime`], [`Meta`], …) has a [`Symbol`] for each function. Only [`compile`], the operators
-//!   by name, has none: its library is a whole compiler, and nothing here calls it.
+//! * One table per area ([`Runtime`], [`Meta`], …) has a [`Symbol`] for each function. Nothing here calls operators by
+//!   name ([`compile`]), kernels as binaries ([`kernel`]) or the profiler ([`profiling`]), so these have none.
 //! * [`Search`] holds the folders in which libraries are looked for, in their order.
 //! * [`versions::known`] returns the versions of CANN that have a function.
 //!

@@ -152,6 +152,18 @@ fn check_between(sides: (Side, Side)) -> Outcome<()> {
     Ok(())
 }
 
+/// Checks that a copy that does not wait for a stream has no reserved address if it is between two devices.
+fn check_reserved(memory: &Memory, to: usize, from: usize) -> Outcome<()> {
+    let (there, here) = (memory.device_of(to), memory.device_of(from));
+    let between = there.is_some() && here.is_some() && there != here;
+    ensure!(
+        !between || !memory.is_reserved(to) && !memory.is_reserved(from),
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "only aclrtMemcpyAsync copies between reserved addresses of two devices"
+    );
+    Ok(())
+}
+
 /// Copies now.
 ///
 /// # Safety
@@ -241,6 +253,7 @@ function!(aclrtMemcpy(to: *mut c_void, to_size: usize, from: *const c_void, coun
     check_copy(to, to_size, from, count)?;
     state::current_device()?;
     let sides = sides(to, from, kind)?;
+    check_reserved(&memory(), to, from)?;
     // SAFETY: the caller guarantees its memory on the host.
     unsafe { copy(&mut memory(), Rows::one(to, from, count), sides) }
 });

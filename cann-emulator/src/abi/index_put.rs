@@ -11,7 +11,7 @@ use cann_sys::meta::*;
 use crate::abi::checks::{USUAL, broadcast, check_axes, check_size};
 use crate::abi::operators;
 use crate::error::{Outcome, ensure, fail};
-use crate::executor::{Operands, check_dtype, phase_one};
+use crate::executor::{Operands, Work, check_dtype, phase_one};
 use crate::memory::Memory;
 use crate::number::by_number;
 use crate::ops::arithmetic::Arithmetic;
@@ -95,11 +95,6 @@ impl Named {
             axis += covered;
         }
         ensure!(
-            !members.is_empty(),
-            ACLNN_ERR_PARAM_INVALID,
-            "no tensor of indices has an element"
-        );
-        ensure!(
             axis <= of.rank(),
             ACLNN_ERR_PARAM_INVALID,
             "indices names {axis} axes of {}",
@@ -109,8 +104,11 @@ impl Named {
         let axes: Vec<usize> = members.iter().flat_map(named).collect();
         let others = (0..of.rank()).filter(|at| !axes.contains(at));
         // Indices of neighbouring axes stay where the axes were. Else they come first.
-        let together = axes[axes.len() - 1] - axes[0] + 1 == axes.len();
-        let (front, behind) = others.partition(|at| together && *at < axes[0]);
+        let first = axes.first().copied().unwrap_or(0);
+        let together = axes
+            .last()
+            .is_some_and(|last| last - first + 1 == axes.len());
+        let (front, behind) = others.partition(|at| together && *at < first);
         Ok(Self {
             members,
             shape,
@@ -118,6 +116,12 @@ impl Named {
             behind,
             count: indices.len(),
         })
+    }
+
+    /// Returns `true` if no tensor of indices has an element, as those of a mask without true elements, which PyTorch's
+    /// extension converts.
+    fn is_empty(&self) -> bool {
+        self.members.is_empty()
     }
 
     /// Returns `true` if the number of indices is known only when the stream comes to the operator.
@@ -281,6 +285,14 @@ pub unsafe extern "C" fn aclnnIndexGetWorkspaceSize(
         let input = operands.view("self", input, USUAL)?;
         let named = Named::take(operands, indices, &input)?;
         let output = operands.target("out", output, &[input.dtype])?;
+        if named.is_empty() {
+            ensure!(
+                output.count() == 0,
+                ACLNN_ERR_PARAM_INVALID,
+                "no tensor of indices has an element, and out has some"
+            );
+            return Ok(nothing());
+        }
         check_size("out", &output, &named.expected(&input, &output)?)?;
         Ok(
             by_number!(input.dtype, T => Arc::new(move |memory, operands| {
@@ -294,6 +306,11 @@ pub unsafe extern "C" fn aclnnIndexGetWorkspaceSize(
             })),
         )
     })
+}
+
+/// Returns the work of a call that names no element.
+fn nothing() -> Work {
+    Arc::new(|_, _| Ok(()))
 }
 
 /// Checks that values are broadcast to the shape of all that is named.
@@ -319,6 +336,9 @@ pub unsafe extern "C" fn aclnnIndexPutImplGetWorkspaceSize(
         let target = operands.target("selfRef", target, USUAL)?;
         let named = Named::take(operands, indices, &target)?;
         let values = operands.view("values", values, &[target.dtype])?;
+        if named.is_empty() {
+            return Ok(nothing());
+        }
         if !named.has_masks() {
             check_values(&values, &named.result(&target, &named.shape))?;
         }

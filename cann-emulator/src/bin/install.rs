@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::{env, fs, io};
 
 /// The libraries that programs load or link. Each is the whole emulator.
-const NAMES: [&str; 12] = [
+const NAMES: [&str; 14] = [
     "libascendcl.so",
     "libacl_rt.so",
     "libnnopbase.so",
@@ -20,6 +20,9 @@ const NAMES: [&str; 12] = [
     "libacl_tdt_channel.so",
     "libge_runner.so",
     "libgraph.so",
+    // The libraries of kernels as binaries and of the profiler.
+    "libruntime.so",
+    "libprofapi.so",
 ];
 
 const LIBRARY: &str = "libcann_emulator.so";

@@ -2,7 +2,7 @@
 
 use cann_sys::errors::*;
 
-use super::{Registered, process};
+use super::{Process, Registered, process};
 use crate::error::{Outcome, ensure, fail};
 use crate::memory::memory;
 
@@ -10,17 +10,25 @@ pub(crate) fn allocate(size: usize) -> Outcome<usize> {
     let (device, limit) = {
         let mut process = process();
         let device = process.current()?.1.device;
-        process.allocations += 1;
-        let number = process.allocations;
-        let config = process.config()?;
+        (device, process.count_allocation()?)
+    };
+    memory().allocate(device, size, limit)
+}
+
+impl Process {
+    /// Counts an allocation on a device. Fails if it is the one that shall find no memory. Returns the memory of a
+    /// device.
+    pub(super) fn count_allocation(&mut self) -> Outcome<usize> {
+        self.allocations += 1;
+        let number = self.allocations;
+        let config = self.config()?;
         ensure!(
             config.out_of_memory_at != Some(number),
             ACL_ERROR_RT_MEMORY_ALLOCATION,
             "out of memory at allocation {number}, as the emulator was asked (out_of_memory_at)"
         );
-        (device, config.memory)
-    };
-    memory().allocate(device, size, limit)
+        Ok(config.memory)
+    }
 }
 
 pub(crate) fn free(address: usize) -> Outcome<()> {

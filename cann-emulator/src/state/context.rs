@@ -53,15 +53,9 @@ pub(crate) fn reset_device(device: i32, force: bool) -> Outcome<()> {
     // The process is unlocked, because work on the streams may need it and the memory. Work that nobody waited for is
     // lost with the device.
     close(closing, true);
-    let lost: Vec<_> = memory()
-        .live()
-        .into_iter()
-        .filter(|live| live.2 == device)
-        .collect();
-    let leaks = lost.into_iter().map(|(address, size, _)| {
-        format!("{size} bytes at {address:#x} on device {device} were never freed")
-    });
-    process().leaks.extend(leaks);
+    let lost = memory().live();
+    let leaks = lost.into_iter().filter(|(of, _)| *of == device);
+    process().leaks.extend(leaks.map(|(_, text)| text));
     memory().clear(device);
     Ok(())
 }
@@ -131,11 +125,12 @@ impl Scope {
     }
 }
 
-/// Returns a system option.
+/// Returns a system option. One of the process is zero until it is set.
 pub(crate) fn option(scope: Scope, option: u32) -> Outcome<i64> {
     let process = process();
     match process.options.get(&(scope.key(&process)?, option)) {
         Some(value) => Ok(*value),
+        None if scope == Scope::Process => Ok(0),
         None => fail!(
             ACL_ERROR_RT_SYSPARAMOPT_NOT_SET,
             "the option {option} was not set"

@@ -3,10 +3,12 @@
 mod allocation;
 mod context;
 mod stream;
+mod virtual_memory;
 
 pub(crate) use self::allocation::*;
 pub(crate) use self::context::*;
 pub(crate) use self::stream::*;
+pub(crate) use self::virtual_memory::*;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -288,12 +290,11 @@ pub(crate) fn finalise() -> Outcome<Vec<String>> {
     close(closing, true);
     drop(pinned);
     let mut memory = memory();
-    for (address, size, device) in memory.live() {
-        report.push(format!(
-            "{size} bytes at {address:#x} on device {device} were never freed"
-        ));
+    for (device, text) in memory.live() {
+        report.push(text);
         memory.clear(device);
     }
+    report.extend(memory.release_all_addresses());
     Ok(report)
 }
 

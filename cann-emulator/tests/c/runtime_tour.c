@@ -359,6 +359,8 @@ static void devices(void)
     CHECK(aclsysGetVersionStr(package, text));
     CHECK(aclsysGetVersionNum(package, &version));
     EXPECT(strcmp(text, "8.5.0") == 0 && version == 80500000);
+    CHECK(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
+    EXPECT(value == 0);
     CHECK(aclrtSetSysParamOpt(ACL_OPT_DETERMINISTIC, 1));
     CHECK(aclrtGetSysParamOpt(ACL_OPT_DETERMINISTIC, &value));
     EXPECT(value == 1);

@@ -3,8 +3,11 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod kernels;
 mod memory;
 mod order;
+mod virtual_memory;
+mod virtual_memory_limits;
 
 use std::ffi::c_void;
 use std::ptr::null_mut;

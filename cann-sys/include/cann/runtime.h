@@ -50,6 +50,7 @@ typedef enum {
 typedef enum {
     ACL_OPT_DETERMINISTIC = 0,
     ACL_OPT_ENABLE_DEBUG_KERNEL = 1,
+    ACL_OPT_STRONG_CONSISTENCY = 2,
 } aclSysParamOpt;
 
 /* The first attributes of a device; the others are not declared here. */
@@ -212,6 +213,31 @@ typedef struct aclrtMemLocation {
     aclrtMemLocationType type;
 } aclrtMemLocation;
 
+/* Physical memory, which has no addresses until it is mapped to some. */
+typedef void *aclrtDrvMemHandle;
+
+typedef enum aclrtMemHandleType {
+    ACL_MEM_HANDLE_TYPE_NONE = 0,
+} aclrtMemHandleType;
+
+typedef enum aclrtMemAllocationType {
+    ACL_MEM_ALLOCATION_TYPE_PINNED = 0,
+} aclrtMemAllocationType;
+
+typedef struct aclrtPhysicalMemProp {
+    aclrtMemHandleType handleType;
+    aclrtMemAllocationType allocationType;
+    aclrtMemAttr memAttr;
+    aclrtMemLocation location;
+    uint64_t reserve;
+} aclrtPhysicalMemProp;
+
+typedef enum aclrtMemGranularityOptions {
+    ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
+    ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
+    ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF = 0xFFFF,
+} aclrtMemGranularityOptions;
+
 /* The locations of both ends of a batch's copies. */
 typedef struct {
     aclrtMemLocation dstLoc;
@@ -370,6 +396,29 @@ aclError aclrtGetMemInfo(aclrtMemAttr attribute, size_t *free, size_t *total);
 aclError aclrtPointerGetAttributes(const void *address, aclrtPtrAttributes *attributes);
 aclError aclrtCheckMemType(void **addresses, uint32_t size, uint32_t type, uint32_t *matches,
                            uint32_t reserved);
+
+/* Addresses that are reserved, and physical memory that is mapped to them and taken away again. Addresses are reserved
+ * for normal (0) or huge pages (1); the alignment, the wish for an address, offsets and flags must be zero. All of the
+ * physical memory is mapped, and it is unmapped before it is freed or its addresses are released. */
+aclError aclrtReserveMemAddress(void **address, size_t size, size_t alignment, void *wish,
+                                uint64_t flags);
+aclError aclrtReleaseMemAddress(void *address);
+aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
+                             const aclrtPhysicalMemProp *properties, uint64_t flags);
+aclError aclrtFreePhysical(aclrtDrvMemHandle handle);
+aclError aclrtMapMem(void *address, size_t size, size_t offset, aclrtDrvMemHandle handle,
+                     uint64_t flags);
+aclError aclrtUnmapMem(void *address);
+aclError aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *properties,
+                                          aclrtMemGranularityOptions option, size_t *granularity);
+
+/* Physical memory in several processes: one exports a number and lists the processes that may import it. */
+aclError aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle, aclrtMemHandleType type,
+                                         uint64_t flags, uint64_t *shareable);
+aclError aclrtMemSetPidToShareableHandle(uint64_t shareable, int32_t *processes, size_t count);
+aclError aclrtMemImportFromShareableHandle(uint64_t shareable, int32_t device,
+                                           aclrtDrvMemHandle *handle);
+aclError aclrtDeviceGetBareTgid(int32_t *process);
 
 /* Host memory that copies use without staging. */
 aclError aclrtMallocHost(void **address, size_t size);

@@ -81,6 +81,14 @@ pub mod create;
 #[rustfmt::skip]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks)]
 pub mod compile;
+#[doc = "Kernels given as binaries, whose functions are not loaded: `include/cann/kernel.h`."]
+#[rustfmt::skip]
+#[allow(clippy::all, clippy::undocumented_unsafe_blocks)]
+pub mod kernel;
+#[doc = "Reports to the profiler, whose functions are not loaded: `include/cann/profiling.h`."]
+#[rustfmt::skip]
+#[allow(clippy::all, clippy::undocumented_unsafe_blocks)]
+pub mod profiling;
 #[doc = "Collective communication between devices: `include/cann/hccl.h`."]
 #[rustfmt::skip]
 #[allow(clippy::all, clippy::undocumented_unsafe_blocks)]

@@ -90,6 +90,7 @@ pub const ACL_DEVICE_INFO_L2_SIZE: aclDeviceInfo = aclDeviceInfo(2);
 pub struct aclDeviceInfo(pub ::std::os::raw::c_int);
 pub const ACL_OPT_DETERMINISTIC: aclSysParamOpt = aclSysParamOpt(0);
 pub const ACL_OPT_ENABLE_DEBUG_KERNEL: aclSysParamOpt = aclSysParamOpt(1);
+pub const ACL_OPT_STRONG_CONSISTENCY: aclSysParamOpt = aclSysParamOpt(2);
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
 pub struct aclSysParamOpt(pub ::std::os::raw::c_uint);
@@ -374,6 +375,76 @@ fn bindgen_test_layout_aclrtMemLocation() {
         stringify!(type_))
     );
 }
+pub type aclrtDrvMemHandle = *mut ::std::os::raw::c_void;
+pub const ACL_MEM_HANDLE_TYPE_NONE: aclrtMemHandleType = aclrtMemHandleType(0);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtMemHandleType(pub ::std::os::raw::c_uint);
+pub const ACL_MEM_ALLOCATION_TYPE_PINNED: aclrtMemAllocationType = aclrtMemAllocationType(
+    0,
+);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtMemAllocationType(pub ::std::os::raw::c_uint);
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtPhysicalMemProp {
+    pub handleType: aclrtMemHandleType,
+    pub allocationType: aclrtMemAllocationType,
+    pub memAttr: aclrtMemAttr,
+    pub location: aclrtMemLocation,
+    pub reserve: u64,
+}
+#[test]
+fn bindgen_test_layout_aclrtPhysicalMemProp() {
+    const UNINIT: ::std::mem::MaybeUninit<aclrtPhysicalMemProp> = ::std::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::std::mem::size_of:: < aclrtPhysicalMemProp > (), 32usize, concat!("Size of: ",
+        stringify!(aclrtPhysicalMemProp))
+    );
+    assert_eq!(
+        ::std::mem::align_of:: < aclrtPhysicalMemProp > (), 8usize,
+        concat!("Alignment of ", stringify!(aclrtPhysicalMemProp))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).handleType) as usize - ptr as usize },
+        0usize, concat!("Offset of field: ", stringify!(aclrtPhysicalMemProp), "::",
+        stringify!(handleType))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).allocationType) as usize - ptr as usize },
+        4usize, concat!("Offset of field: ", stringify!(aclrtPhysicalMemProp), "::",
+        stringify!(allocationType))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).memAttr) as usize - ptr as usize }, 8usize,
+        concat!("Offset of field: ", stringify!(aclrtPhysicalMemProp), "::",
+        stringify!(memAttr))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).location) as usize - ptr as usize },
+        12usize, concat!("Offset of field: ", stringify!(aclrtPhysicalMemProp), "::",
+        stringify!(location))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).reserve) as usize - ptr as usize },
+        24usize, concat!("Offset of field: ", stringify!(aclrtPhysicalMemProp), "::",
+        stringify!(reserve))
+    );
+}
+pub const ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM: aclrtMemGranularityOptions = aclrtMemGranularityOptions(
+    0,
+);
+pub const ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED: aclrtMemGranularityOptions = aclrtMemGranularityOptions(
+    1,
+);
+pub const ACL_RT_MEM_ALLOC_GRANULARITY_UNDEF: aclrtMemGranularityOptions = aclrtMemGranularityOptions(
+    65535,
+);
+#[repr(transparent)]
+#[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
+pub struct aclrtMemGranularityOptions(pub ::std::os::raw::c_uint);
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMemcpyBatchAttr {
@@ -570,7 +641,6 @@ pub type aclInitCallbackFunc = ::std::option::Option<
 pub type aclFinalizeCallbackFunc = ::std::option::Option<
     unsafe extern "C" fn(user_data: *mut ::std::os::raw::c_void) -> aclError,
 >;
-pub type aclrtDrvMemHandle = *mut ::std::os::raw::c_void;
 pub type aclrtCallback = ::std::option::Option<
     unsafe extern "C" fn(user_data: *mut ::std::os::raw::c_void),
 >;
@@ -821,6 +891,55 @@ pub type aclrtCheckMemType = unsafe extern "C" fn(
     matches: *mut u32,
     reserved: u32,
 ) -> aclError;
+pub type aclrtReserveMemAddress = unsafe extern "C" fn(
+    address: *mut *mut ::std::os::raw::c_void,
+    size: usize,
+    alignment: usize,
+    wish: *mut ::std::os::raw::c_void,
+    flags: u64,
+) -> aclError;
+pub type aclrtReleaseMemAddress = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclrtMallocPhysical = unsafe extern "C" fn(
+    handle: *mut aclrtDrvMemHandle,
+    size: usize,
+    properties: *const aclrtPhysicalMemProp,
+    flags: u64,
+) -> aclError;
+pub type aclrtFreePhysical = unsafe extern "C" fn(handle: aclrtDrvMemHandle) -> aclError;
+pub type aclrtMapMem = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+    size: usize,
+    offset: usize,
+    handle: aclrtDrvMemHandle,
+    flags: u64,
+) -> aclError;
+pub type aclrtUnmapMem = unsafe extern "C" fn(
+    address: *mut ::std::os::raw::c_void,
+) -> aclError;
+pub type aclrtMemGetAllocationGranularity = unsafe extern "C" fn(
+    properties: *mut aclrtPhysicalMemProp,
+    option: aclrtMemGranularityOptions,
+    granularity: *mut usize,
+) -> aclError;
+pub type aclrtMemExportToShareableHandle = unsafe extern "C" fn(
+    handle: aclrtDrvMemHandle,
+    type_: aclrtMemHandleType,
+    flags: u64,
+    shareable: *mut u64,
+) -> aclError;
+pub type aclrtMemSetPidToShareableHandle = unsafe extern "C" fn(
+    shareable: u64,
+    processes: *mut i32,
+    count: usize,
+) -> aclError;
+pub type aclrtMemImportFromShareableHandle = unsafe extern "C" fn(
+    shareable: u64,
+    device: i32,
+    handle: *mut aclrtDrvMemHandle,
+) -> aclError;
+pub type aclrtDeviceGetBareTgid = unsafe extern "C" fn(process: *mut i32) -> aclError;
 pub type aclrtMallocHost = unsafe extern "C" fn(
     address: *mut *mut ::std::os::raw::c_void,
     size: usize,
@@ -1235,6 +1354,17 @@ crate::table::function_table! {
         aclrtGetMemInfo,
         aclrtPointerGetAttributes,
         aclrtCheckMemType,
+        aclrtReserveMemAddress,
+        aclrtReleaseMemAddress,
+        aclrtMallocPhysical,
+        aclrtFreePhysical,
+        aclrtMapMem,
+        aclrtUnmapMem,
+        aclrtMemGetAllocationGranularity,
+        aclrtMemExportToShareableHandle,
+        aclrtMemSetPidToShareableHandle,
+        aclrtMemImportFromShareableHandle,
+        aclrtDeviceGetBareTgid,
         aclrtMallocHost,
         aclrtMallocHostWithCfg,
         aclrtFreeHost,

@@ -50,11 +50,22 @@ pub const AREAS: &[Area] = &[
     operators("index", "Index"),
     operators("shape", "Shape"),
     operators("create", "Create"),
-    // Prototypes without a table: this crate doesn't open the compiler, which is large.
+    // Prototypes without a table: this crate doesn't open the compiler, which is large, nor the libraries of kernels as
+    // binaries and of the profiler, which it does not need.
     Area {
         name: "compile",
         table: None,
         uses: &["types", "runtime"],
+    },
+    Area {
+        name: "kernel",
+        table: None,
+        uses: &["types"],
+    },
+    Area {
+        name: "profiling",
+        table: None,
+        uses: &["types"],
     },
     Area {
         name: "hccl",

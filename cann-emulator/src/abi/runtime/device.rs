@@ -92,7 +92,7 @@ function!(aclrtGetCurrentContext(context: *mut aclrtContext) {
 
 fn check_option(option: aclSysParamOpt) -> Outcome<u32> {
     ensure!(
-        option.0 <= ACL_OPT_ENABLE_DEBUG_KERNEL.0,
+        option.0 <= ACL_OPT_STRONG_CONSISTENCY.0,
         ACL_ERROR_INVALID_PARAM,
         "no such option"
     );

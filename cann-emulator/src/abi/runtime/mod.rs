@@ -6,6 +6,7 @@ mod event;
 mod host;
 mod process;
 mod stream;
+mod virtual_memory;
 
 pub use self::allocation::*;
 pub use self::device::*;
@@ -13,6 +14,7 @@ pub use self::event::*;
 pub use self::host::*;
 pub use self::process::*;
 pub use self::stream::*;
+pub use self::virtual_memory::*;
 
 use std::time::Duration;
 

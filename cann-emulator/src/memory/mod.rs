@@ -4,12 +4,18 @@
 //! addresses differ from those of the host. The bytes are elsewhere, in one buffer per allocation. Addresses are given
 //! out upwards and are used again only when the range is spent, so that a use after free finds nothing, not other
 //! data.
+//!
+//! Addresses that a program reserves, and then maps physical memory to, are in a range of their own ([`reserved`]).
+
+mod backing;
+mod reserved;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use cann_sys::errors::*;
 
+use self::reserved::Reserved;
 use crate::error::{Outcome, ensure, fail};
 
 /// The largest number of devices.
@@ -23,6 +29,24 @@ const ALIGNMENT: usize = 64;
 
 /// The byte of new memory: NaN in every float type, and -1 in every integer type.
 pub(crate) const POISON: u8 = 0xff;
+
+/// The pages of reserved addresses and physical memory.
+#[derive(Clone, Copy)]
+pub(crate) enum Page {
+    Normal,
+    Huge,
+    Huge1G,
+}
+
+impl Page {
+    pub(crate) fn size(self) -> usize {
+        match self {
+            Self::Normal => 4 << 10,
+            Self::Huge => reserved::HUGE,
+            Self::Huge1G => 1 << 30,
+        }
+    }
+}
 
 struct Allocation {
     device: i32,
@@ -47,7 +71,11 @@ pub(crate) struct Memory {
     allocations: BTreeMap<usize, Allocation>,
     next: [usize; MAX_DEVICES as usize],
     usage: [Usage; MAX_DEVICES as usize],
+    reserved: Reserved,
 }
+
+/// The size of the ranges of all devices.
+const DEVICES_SPAN: usize = DEVICE_SPAN * MAX_DEVICES as usize;
 
 /// Locks the memory. Kernels hold this lock, so they run one at a time.
 pub(crate) fn memory() -> MutexGuard<'static, Memory> {
@@ -60,7 +88,7 @@ pub(crate) fn memory() -> MutexGuard<'static, Memory> {
 
 impl Memory {
     fn reserve() -> Self {
-        let length = DEVICE_SPAN * MAX_DEVICES as usize;
+        let length = DEVICES_SPAN + reserved::SPAN;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
         // SAFETY: this is a new private mapping of no existing object, and it is never unmapped or read.
         let address =
@@ -76,6 +104,7 @@ impl Memory {
             allocations: BTreeMap::new(),
             next: [0; MAX_DEVICES as usize],
             usage: [Usage::default(); MAX_DEVICES as usize],
+            reserved: Reserved::new(base + DEVICES_SPAN),
         }
     }
 
@@ -85,18 +114,7 @@ impl Memory {
             ACL_ERROR_INVALID_PARAM,
             "an allocation of 0 bytes; ask for at least 1"
         );
-        ensure!(
-            self.base != 0,
-            ACL_ERROR_RT_MEMORY_ALLOCATION,
-            "the host refused to reserve addresses for the device; raise `ulimit -v`"
-        );
-        let usage = self.usage[device as usize];
-        ensure!(
-            size <= limit.saturating_sub(usage.used),
-            ACL_ERROR_RT_MEMORY_ALLOCATION,
-            "out of memory: {size} bytes on device {device}, which has {} of {limit} left",
-            limit.saturating_sub(usage.used)
-        );
+        self.check_room(device, size, limit)?;
         let mut bytes = Vec::new();
         ensure!(
             bytes.try_reserve_exact(size).is_ok(),
@@ -107,11 +125,41 @@ impl Memory {
         let address = self.free_range(device, size)?;
         let made = Allocation { device, bytes };
         self.allocations.insert(address, made);
+        self.count_in(device, size);
+        Ok(address)
+    }
+
+    fn check_room(&self, device: i32, size: usize, limit: usize) -> Outcome<()> {
+        self.check_addresses()?;
+        let left = limit.saturating_sub(self.usage[device as usize].used);
+        ensure!(
+            size <= left,
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "out of memory: {size} bytes on device {device}, which has {left} of {limit} left"
+        );
+        Ok(())
+    }
+
+    fn check_addresses(&self) -> Outcome<()> {
+        ensure!(
+            self.base != 0,
+            ACL_ERROR_RT_MEMORY_ALLOCATION,
+            "the host refused to reserve addresses for the device; raise `ulimit -v`"
+        );
+        Ok(())
+    }
+
+    fn count_in(&mut self, device: i32, size: usize) {
         let usage = &mut self.usage[device as usize];
         usage.used += size;
         usage.allocations += 1;
         usage.peak = usage.peak.max(usage.used);
-        Ok(address)
+    }
+
+    fn count_out(&mut self, device: i32, size: usize) {
+        let usage = &mut self.usage[device as usize];
+        usage.used -= size;
+        usage.allocations -= 1;
     }
 
     /// Returns free addresses for `size` bytes. CANN adds 32 bytes to the size rounded up to 32, for reads past the
@@ -161,10 +209,53 @@ impl Memory {
                 "{address:#x} is not the start of an allocation on a device: freed twice, or never made"
             )
         };
-        let usage = &mut self.usage[allocation.device as usize];
-        usage.used -= allocation.bytes.len();
-        usage.allocations -= 1;
+        self.count_out(allocation.device, allocation.bytes.len());
         Ok(())
+    }
+
+    /// Reserves addresses, which have no memory.
+    pub(crate) fn reserve_addresses(&mut self, size: usize) -> Outcome<usize> {
+        self.check_addresses()?;
+        self.reserved.reserve(size)
+    }
+
+    pub(crate) fn release_addresses(&mut self, address: usize) -> Outcome<()> {
+        self.reserved.release(address)
+    }
+
+    /// Releases all reserved addresses, once the memory of all devices is cleared. Returns a description of each range.
+    pub(crate) fn release_all_addresses(&mut self) -> Vec<String> {
+        self.reserved.release_all()
+    }
+
+    /// Makes physical memory, which has no addresses, under a new handle.
+    pub(crate) fn allocate_physical(
+        &mut self,
+        handle: usize,
+        device: i32,
+        size: usize,
+        page: Page,
+        limit: usize,
+    ) -> Outcome<()> {
+        self.check_room(device, size, limit)?;
+        self.reserved.add(handle, device, size, page.size())?;
+        self.count_in(device, size);
+        Ok(())
+    }
+
+    pub(crate) fn free_physical(&mut self, handle: usize) -> Outcome<()> {
+        let (device, size) = self.reserved.remove(handle)?;
+        self.count_out(device, size);
+        Ok(())
+    }
+
+    /// Maps the whole physical memory of a handle to reserved addresses.
+    pub(crate) fn map(&mut self, address: usize, size: usize, handle: usize) -> Outcome<()> {
+        self.reserved.map(address, size, handle)
+    }
+
+    pub(crate) fn unmap(&mut self, address: usize) -> Outcome<()> {
+        self.reserved.unmap(address)
     }
 
     pub(crate) fn usage(&self, device: i32) -> Usage {
@@ -175,6 +266,7 @@ impl Memory {
     pub(crate) fn clear(&mut self, device: i32) {
         self.allocations
             .retain(|_, allocation| allocation.device != device);
+        self.reserved.clear(device);
         let usage = &mut self.usage[device as usize];
         (usage.used, usage.allocations) = (0, 0);
     }
@@ -186,21 +278,32 @@ impl Memory {
         }
     }
 
-    /// Returns the live allocations: address, size and device.
-    pub(crate) fn live(&self) -> Vec<(usize, usize, i32)> {
-        let live = self.allocations.iter();
-        live.map(|(address, found)| (*address, found.bytes.len(), found.device))
-            .collect()
+    /// Returns the devices and descriptions of what was not given back.
+    pub(crate) fn live(&self) -> Vec<(i32, String)> {
+        let live = self.allocations.iter().map(|(address, found)| {
+            let (size, device) = (found.bytes.len(), found.device);
+            let text = format!("{size} bytes at {address:#x} on device {device} were never freed");
+            (device, text)
+        });
+        live.chain(self.reserved.live()).collect()
     }
 
     /// Returns `true` if `address` is in the devices' range, allocated or not.
     pub(crate) fn is_device(&self, address: usize) -> bool {
-        let length = DEVICE_SPAN * MAX_DEVICES as usize;
+        let length = DEVICES_SPAN + reserved::SPAN;
         self.base != 0 && (self.base..self.base + length).contains(&address)
     }
 
-    /// Returns the device of an allocated address.
+    /// Returns `true` if `address` is in the range of addresses that programs reserve.
+    pub(crate) fn is_reserved(&self, address: usize) -> bool {
+        self.is_device(address) && address - self.base >= DEVICES_SPAN
+    }
+
+    /// Returns the device of an address that has memory.
     pub(crate) fn device_of(&self, address: usize) -> Option<i32> {
+        if self.is_reserved(address) {
+            return self.reserved.device_of(address);
+        }
         let (start, found) = self.allocations.range(..=address).next_back()?;
         (address - start < found.bytes.len()).then_some(found.device)
     }
@@ -235,6 +338,11 @@ impl Memory {
         if count == 0 {
             return Ok(&[]);
         }
+        if self.is_reserved(address) {
+            let bytes = self.reserved.find(address, count)?;
+            // SAFETY: as many bytes are mapped, and stay so while this memory is borrowed.
+            return Ok(unsafe { std::slice::from_raw_parts(bytes, count) });
+        }
         let (start, offset) = self.find(address, count)?;
         Ok(&self.allocations[&start].bytes[offset..offset + count])
     }
@@ -243,6 +351,12 @@ impl Memory {
     pub(crate) fn bytes_mut(&mut self, address: usize, count: usize) -> Outcome<&mut [u8]> {
         if count == 0 {
             return Ok(&mut []);
+        }
+        if self.is_reserved(address) {
+            let bytes = self.reserved.find(address, count)?;
+            // SAFETY: as many bytes are mapped, and stay so while this memory is borrowed. No other slice of it is
+            // there, of the same physical memory at other addresses either.
+            return Ok(unsafe { std::slice::from_raw_parts_mut(bytes, count) });
         }
         let (start, offset) = self.find(address, count)?;
         match self.allocations.get_mut(&start) {
