@@ -126,6 +126,12 @@ fn give(here: &mut Here, index: usize) -> Result<Device, DeviceError> {
     let (address, token) = (here.server.address(), here.server.token());
     let device = remote::connect_to(address, token, (index, here.party)).map_err(of_npu)?;
     here.given.insert(index, device.clone());
+    match here.given.len() {
+        1 => {}
+        // The first was alone until now.
+        2 => here.given.values().for_each(remote::keep_sending),
+        _ => remote::keep_sending(&device),
+    }
     Ok(device)
 }
 

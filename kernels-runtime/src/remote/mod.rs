@@ -59,6 +59,7 @@ mod connect;
 mod credential;
 mod devices;
 mod files;
+mod flush;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
@@ -82,6 +83,8 @@ pub use address::{Address, InvalidAddress};
 pub use bounded::{Buffer, InMemory};
 pub use connect::{ConnectError, connect, failure};
 pub use devices::{RemoteDevice, describe};
+#[cfg(feature = "npu")]
+pub(crate) use flush::keep_sending;
 pub use host::{Host, Identity, MemoryLimits};
 pub use iroh::client_identity;
 pub use limits::Limits;
