@@ -1,5 +1,10 @@
 //! The kernels of the sort. Slots are divided into parts of [`PART`], which are counted each by itself.
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "kernels have no iterators over slices"
+)]
+
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 

@@ -208,7 +208,8 @@ impl Wants {
         let groups = self.weights.into_iter().zip(&call.weights);
         let groups = groups.filter_map(|(wants, group)| Some((wants, group.as_ref()?)));
         let all = plain.into_iter().chain(groups);
-        all.filter_map(|(wants, tensor)| wants.then(|| (tensor.shape(), DType::F32)))
+        all.filter(|(wants, _)| *wants)
+            .map(|(_, tensor)| (tensor.shape(), DType::F32))
             .collect()
     }
 }

@@ -3,6 +3,11 @@
 //!
 //! Group `experts`, one past the last, has the rows that belong to nobody.
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "kernels have no iterators over slices"
+)]
+
 use crate::ops::moe::cube::sort::kernels::sum_before;
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
@@ -140,9 +145,8 @@ pub(super) fn product<N: Size>(
         let row = first + line;
         let mut source = row;
         if comptime!(sources.is_some()) {
-            if row < end {
-                source = sources.unwrap()[row] as usize / sizes.choices;
-            }
+            // A tile has a row. Those beyond its last one are not read.
+            source = sources.unwrap()[min(row, end - 1)] as usize / sizes.choices;
         }
         let start = source * sizes.x_stride + sizes.x_first;
         let mut depth = 0usize.runtime();

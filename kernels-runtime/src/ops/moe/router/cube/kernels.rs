@@ -1,5 +1,4 @@
 //! The kernels of a router. A cube has one token, and its units share the experts.
-//!
 //! An expert is chosen `choices` times, always the first of those after the last choice in the order of values and places.
 //! That needs no list of the experts that are taken, so that there may be any number of experts.
 
@@ -8,8 +7,7 @@ use crate::semantics::{Grouping, Renormalise, Scoring};
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 
-/// The least finite number in f32, at which maxima start. Differences to it are no NaN, as those of two negative infinities
-/// are.
+/// The least finite number in f32, at which maxima start: negative infinity minus it is no NaN.
 const LEAST: f32 = f32::MIN;
 
 /// The place of no expert.
@@ -69,8 +67,6 @@ pub(super) fn choose(
     let (experts, choices) = (numbers.experts, numbers.choices);
     let (start, first) = (token * experts, token * choices);
     let norm = norm_of_row(logits, start, experts, comptime!(terms.scoring), units);
-    let groups = experts / numbers.size;
-    // The last choice.
     let mut last = 0.0f32;
     let mut last_place = NOBODY.runtime();
     for choice in 0..choices {
@@ -81,7 +77,7 @@ pub(super) fn choose(
             let value = compared(logits, bias, start, expert, &norm, numbers, terms);
             let mut is_free = choice == 0 || is_before(last, last_place, value, expert as u32);
             if comptime!(open.is_some()) {
-                let group = token * groups + expert / numbers.size;
+                let group = (start + expert) / numbers.size;
                 is_free = is_free && open.unwrap()[group] == 1;
             }
             if is_free && is_before(value, expert as u32, best, place) {
@@ -102,9 +98,9 @@ pub(super) fn choose(
         let norm = norm_of_chosen(logits, &*indices, start, first, &norm, numbers, terms);
         let sum = sum_of_chosen(logits, &*indices, start, first, &norm, numbers, terms);
         for choice in 0..choices {
-            let logit = logits[start + indices[first + choice] as usize];
-            let weight = score(logit, &norm, comptime!(terms.scoring)) / sum;
-            weights[first + choice] = weight * numbers.scale;
+            let at = first + choice;
+            let s = chosen_score(logits, &*indices, start, at, &norm, numbers, terms);
+            weights[at] = s / sum * numbers.scale;
         }
     }
 }
@@ -141,7 +137,7 @@ pub(super) fn score_groups(
         if comptime!(terms.grouping == Grouping::TopTwo) {
             best += second;
         }
-        scores[token * groups + group] = not_nan(best, numbers.infinity);
+        scores[token * groups + group] = select(best.is_nan(), numbers.infinity, best);
         group += units;
     }
 }
@@ -189,17 +185,16 @@ pub(super) fn backward(
     let norm = norm_of_row(logits, start, experts, comptime!(terms.scoring), units);
     let norm = norm_of_chosen(logits, indices, start, first, &norm, numbers, terms);
     let sum = sum_of_chosen(logits, indices, start, first, &norm, numbers, terms);
-    // The product of the gradients of the weights and the scores.
+    // The product of the gradients of the weights and the scores, if the weights are divided by a sum.
     let mut along = 0.0f32;
     let mut are_experts = true.runtime();
     for choice in 0..choices {
         let at = first + choice;
         are_experts = are_experts && indices[at] >= 0 && indices[at] < experts as i32;
-        let s = chosen_score(logits, indices, start, at, &norm, numbers, terms);
-        along += dw[at] * numbers.scale * s;
-    }
-    if comptime!(terms.renormalise == Renormalise::None) {
-        along = along * 0.0;
+        if comptime!(terms.renormalise == Renormalise::Sum) {
+            let s = chosen_score(logits, indices, start, at, &norm, numbers, terms);
+            along += dw[at] * numbers.scale * s;
+        }
     }
     // The product of the gradients of the scores and the scores.
     let mut along_scores = 0.0f32;
@@ -353,12 +348,7 @@ fn compared(
             value += bias.unwrap()[expert];
         }
     }
-    not_nan(value, numbers.infinity)
-}
-
-#[cube]
-fn not_nan(value: f32, infinity: f32) -> f32 {
-    select(value.is_nan(), infinity, value)
+    select(value.is_nan(), numbers.infinity, value)
 }
 
 #[cube]
