@@ -3,13 +3,21 @@
 #![cfg(feature = "gpu")]
 
 mod common;
+#[path = "../../models/tests/common/mod.rs"]
+mod models;
 
+use burn::tensor::{Device, FloatDType};
+use burn_kernels::report;
 use common::{command, errors, json};
+use kernels_models::load;
+use models::{check_gradients, ints, largest, model_dir, read, to_f64, worst};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::OnceLock;
 use tempfile::TempDir;
 
-const KERNELS: [&str; 8] = [
+const KERNELS: [&str; 9] = [
     "npu_fused_rmsnorm",
     "npu_fused_add_rmsnorm",
     "npu_fused_layernorm",
@@ -18,7 +26,14 @@ const KERNELS: [&str; 8] = [
     "npu_fused_qk_norm_rope",
     "npu_fused_cross_entropy",
     "npu_fused_adam_w",
+    "npu_fused_moe",
 ];
+
+/// Returns whether a row of a plan or a report names an implementation for GPUs. A router's has a name of its own.
+fn is_fused(row: &Value) -> bool {
+    let name = row["implementation"].as_str();
+    name.is_some_and(|name| ["cubecl", "cubecl-router"].contains(&name))
+}
 
 #[test]
 fn a_plan_shows_the_kernels_and_the_reasons() {
@@ -29,7 +44,7 @@ fn a_plan_shows_the_kernels_and_the_reasons() {
     for row in rows {
         let has_kernel = KERNELS.iter().any(|kernel| row["kernel"] == *kernel);
         match has_kernel && !row["key"].as_str().unwrap().contains("topk") {
-            true => assert_eq!(row["implementation"], "cubecl", "{row:#}"),
+            true => assert!(is_fused(row), "{row:#}"),
             false if has_kernel => assert_eq!(row["reason"], "semantics", "{row:#}"),
             false => assert_eq!(row["reason"], "no_implementation", "{row:#}"),
         }
@@ -85,7 +100,7 @@ fn learns_as_on_the_cpu(preset: &str, steps: &str, kernels: &[&str]) {
         .collect();
     let ran = |kernel: &str| {
         let mut calls = calls.iter().filter(|row| row["call"]["kernel"] == kernel);
-        calls.any(|row| row["call"]["implementation"] == "cubecl")
+        calls.any(|row| is_fused(&row["call"]))
     };
     for kernel in kernels {
         assert!(ran(kernel), "{kernel}: {:#}", summary["dispatch"]);
@@ -115,5 +130,63 @@ fn a_model_learns_as_on_the_cpu() {
 #[test]
 fn a_mixture_learns_as_on_the_cpu() {
     // Its experts are no gated units of their own.
-    learns_as_on_the_cpu("qwen3-moe", "2", &OF_MODELS);
+    let mut kernels = OF_MODELS.to_vec();
+    kernels.push("npu_fused_moe");
+    learns_as_on_the_cpu("qwen3-moe", "2", &kernels);
+}
+
+/// Compares logits, loss and gradients of a mixture with those of transformers.
+fn golden_holds(name: &str) {
+    static OPENED: OnceLock<Device> = OnceLock::new();
+    let device = OPENED.get_or_init(|| Device::wgpu_options().init().unwrap());
+    let device = device.clone().autodiff();
+    let (_, model) = load(&model_dir(name), &device, FloatDType::F32).unwrap();
+    let golden = read(&model_dir(name).join("golden.safetensors"));
+    report::reset();
+    let (logits, loss) = model.loss(ints(&golden["input_ids"], &device), None);
+    let gradients = model.gradients(&loss.backward());
+    let report = report::report();
+    let of_mixture = report
+        .rows
+        .iter()
+        .filter(|row| row.kernel == "npu_fused_moe");
+    let ran: BTreeSet<_> = of_mixture
+        .filter_map(|row| Some(row.call.as_ref()?.implementation))
+        .collect();
+    assert_eq!(
+        ran,
+        [Some("cubecl"), Some("cubecl-router")].into(),
+        "{report}"
+    );
+    let expected = golden["logits"].values();
+    let error = worst(&to_f64(&logits.into_data()), &expected) / largest(&expected);
+    assert!(error < 2e-5, "{name}: logits off by {error:e}\n{report}");
+    let error = worst(&to_f64(&loss.into_data()), &golden["loss"].values());
+    assert!(error < 1e-5, "{name}: loss off by {error:e}\n{report}");
+    check_gradients(name, &golden, &gradients);
+}
+
+/// Stacked weights in both layouts, biases and a clamp; softmax and sigmoid routers, with a correction and groups.
+#[test]
+fn mixtures_are_those_of_transformers() {
+    for name in ["qwen3_moe", "gpt_oss_sw8", "deepseek_v3_yarn"] {
+        golden_holds(name);
+    }
+}
+
+#[test]
+fn a_plan_of_a_mixture_shows_its_kernels() {
+    let folder = model_dir("qwen3_moe");
+    let folder = folder.to_str().unwrap();
+    let plan = json(["plan", "--device", "gpu", "--model", folder, "--json"]);
+    let rows = plan["sites"].as_array().unwrap().iter();
+    let of_mixture = rows.filter(|row| row["kernel"] == "npu_fused_moe");
+    let names: BTreeSet<_> = of_mixture
+        .map(|row| row["implementation"].as_str())
+        .collect();
+    assert_eq!(
+        names,
+        [Some("cubecl"), Some("cubecl-router")].into(),
+        "{plan:#}"
+    );
 }

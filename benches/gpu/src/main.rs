@@ -36,6 +36,26 @@ mod ops {
     pub mod layer_norm {
         pub mod cube;
     }
+    pub mod moe {
+        pub mod cube {
+            pub mod sort;
+        }
+        pub mod experts {
+            pub mod cube;
+        }
+        pub mod grouped_matmul {
+            pub mod cube;
+        }
+        pub mod permute {
+            pub mod cube;
+        }
+        pub mod router {
+            pub mod cube;
+            #[allow(dead_code, reason = "the kernels need parts of it")]
+            #[path = "../../../../../../kernels-runtime/src/ops/moe/router/key.rs"]
+            pub mod key;
+        }
+    }
     pub mod qk_norm_rope {
         pub mod cube;
     }
@@ -69,6 +89,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         ops::qk_norm_rope::cube::all(&mut passes);
         ops::cross_entropy::cube::all(&mut passes);
         ops::adam_w::cube::all(&mut passes);
+        ops::moe::router::cube::all(&mut passes);
+        ops::moe::cube::sort::all(&mut passes);
+        ops::moe::permute::cube::all(&mut passes);
+        ops::moe::grouped_matmul::cube::all(&mut passes);
+        ops::moe::experts::cube::all(&mut passes);
     }
     passes.finish()
 }

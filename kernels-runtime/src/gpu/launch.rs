@@ -35,6 +35,17 @@ pub(crate) fn filled(on: &CubeTensor, shape: Shape, number: f32) -> CubeTensor {
     full_client(on.client.clone(), shape, on.device.clone(), number)
 }
 
+/// Returns a tensor in i32 with uninitialised elements, in order and without gaps, on the device of another one.
+pub(crate) fn uninitialised_ints(on: &CubeTensor, shape: Shape) -> CubeTensor {
+    let (client, device) = (on.client.clone(), on.device.clone());
+    empty_device_contiguous_dtype(client, device, shape, DType::I32)
+}
+
+/// Returns a tensor that holds one number, in i32, on the device of another one.
+pub(crate) fn filled_ints(on: &CubeTensor, shape: Shape, number: i32) -> CubeTensor {
+    full_client(on.client.clone(), shape, on.device.clone(), number)
+}
+
 /// Returns the number of elements that a unit reads at once: the most, up to four, that divides all of these widths.
 pub(crate) fn vector_size(widths: &[usize]) -> usize {
     let divides = |size: &usize| widths.iter().all(|width| width.is_multiple_of(*size));

@@ -19,7 +19,7 @@ pub(crate) mod parts;
 pub(crate) mod rows;
 mod sum;
 
-pub(crate) use deferred::{Deferred, like};
+pub(crate) use deferred::{Deferred, Like, like};
 
 use crate::device::DeviceKinds;
 use crate::reason::Reason;

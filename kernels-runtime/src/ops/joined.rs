@@ -28,7 +28,7 @@ pub(crate) fn join<'t, B: Backend, C: CheckpointStrategy>(
             _ => chunk[i.saturating_sub(1).min(chunk.len() - 1)].node(),
         });
         let chained = joined.is_some();
-        let nothing = B::float_zeros(Shape::new([0]), &device, dtype);
+        let nothing = B::float_zeros(Shape::new(NOTHING), &device, dtype);
         joined = Some(match Join.prepare::<C>(nodes).compute_bound().stateful() {
             OpsKind::Tracked(prep) => prep.finish(chained, nothing),
             OpsKind::UnTracked(prep) => prep.finish(nothing),
@@ -36,6 +36,10 @@ pub(crate) fn join<'t, B: Backend, C: CheckpointStrategy>(
     }
     joined.expect("there are tensors")
 }
+
+/// The shape of the tensors of joint nodes, which nothing reads. They have an element because Burn's fusion puts an empty
+/// tensor into one kernel with others, and then computes none of them.
+const NOTHING: [usize; 1] = [1];
 
 /// The number of parents of a joint node.
 const JOINED: usize = 8;
@@ -56,7 +60,7 @@ impl<B: Backend> Step<B, JOINED> for Join {
     }
 }
 
-/// Registers the gradients of tensors that were [joined](join), and an empty gradient for the
+/// Registers the gradients of tensors that were [joined](join), and a gradient of zero for the
 /// joint node. Does nothing if the joint node is not tracked.
 pub(crate) fn register_joined<B: Backend>(
     grads: &mut Grads,
@@ -72,6 +76,6 @@ pub(crate) fn register_joined<B: Backend>(
         }
     }
     let dtype = FloatDType::from(like.dtype());
-    let nothing = B::float_zeros(Shape::new([0]), &like.device(), dtype);
+    let nothing = B::float_zeros(Shape::new(NOTHING), &like.device(), dtype);
     grads.register::<B>(joint, nothing);
 }

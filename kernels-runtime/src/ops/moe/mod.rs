@@ -13,6 +13,8 @@ pub mod permute;
 pub mod router;
 pub mod unpermute;
 
+#[cfg(feature = "gpu")]
+mod cube;
 #[cfg(feature = "cpu")]
 mod in_place;
 #[cfg(feature = "cpu")]
@@ -28,9 +30,10 @@ pub use permute::{Permuted, moe_permute};
 pub use router::{Routed, Routing, route};
 pub use unpermute::moe_unpermute;
 
-use crate::device::{DeviceKind, KernelOp};
+use crate::device::{DeviceKind, DeviceKinds, KernelOp};
 use crate::dispatch::{Query, TensorType};
 use crate::reason::Reason;
+use crate::registry::FloatType;
 
 /// Evaluates a check of CANN's operators. In a build without them, there is no implementation.
 macro_rules! on_npu {
@@ -44,13 +47,33 @@ macro_rules! on_npu {
 }
 use on_npu;
 
+/// Evaluates a check of the kernels for GPUs. In a build without them, there is no implementation.
+macro_rules! on_gpu {
+    ($takes:expr) => {{
+        #[cfg(feature = "gpu")]
+        let taken = $takes;
+        #[cfg(not(feature = "gpu"))]
+        let taken = Err($crate::reason::Reason::NoImplementation);
+        taken
+    }};
+}
+use on_gpu;
+
 /// Checks that a kernel of this module takes the tensors, and returns the reason if not. CPU kernels take every
-/// float type; `npu` decides for an NPU.
+/// float type, and those of GPUs f32; `npu` and `gpu` decide the rest for an NPU and a GPU.
 fn refuse(
     op: KernelOp,
     query: Query,
     npu: impl FnOnce() -> Result<(), Reason>,
+    gpu: impl FnOnce() -> Result<(), Reason>,
 ) -> Result<(), Reason> {
+    if cfg!(feature = "gpu") && DeviceKinds::GPU.contains(query.device) {
+        return match query.tensors {
+            TensorType::Float(FloatType::F32) => gpu(),
+            TensorType::Mixed => Err(Reason::MixedDtypes),
+            TensorType::Float(_) | TensorType::Unsupported => Err(Reason::Dtype),
+        };
+    }
     match query.tensors {
         _ if cfg!(feature = "npu") && query.device == DeviceKind::Npu => {
             if query.served.offers(op) {

@@ -8,7 +8,7 @@
 //! `d_probs[t][j] = Σₕ rows[row_map[t][j]] · dy[t]`, zero for slots without a row.
 
 use super::permute::PermuteBackend;
-use super::{on_npu, refuse};
+use super::{on_gpu, on_npu, refuse};
 use crate::device::KernelOp;
 use crate::dispatch::Query;
 use crate::ops::{compute_dtype, same_dtype_as};
@@ -56,13 +56,18 @@ pub fn fused(
     }
     let (rows, row_map) = (rows.into_dispatch(), row_map.into_dispatch());
     let probs = probs.map(Tensor::into_dispatch);
-    refuse(KernelOp::Permute, Query::of_one_dtype(&[&rows]), || {
-        on_npu!(super::permute::npu::takes_rows(
-            &rows,
-            &row_map,
-            probs.as_ref()
-        ))
-    })?;
+    refuse(
+        KernelOp::Permute,
+        Query::of_one_dtype(&[&rows]),
+        || {
+            on_npu!(super::permute::npu::takes_rows(
+                &rows,
+                &row_map,
+                probs.as_ref()
+            ))
+        },
+        || on_gpu!(super::permute::cube::takes_rows(&rows, &row_map)),
+    )?;
     Ok(Tensor::from_dispatch(launch(rows, row_map, probs)))
 }
 

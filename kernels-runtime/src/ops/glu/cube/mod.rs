@@ -91,7 +91,8 @@ impl Unit {
     }
 }
 
-fn forward(operands: Operands<CubeTensor>) -> CubeTensor {
+/// Returns the result.
+pub(in crate::ops) fn forward(operands: Operands<CubeTensor>) -> CubeTensor {
     let unit = Unit::new(operands);
     let (first, key) = (unit.operands.first(), unit.key());
     let y = uninitialised(first, unit.operands.result());
@@ -121,7 +122,7 @@ fn forward(operands: Operands<CubeTensor>) -> CubeTensor {
 }
 
 /// Returns the gradients, as many as there are tensors.
-fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
+pub(in crate::ops) fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
     let (operands, dy) = backward.into_parts();
     let (unit, dy) = (Unit::new(operands), contiguous(dy));
     let (first, key) = (unit.operands.first(), unit.key());

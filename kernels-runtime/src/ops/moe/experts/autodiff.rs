@@ -11,7 +11,12 @@ use burn::backend::{Backend, backend_extension};
 pub type Tensors<B> = Operands<FloatTensor<B>, IntTensor<B>>;
 
 /// The experts of a mixture as an operation of a Burn backend.
-#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "cpu"),
+    Cube: cfg(feature = "gpu"),
+    Remote: cfg(feature = "remote"),
+    Autodiff,
+)]
 pub trait ExpertsBackend: Backend {
     /// Returns the result, with the shape and dtype of `x`.
     ///

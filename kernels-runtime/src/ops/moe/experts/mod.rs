@@ -8,8 +8,8 @@
 //! Index `E`, one past the last expert, means an expert on another device: the slot adds nothing
 //! and gets no gradient. Any other index outside `0..E` is an error: a panic of the call on the CPU and
 //! in the reference, which read the indices. A kernel on an NPU does not wait for them: it counts such indices on the
-//! device, takes them for `E`, and the session's next read is the error. [`sharded`] computes the experts of several
-//! devices.
+//! device, takes them for `E`, and the session's next read is the error. On a GPU, the result of such a token is NaN.
+//! [`sharded`] computes the experts of several devices.
 //!
 //! With `q = W_downᵀ dy_t`, the gradients are `dp = a · q + b_down · dy_t`, `da = p q`,
 //! `du = da · activation(g)`, `dg = da · (up_offset + u) · activation'(g)`,
@@ -32,6 +32,8 @@ mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
+#[cfg(feature = "gpu")]
+mod cube;
 mod each;
 mod grouped;
 pub(crate) mod key;
@@ -77,6 +79,10 @@ declare_kernel! {
             cpu::IMPLEMENTATION,
             #[cfg(feature = "cpu")]
             super::router::IMPLEMENTATION,
+            #[cfg(feature = "gpu")]
+            cube::IMPLEMENTATION,
+            #[cfg(feature = "gpu")]
+            super::router::cube::IMPLEMENTATION,
             #[cfg(feature = "npu")]
             npu::IMPLEMENTATION,
             #[cfg(feature = "npu")]
@@ -98,7 +104,8 @@ declare_kernel! {
 ///
 /// # Panics
 /// Panics if the shapes don't fit together, or if the operands don't match the key. On the CPU, also panics if an
-/// index is below 0 or above the number of experts. On an NPU such an index is an error of the next read.
+/// index is below 0 or above the number of experts. On an NPU such an index is an error of the next read, and on a GPU the
+/// result of its token is NaN.
 pub fn fused(
     x: Tensor<2>,
     indices: Tensor<2, Int>,

@@ -11,7 +11,12 @@ use burn::backend::{Backend, backend_extension};
 pub type Tensors<B> = Operands<FloatTensor<B>, IntTensor<B>>;
 
 /// Grouped products as an operation of a Burn backend.
-#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "cpu"),
+    Cube: cfg(feature = "gpu"),
+    Remote: cfg(feature = "remote"),
+    Autodiff,
+)]
 pub trait GroupedMatmulBackend: Backend {
     /// Returns the result, `[R, N]`.
     ///

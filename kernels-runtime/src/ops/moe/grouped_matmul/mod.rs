@@ -11,6 +11,8 @@
 mod autodiff;
 #[cfg(feature = "cpu")]
 mod cpu;
+#[cfg(feature = "gpu")]
+pub(in crate::ops::moe) mod cube;
 #[cfg(feature = "npu")]
 pub mod npu;
 mod operands;
@@ -22,7 +24,7 @@ pub use autodiff::{Gradients, GroupedMatmulBackend, GroupedMatmulKernel, Tensors
 pub use operands::{Backward, Operands, Wanted};
 pub use reference::reference;
 
-use super::{Stack, on_npu, refuse};
+use super::{Stack, on_gpu, on_npu, refuse};
 use crate::device::KernelOp;
 use crate::dispatch::Query;
 use crate::ops::operands::{Facts, checked};
@@ -43,7 +45,7 @@ use std::ops::Range;
 ///
 /// # Panics
 /// Panics if the shapes don't fit together. On the CPU, also panics if counts are negative or their sum exceeds
-/// the number of rows.
+/// the number of rows. On a GPU, all results are NaN then.
 pub fn fused(
     x: Tensor<2>,
     counts: Tensor<1, Int>,
@@ -55,14 +57,19 @@ pub fn fused(
     let operands = checked(Operands::new(x, counts, weights.into_dispatch(), layout));
     for weight in operands.weights() {
         let query = Query::of_one_dtype(&[operands.x(), weight]);
-        refuse(KernelOp::GroupedMatmul, query, || {
-            on_npu!(npu::takes(
-                operands.x(),
-                operands.counts(),
-                operands.weights(),
-                operands.layout()
-            ))
-        })?;
+        refuse(
+            KernelOp::GroupedMatmul,
+            query,
+            || {
+                on_npu!(npu::takes(
+                    operands.x(),
+                    operands.counts(),
+                    operands.weights(),
+                    operands.layout()
+                ))
+            },
+            || on_gpu!(cube::takes(&operands)),
+        )?;
     }
     Ok(Tensor::from_dispatch(launch(operands)))
 }

@@ -17,14 +17,19 @@ pub type WeighTensors<B> = Weigh<FloatTensor<B>, IntTensor<B>>;
 
 /// Moving tokens to rows and back as operations of a Burn backend. A row map is `[tokens, k]`. An
 /// entry that is not the number of a row belongs to no row.
-#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "cpu"),
+    Cube: cfg(feature = "gpu"),
+    Remote: cfg(feature = "remote"),
+    Autodiff,
+)]
 pub trait PermuteBackend: Backend {
     /// Returns the row map of the indices, `[tokens, k]`, and the number of rows of each expert,
     /// `[num_experts]`. Rows that are cut off are not counted.
     ///
     /// # Panics
     /// Panics on the CPU if an index is below 0 or above the number of experts. On an NPU, such a slot belongs to no
-    /// expert.
+    /// expert. On a GPU too, and what is added up for its token is NaN.
     fn sort_slots(#[extension_type] slots: SortTensors<Self>)
     -> (IntTensor<Self>, IntTensor<Self>);
 
@@ -32,7 +37,7 @@ pub trait PermuteBackend: Backend {
     ///
     /// # Panics
     /// Panics on the CPU if the map names a row twice. An NPU does not check this; its rows are then in the order of
-    /// the map's numbers.
+    /// the map's numbers. On a GPU, such a row has one of its slots.
     fn spread(#[extension_type] operands: SpreadTensors<Self>) -> FloatTensor<Self>;
 
     /// Returns `[tokens, H]`: for each token, the sum of the rows in the map.

@@ -11,7 +11,7 @@
 //! [`unpermute`](super::unpermute) adds nothing for an entry that is outside. There are still as many rows
 //! as slots, because a shape must not depend on values that may be on another device.
 //! Rows after those of the experts are zero and belong to no slot. Any other index outside
-//! `0..num_experts` is an error.
+//! `0..num_experts` is an error. On a GPU, where nothing waits for the indices, it shows in the numbers of its token.
 //!
 //! **Gradients.** The gradient of a token is the sum of the gradients of its rows, added in f32 (f64 for f64
 //! tensors) and rounded once.
@@ -19,6 +19,8 @@
 mod autodiff;
 #[cfg(feature = "cpu")]
 mod cpu;
+#[cfg(feature = "gpu")]
+pub(in crate::ops::moe) mod cube;
 #[cfg(feature = "npu")]
 pub mod npu;
 pub(crate) mod operands;
@@ -34,7 +36,7 @@ pub use autodiff::{
 pub use operands::{Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward};
 pub use reference::reference;
 
-use super::{on_npu, refuse};
+use super::{on_gpu, on_npu, refuse};
 use crate::device::KernelOp;
 use crate::dispatch::Query;
 use crate::ops::operands::checked;
@@ -58,8 +60,8 @@ pub struct Permuted {
 /// with the [`reference`](reference()). See [`fused`] for shapes.
 ///
 /// # Panics
-/// Panics if the shapes don't fit together, if there is no expert, or, except on an NPU, if an index is below 0 or
-/// above `num_experts`.
+/// Panics if the shapes don't fit together, if there is no expert, or, except on an NPU and a GPU, if an index is below 0
+/// or above `num_experts`.
 pub fn moe_permute(
     tokens: Tensor<2>,
     indices: Tensor<2, Int>,
@@ -79,8 +81,8 @@ pub fn moe_permute(
 /// Returns the reason if no kernel can run: none for the device, or a dtype it does not take.
 ///
 /// # Panics
-/// Panics if the shapes don't fit together, if there is no expert, or, except on an NPU, if an index is below 0 or
-/// above `num_experts`.
+/// Panics if the shapes don't fit together, if there is no expert, or, except on an NPU and a GPU, if an index is below 0
+/// or above `num_experts`. On a GPU, the sums that [`unpermute`](super::unpermute) computes for its token are NaN.
 pub fn fused(
     tokens: Tensor<2>,
     indices: Tensor<2, Int>,
@@ -91,9 +93,12 @@ pub fn fused(
     let ints = tokens.device().settings().int_dtype;
     let (tokens, indices) = (tokens.into_dispatch(), indices.into_dispatch());
     let query = Query::of_one_dtype(&[&tokens]);
-    refuse(KernelOp::Permute, query, || {
-        on_npu!(npu::takes_tokens(&tokens, &indices, num_experts, rows))
-    })?;
+    refuse(
+        KernelOp::Permute,
+        query,
+        || on_npu!(npu::takes_tokens(&tokens, &indices, num_experts, rows)),
+        || on_gpu!(cube::takes_tokens(&tokens, &indices, num_experts, rows)),
+    )?;
     let slots = checked(Sort::new(indices, num_experts, rows, ints));
     let (row_map, counts) = sort(slots);
     let operands = checked(Spread::new(tokens, row_map.clone(), rows));

@@ -10,7 +10,12 @@ use burn::backend::{Backend, backend_extension};
 pub type Tensors<B> = Operands<FloatTensor<B>>;
 
 /// Routing as an operation of a Burn backend.
-#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "cpu"),
+    Cube: cfg(feature = "gpu"),
+    Remote: cfg(feature = "remote"),
+    Autodiff,
+)]
 pub trait RouterBackend: Backend {
     /// Returns the weights and the experts of every token, `[tokens, top_k]`.
     ///
@@ -25,7 +30,8 @@ pub trait RouterKernel: RouterBackend {
     /// Returns the gradient of the logits.
     ///
     /// # Panics
-    /// Panics on the CPU if an index does not belong to an expert. An NPU does not check this.
+    /// Panics on the CPU if an index does not belong to an expert. An NPU does not check this, and on a GPU the gradient of
+    /// its token is NaN.
     fn route_backward(backward: Backward<FloatTensor<Self>, IntTensor<Self>>) -> FloatTensor<Self>;
 }
 

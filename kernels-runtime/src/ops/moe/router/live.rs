@@ -4,7 +4,7 @@ use super::{Among, Routed, Routing, mask, reference, settled};
 use crate::kernel::{Operands, Rows, Tensors, Visitor};
 use crate::ops::compute_dtype;
 use crate::registry::Implementation;
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 
 /// The operands of a router.
 #[derive(Clone)]
@@ -24,7 +24,10 @@ impl Tensors for Router {
 impl Operands for Router {
     type Output = Choice;
 
-    fn reference(self) -> Choice {
+    fn reference(mut self) -> Choice {
+        // The reference may run on another device, to which only visited tensors are moved.
+        let device = self.logits.device();
+        self.bias = self.bias.map(|bias| near(bias, &device));
         let of = self.clone();
         let routed = reference(self.logits, self.bias, &self.routing);
         Choice { routed, of }
@@ -42,6 +45,14 @@ impl Operands for Router {
             logits: rows.more().of(&self.logits),
             ..self.clone()
         })
+    }
+}
+
+/// Returns a tensor without a gradient on the device, or the tensor itself if it is there.
+fn near(tensor: Tensor<1>, device: &Device) -> Tensor<1> {
+    match tensor.device().inner() == device.clone().inner() {
+        true => tensor,
+        false => Tensor::from_data(tensor.to_data(), (device, tensor.dtype())),
     }
 }
 
@@ -95,7 +106,7 @@ mod tests {
     use crate::registry::Launch;
     use crate::semantics::RouterKey;
     use burn::backend::DispatchTensor;
-    use burn::tensor::{Device, Distribution, Int};
+    use burn::tensor::{Distribution, Int};
 
     /// Runs the kernel of the CPU.
     fn right(

@@ -20,6 +20,8 @@ mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
+#[cfg(feature = "gpu")]
+pub(crate) mod cube;
 pub(crate) mod key;
 pub(crate) mod live;
 #[cfg(feature = "npu")]

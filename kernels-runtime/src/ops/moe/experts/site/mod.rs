@@ -8,7 +8,7 @@ pub use stacked::StackedExperts;
 
 use super::live::Experts;
 use crate::__private::first_use;
-use crate::device::DeviceKind;
+use crate::device::{DeviceKind, DeviceKinds};
 use crate::dispatch::{At, Decision};
 use crate::kernel;
 use crate::live::{self, Captured};
@@ -130,12 +130,13 @@ fn either(
     kernel::either(at, operands, captured, &mut body)
 }
 
-/// Counts a call of experts with adapters, which no implementation takes as a whole. On a CPU, grouped kernels compute them,
-/// and are checked as the implementation would be. Elsewhere, the body does.
+/// Counts a call of experts with adapters, which no implementation takes as a whole. On a CPU and on a GPU, grouped
+/// kernels compute them, and are checked as the implementation would be. Elsewhere, the body does.
 #[track_caller]
 fn decide_adapted(at: &At, implementation: &'static Implementation, x: &Tensor<2>) -> Decision {
     let x = x.clone().into_dispatch();
-    if !implementation.device.contains(DeviceKind::Cpu) {
+    let kinds = implementation.device;
+    if !kinds.contains(DeviceKind::Cpu) && kinds != DeviceKinds::GPU {
         return at.opaque().decide([&x]).decision();
     }
     at.adapted().decide([&x]);
