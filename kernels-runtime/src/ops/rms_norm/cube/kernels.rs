@@ -189,15 +189,15 @@ pub(super) fn gated_backward<E: Float, N: Size>(
         let (x, dy) = (wide(x[i]), wide(dy[i]));
         let (silu, slope) = silu_with_slope(wide(gate[i]));
         let g = gain(weight, part + at, offset);
-        let v = if_gated(x, silu, comptime!(gating == Gating::BeforeNorm));
-        let dn = if_gated(dy, silu, comptime!(gating == Gating::AfterNorm));
-        let dv = r * (dn * g - v * along);
+        let dn = dy * g;
         if comptime!(gating == Gating::BeforeNorm) {
+            let dv = r * (dn - x * silu * along);
             d_gate[i] = narrow(dv * x * slope);
+            dx[i] = narrow(dv * silu);
         } else {
-            d_gate[i] = narrow(dy * (x * r * g) * slope);
+            d_gate[i] = narrow(dn * (x * r) * slope);
+            dx[i] = narrow(r * (dn * silu - x * along));
         }
-        dx[i] = narrow(if_gated(dv, silu, comptime!(gating == Gating::BeforeNorm)));
         at += units;
     }
 }
