@@ -87,7 +87,12 @@ impl DeviceKind {
     /// Returns the kind of a Burn device. Autodiff does not change it. A device from `remote::connect` has the kind
     /// that its server declares.
     pub fn of(device: &Device) -> Self {
-        Self::place(device).kind
+        let id = device.as_dispatch().id();
+        #[cfg(feature = "remote")]
+        if let Some(place) = connected::place(id) {
+            return place.kind;
+        }
+        Self::of_id(id)
     }
 
     /// Returns the capability of the device, as a number that [`CapabilityRange`] compares. Returns 0 if it is not
@@ -100,9 +105,9 @@ impl DeviceKind {
     /// | `npu` | the generation of the SoC, as [`ascend_capability`] returns it |
     /// | others | 0 |
     ///
-    /// Of this process's own devices, only the CPU is asked: no implementation for GPUs needs to know theirs, and asking a
-    /// device would open it. A served device has the capability that its server declares. A mapping or
-    /// implementation for an interval that does not contain 0 is therefore never chosen on an unknown device.
+    /// Of this process's own devices, only the CPU and those of CUDA are asked, which opens them. A served device has the
+    /// capability that its server declares. A mapping or implementation for an interval that does not contain 0 is therefore
+    /// never chosen on an unknown device.
     ///
     /// [`CapabilityRange`]: crate::registry::CapabilityRange
     pub fn capability(device: &Device) -> u16 {
@@ -130,6 +135,10 @@ impl DeviceKind {
             return place;
         }
         let kind = Self::of_id(id);
+        #[cfg(feature = "cuda")]
+        if kind == Self::Cuda {
+            return Place::here(kind, capability::of_cuda(device));
+        }
         Place::here(kind, kind.known_capability())
     }
 
