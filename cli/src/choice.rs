@@ -11,9 +11,9 @@ use std::str::FromStr;
 pub enum DeviceChoice {
     /// Burn's Flex backend.
     Cpu,
-    /// The GPU of this machine that wgpu prefers.
+    /// A GPU of this machine.
     #[cfg(feature = "gpu")]
-    Gpu,
+    Gpu(crate::gpu::Gpu),
     /// An Ascend NPU of this machine, by its number.
     #[cfg(feature = "npu")]
     Npu(usize),
@@ -31,7 +31,7 @@ impl DeviceChoice {
         match self {
             Self::Cpu => Ok(Device::flex()),
             #[cfg(feature = "gpu")]
-            Self::Gpu => crate::gpu::device(),
+            Self::Gpu(gpu) => gpu.device(),
             #[cfg(feature = "npu")]
             Self::Npu(index) => crate::npu::device(*index),
             #[cfg(feature = "remote")]
@@ -48,7 +48,7 @@ impl DeviceChoice {
         match self {
             Self::Cpu => false,
             #[cfg(feature = "gpu")]
-            Self::Gpu => false,
+            Self::Gpu(_) => false,
             #[cfg(feature = "npu")]
             Self::Npu(_) => matches!(other, Self::Npu(_)),
             #[cfg(feature = "remote")]
@@ -61,7 +61,7 @@ impl DeviceChoice {
         match self {
             Self::Cpu => None,
             #[cfg(feature = "gpu")]
-            Self::Gpu => None,
+            Self::Gpu(_) => None,
             #[cfg(feature = "npu")]
             Self::Npu(_) => crate::npu::on_host(),
             #[cfg(feature = "remote")]
@@ -74,7 +74,7 @@ impl DeviceChoice {
         match self {
             Self::Cpu => None,
             #[cfg(feature = "gpu")]
-            Self::Gpu => None,
+            Self::Gpu(_) => None,
             #[cfg(feature = "npu")]
             Self::Npu(index) => crate::npu::failure(*index),
             #[cfg(feature = "remote")]
@@ -96,31 +96,49 @@ impl FromStr for DeviceChoice {
             ));
         }
         #[cfg(feature = "npu")]
-        if let Some(index) = crate::npu::index(name) {
+        if let Some(index) = numbered("npu", name) {
             return index.map(Self::Npu);
         }
         if name == "cpu" {
             return Ok(Self::Cpu);
         }
         #[cfg(feature = "gpu")]
-        if name == "gpu" {
-            return Ok(Self::Gpu);
+        if let Some(gpu) = crate::gpu::Gpu::named(name) {
+            return gpu.map(Self::Gpu);
         }
-        #[cfg(not(feature = "gpu"))]
-        if name == "gpu" {
-            return Err("`gpu` needs a build with `--features gpu`".to_owned());
-        }
-        if name == "npu" || name.starts_with("npu:") {
-            return Err(format!("`{name}` needs a build with `--features npu`"));
+        if let Some(feature) = missing_feature(name) {
+            return Err(format!(
+                "`{name}` needs a build with `--features {feature}`"
+            ));
         }
         let gpu = cfg!(feature = "gpu").then_some(", gpu");
+        let cuda = cfg!(feature = "cuda").then_some(", cuda, cuda:N");
+        let rocm = cfg!(feature = "rocm").then_some(", rocm, rocm:N");
         let npu = cfg!(feature = "npu").then_some(", npu, npu:N");
         let remote = cfg!(feature = "remote").then_some(", remote:ADDRESS");
-        let [gpu, npu, remote] = [gpu, npu, remote].map(Option::unwrap_or_default);
+        let others = [gpu, cuda, rocm, npu, remote].map(Option::unwrap_or_default);
+        let others = others.concat();
         Err(format!(
-            "no device `{name}` in this build; built in: cpu{gpu}{npu}{remote}"
+            "no device `{name}` in this build; built in: cpu{others}"
         ))
     }
+}
+
+/// Returns the feature that a device with a number needs, or the GPU of wgpu, for a name that was not understood.
+fn missing_feature(name: &str) -> Option<&'static str> {
+    let of_numbered = ["npu", "cuda", "rocm"].into_iter();
+    let mut of_numbered = of_numbered.filter(|kind| numbered(kind, name).is_some());
+    of_numbered.next().or((name == "gpu").then_some("gpu"))
+}
+
+/// Returns the number in `KIND` (the first) or `KIND:N`, or `None` for other devices.
+pub fn numbered(kind: &str, name: &str) -> Option<Result<usize, String>> {
+    let number = match name.strip_prefix(kind)? {
+        "" => return Some(Ok(0)),
+        rest => rest.strip_prefix(':')?,
+    };
+    let wrong = |_| format!("`{number}` is not a device number; the first is `{kind}:0`");
+    Some(number.parse().map_err(wrong))
 }
 
 impl fmt::Display for DeviceChoice {
@@ -128,7 +146,7 @@ impl fmt::Display for DeviceChoice {
         match self {
             Self::Cpu => f.write_str("cpu"),
             #[cfg(feature = "gpu")]
-            Self::Gpu => f.write_str("gpu"),
+            Self::Gpu(gpu) => gpu.fmt(f),
             #[cfg(feature = "npu")]
             Self::Npu(0) => f.write_str("npu"),
             #[cfg(feature = "npu")]

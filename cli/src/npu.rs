@@ -5,16 +5,6 @@ use burn::tensor::Device;
 use burn_kernels::{npu, remote};
 use std::sync::Once;
 
-/// Returns the number in `npu` (the first) or `npu:N`, or `None` for other devices.
-pub fn index(name: &str) -> Option<Result<usize, String>> {
-    let number = match name.strip_prefix("npu")? {
-        "" => return Some(Ok(0)),
-        rest => rest.strip_prefix(':')?,
-    };
-    let wrong = |_| format!("`{number}` is not a device number; the first is `npu:0`");
-    Some(number.parse().map_err(wrong))
-}
-
 /// Returns the device. The first call prints what it is, so that an emulator is not taken for a real NPU.
 ///
 /// # Errors

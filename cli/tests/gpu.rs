@@ -41,17 +41,23 @@ fn a_plan_shows_the_kernels_and_the_reasons() {
     assert_eq!(plan["device"], "webgpu");
     let rows = plan["sites"].as_array().unwrap();
     assert!(rows.len() > 20, "{plan:#}");
+    let has_kernel = |row: &Value| KERNELS.iter().any(|kernel| row["kernel"] == *kernel);
     for row in rows {
-        let has_kernel = KERNELS.iter().any(|kernel| row["kernel"] == *kernel);
+        let has_kernel = has_kernel(row);
         match has_kernel && !row["key"].as_str().unwrap().contains("topk") {
             true => assert!(is_fused(row), "{row:#}"),
             false if has_kernel => assert_eq!(row["reason"], "semantics", "{row:#}"),
             false => assert_eq!(row["reason"], "no_implementation", "{row:#}"),
         }
     }
+    // The kernels take bf16, but no device of WebGPU does.
     let plan = json(["plan", "--device", "gpu", "--dtype", "bf16", "--json"]);
+    assert_eq!(plan["dtype"], "bf16");
     for row in plan["sites"].as_array().unwrap() {
         assert_eq!(row["implementation"], Value::Null, "{row:#}");
+        if has_kernel(row) && !row["key"].as_str().unwrap().contains("topk") {
+            assert_eq!(row["reason"], "dtype", "{row:#}");
+        }
     }
 }
 

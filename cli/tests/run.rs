@@ -367,7 +367,7 @@ fn bad_checkpoints_are_named() {
 #[test]
 fn usage_errors_say_what_there_is() {
     let cases: [(&[&str], &[&str]); 4] = [
-        (&["--device", "cuda"], &["`cuda`", "built in: cpu"]),
+        (&["--device", "tpu"], &["`tpu`", "built in: cpu"]),
         (&["--dtype", "f8"], &["f8", "bf16"]),
         (&["--kernels", "al"], &["`al`", "comma list"]),
         (

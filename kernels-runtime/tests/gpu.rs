@@ -66,40 +66,55 @@ const KERNELS: [&str; 9] = [
     "npu_fused_moe",
 ];
 
-fn passed(report: &VerifyReport, kernel: &str) -> usize {
-    let rows = report.rows.iter().filter(|row| row.kernel == kernel);
-    rows.filter(|row| matches!(row.outcome, Outcome::Passed { .. }))
+fn passed(report: &VerifyReport, kernel: &str, dtype: FloatType) -> usize {
+    let rows = report.rows.iter();
+    rows.filter(|row| row.kernel == kernel && row.dtype == dtype)
+        .filter(|row| matches!(row.outcome, Outcome::Passed { .. }))
         .count()
+}
+
+/// Returns the types that kernels have to take on a device.
+fn types_of(device: &Device) -> Vec<FloatType> {
+    let halves = [FloatType::F16, FloatType::Bf16].into_iter();
+    let halves = halves.filter(|half| device.supports_dtype(half.dtype()));
+    std::iter::once(FloatType::F32).chain(halves).collect()
 }
 
 #[test]
 fn every_gpu_kernel_is_within_its_budget() {
     let report = verify_all(&gpu(), &Device::flex());
     assert!(report.passed(), "{report}");
-    let others = |row: &&VerifyRow| row.dtype != FloatType::F32;
+    let types = types_of(&gpu());
+    let others = |row: &&VerifyRow| !types.contains(&row.dtype);
     for row in report.rows.iter().filter(others) {
-        assert!(
-            matches!(row.outcome, Outcome::Unavailable { .. }),
-            "{row:?}"
-        );
+        let Outcome::Unavailable { reason } = row.outcome else {
+            panic!("{row:?}");
+        };
+        let is_known = KERNELS.contains(&row.kernel) && !row.key.contains("topk");
+        assert!(reason == Reason::Dtype || !is_known, "{row:?}");
     }
-    // The cases of `tests/verify.rs`, in f32. Three gated units have a top-k, one of them with the large shapes.
+    // The cases of `tests/verify.rs` in each type. Three gated units have a top-k, one of them with the large shapes.
     let norms = 23 * 8 + 9 * 3;
-    assert_eq!(passed(&report, "npu_fused_rmsnorm"), norms);
-    assert_eq!(passed(&report, "npu_fused_add_rmsnorm"), norms);
-    assert_eq!(passed(&report, "npu_fused_layernorm"), 2 * (8 + 3));
-    assert_eq!(passed(&report, "npu_fused_swiglu"), 16 * 8 + 11 * 3);
     let rotations = 15 * 6 + 7 * 3 + 4 * 7;
-    assert_eq!(passed(&report, "npu_fused_rope"), rotations);
-    let prepared = 7 * 6 + 7 + 2 * 3;
-    assert_eq!(passed(&report, "npu_fused_qk_norm_rope"), prepared);
-    let losses = 6 * 8 + 2 * 3 - 2;
-    assert_eq!(passed(&report, "npu_fused_cross_entropy"), losses);
-    assert_eq!(passed(&report, "npu_fused_adam_w"), 2 * 8 + 3);
+    for dtype in types {
+        for (kernel, cases) in [
+            ("npu_fused_rmsnorm", norms),
+            ("npu_fused_add_rmsnorm", norms),
+            ("npu_fused_layernorm", 2 * (8 + 3)),
+            ("npu_fused_swiglu", 16 * 8 + 11 * 3),
+            ("npu_fused_rope", rotations),
+            ("npu_fused_qk_norm_rope", 7 * 6 + 7 + 2 * 3),
+            ("npu_fused_cross_entropy", 6 * 8 + 2 * 3 - 2),
+            ("npu_fused_adam_w", 2 * 8 + 3),
+        ] {
+            assert_eq!(passed(&report, kernel, dtype), cases, "{kernel} in {dtype}");
+        }
+    }
     // One expert can't be divided into groups, which two of the nine routers do.
     let routers = 9 * 6 - 2;
     let experts = 24 + 2 * 10;
-    assert_eq!(passed(&report, "npu_fused_moe"), routers + experts);
+    assert_eq!(passed(&report, "npu_fused_moe", FloatType::F32), routers + experts);
+    assert_eq!(passed(&report, "npu_fused_moe", FloatType::F16), 0);
 }
 
 #[test]
@@ -108,7 +123,10 @@ fn kernels_keep_to_the_limits_of_webgpu() {
     assert!(report.passed(), "{report}");
     assert_eq!(report.device, DeviceKind::WebGpu);
     for kernel in KERNELS {
-        assert!(passed(&report, kernel) > 15, "{kernel}: {report}");
+        for dtype in types_of(&browser()) {
+            let count = passed(&report, kernel, dtype);
+            assert!(count > 15, "{kernel} in {dtype}: {report}");
+        }
     }
 }
 
@@ -314,17 +332,31 @@ fn a_step_leaves_tensors_that_others_hold() {
     }
 }
 
-/// The traits take every float dtype, and the kernels here only one.
-#[test]
-#[should_panic(expected = "burn-kernels/layer_norm: kernels for GPUs take f32, not F16")]
-fn another_dtype_does_not_reach_a_kernel() {
+/// Calls a kernel past the choice of an implementation.
+fn direct(dtype: DType) {
     let device = gpu();
-    let on = (&device, DType::F16);
+    let on = (&device, dtype);
     let x = Tensor::<2>::from_data([[1.0, 2.0]], on).into_dispatch();
     let weight = Tensor::<1>::from_data([1.0, 1.0], on).into_dispatch();
     let settings = layer_norm::Settings { eps: 1e-5 };
     let operands = layer_norm::Operands::new(x, weight, None, settings, LayerNormKey::COHERE);
     let _ = <Dispatch as LayerNormBackend>::layer_norm(operands.unwrap());
+}
+
+/// The traits take every float dtype, and the kernels here some.
+#[test]
+#[should_panic(
+    expected = "burn-kernels/layer_norm: kernels for GPUs take f32, f16 and bf16, not F64"
+)]
+fn another_dtype_does_not_reach_a_kernel() {
+    direct(DType::F64);
+}
+
+/// No device of WebGPU has bf16.
+#[test]
+#[should_panic(expected = "burn-kernels/layer_norm: this device does not compute in BF16")]
+fn a_dtype_that_the_device_lacks_does_not_reach_a_kernel() {
+    direct(DType::BF16);
 }
 
 #[test]
@@ -338,6 +370,13 @@ fn what_no_kernel_takes_has_a_reason() {
     };
     let other = linear::fused(inputs, LinearKey::PROJECTION);
     assert_eq!(other.unwrap_err(), Reason::NoImplementation);
+
+    let [x_bf16, weight_bf16] = [[2, 8], [1, 8]].map(|shape| {
+        let zeros = vec![0.0_f32; shape[0] * shape[1]];
+        Tensor::<2>::from_data(TensorData::new(zeros, shape), (&device, DType::BF16))
+    });
+    let lacking = norm(x_bf16, weight_bf16.flatten(0, 1));
+    assert_eq!(lacking.unwrap_err(), Reason::Dtype);
 
     let inputs = glu::Inputs::Separate { gate: x(), up: x() };
     let settings = glu::Settings {

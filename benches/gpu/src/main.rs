@@ -70,9 +70,13 @@ mod ops {
     }
 }
 
+use cubecl::ir::FloatKind;
 use passes::Passes;
 use std::error::Error;
 use std::path::Path;
+
+/// The types of elements.
+const ELEMENTS: [FloatKind; 3] = [FloatKind::F32, FloatKind::F16, FloatKind::BF16];
 
 /// The numbers of elements that a unit reads at once.
 const VECTORS: [usize; 3] = [4, 2, 1];
@@ -80,8 +84,11 @@ const VECTORS: [usize; 3] = [4, 2, 1];
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = std::env::args().nth(1).ok_or("usage: gpu-code FOLDER")?;
     let mut passes = Passes::new(Path::new(&folder))?;
-    for size in VECTORS {
-        passes.vector(size);
+    for (element, size) in ELEMENTS
+        .iter()
+        .flat_map(|each| VECTORS.map(|size| (*each, size)))
+    {
+        passes.of(element, size);
         ops::rms_norm::cube::all(&mut passes);
         ops::layer_norm::cube::all(&mut passes);
         ops::glu::cube::all(&mut passes);

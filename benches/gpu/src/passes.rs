@@ -1,7 +1,8 @@
 //! Passes of operations: their launches, and the bytes that they move.
 
 use crate::offline::{Launched, Offline, buffer};
-use cubecl::prelude::{BufferArg, CubeCount, CubeDim};
+use cubecl::ir::FloatKind;
+use cubecl::prelude::{BufferArg, CubeCount, CubeDim, ElemType};
 use cubecl::server::Handle;
 use cubecl_runtime::client::Client;
 use serde::Serialize;
@@ -12,6 +13,23 @@ use std::path::{Path, PathBuf};
 
 /// The bytes of a number in f32 or i32.
 const BYTES: usize = 4;
+
+/// Returns the bytes of an element.
+fn bytes_of(element: FloatKind) -> usize {
+    match element {
+        FloatKind::F16 | FloatKind::BF16 => 2,
+        _ => BYTES,
+    }
+}
+
+/// Returns the name of a type of elements.
+fn name_of(element: FloatKind) -> &'static str {
+    match element {
+        FloatKind::F16 => "f16",
+        FloatKind::BF16 => "bf16",
+        _ => "f32",
+    }
+}
 
 /// The use of a buffer in a pass, which says how often its bytes have to move.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -26,7 +44,7 @@ pub enum Role {
     Between,
 }
 
-/// A buffer of numbers of 32 bits.
+/// A buffer.
 pub struct Buffer {
     handle: Handle,
     elements: usize,
@@ -56,6 +74,7 @@ impl Buffer {
 pub struct Passes {
     folder: PathBuf,
     device: Offline,
+    element: FloatKind,
     size: usize,
     written: BTreeSet<String>,
     found: Found,
@@ -81,6 +100,7 @@ struct Kernel {
 #[derive(Serialize)]
 struct Moved {
     name: String,
+    dtype: &'static str,
     vector: usize,
     launches: usize,
     bytes: u64,
@@ -93,15 +113,16 @@ impl Passes {
         Ok(Self {
             folder: folder.to_owned(),
             device: Offline::new(),
+            element: FloatKind::F32,
             size: 1,
             written: BTreeSet::new(),
             found: Found::default(),
         })
     }
 
-    /// Sets the size of vectors of the next passes.
-    pub fn vector(&mut self, size: usize) {
-        self.size = size;
+    /// Sets the elements and the size of vectors of the next passes.
+    pub fn of(&mut self, element: FloatKind, size: usize) {
+        (self.element, self.size) = (element, size);
     }
 
     /// Starts a pass.
@@ -109,6 +130,7 @@ impl Passes {
         Pass {
             moved: Moved {
                 name: name.to_owned(),
+                dtype: name_of(self.element),
                 vector: self.size,
                 launches: 0,
                 bytes: 0,
@@ -148,9 +170,28 @@ impl Pass<'_> {
         self.all.size
     }
 
-    /// Makes a buffer.
+    /// Returns the type of elements, as kernels take it.
+    pub fn element(&self) -> ElemType {
+        ElemType::Float(self.all.element)
+    }
+
+    /// Returns `true` if elements are rounded numbers.
+    pub fn is_half(&self) -> bool {
+        bytes_of(self.all.element) != BYTES
+    }
+
+    /// Makes a buffer of elements.
     pub fn buffer(&mut self, elements: usize, role: Role) -> Buffer {
-        let bytes = (elements * BYTES) as u64;
+        self.bytes(elements, bytes_of(self.all.element), role)
+    }
+
+    /// Makes a buffer of numbers in f32 or i32.
+    pub fn numbers(&mut self, elements: usize, role: Role) -> Buffer {
+        self.bytes(elements, BYTES, role)
+    }
+
+    fn bytes(&mut self, elements: usize, of_each: usize, role: Role) -> Buffer {
+        let bytes = (elements * of_each) as u64;
         self.moved.least += match role {
             Role::Operand | Role::Result => bytes,
             Role::Changed => 2 * bytes,
@@ -166,9 +207,30 @@ impl Pass<'_> {
         }
     }
 
-    /// Launches a kernel with `units` units. The first launch of a name compiles it.
+    /// Launches a kernel with `units` units. The first launch of a name compiles it for the elements and vectors.
     pub fn launch(
         &mut self,
+        name: &str,
+        units: usize,
+        launch: impl FnOnce(&Client, CubeCount, CubeDim),
+    ) {
+        let of = (self.all.element, self.all.size);
+        self.launch_of(of, name, units, launch);
+    }
+
+    /// Launches a kernel that has no elements, but single numbers in f32.
+    pub fn launch_of_numbers(
+        &mut self,
+        name: &str,
+        units: usize,
+        launch: impl FnOnce(&Client, CubeCount, CubeDim),
+    ) {
+        self.launch_of((FloatKind::F32, 1), name, units, launch);
+    }
+
+    fn launch_of(
+        &mut self,
+        (element, vector): (FloatKind, usize),
         name: &str,
         units: usize,
         launch: impl FnOnce(&Client, CubeCount, CubeDim),
@@ -182,15 +244,16 @@ impl Pass<'_> {
         } = self.all.device.launched(name);
         self.moved.launches += 1;
         self.moved.bytes += bytes;
-        let file = format!("{}-{}.cu", name.replace(' ', "-"), self.all.size);
+        let dtype = name_of(element);
+        let file = format!("{}-{dtype}-{vector}.cu", name.replace(' ', "-"));
         if !self.all.written.insert(file.clone()) {
             return;
         }
         fs::write(self.all.folder.join(&file), source).expect("the folder takes files");
         self.all.found.kernels.push(Kernel {
             name: name.to_owned(),
-            dtype: "f32",
-            vector: self.all.size,
+            dtype,
+            vector,
             units,
             file,
             shared,
@@ -200,7 +263,7 @@ impl Pass<'_> {
     /// Launches the sum of `parts` rows of `columns` elements.
     pub fn sum_rows(&mut self, parts: &Buffer, rows: usize, columns: usize) {
         let result = self.buffer(columns, Role::Result);
-        let size = self.size();
+        let (size, element) = (self.size(), self.element());
         self.launch("sum of parts", 256, |client, count, dim| {
             // SAFETY: nothing runs.
             unsafe {
@@ -213,6 +276,7 @@ impl Pass<'_> {
                     result.arg(),
                     rows,
                     columns / size,
+                    element,
                 );
             }
         });

@@ -1,5 +1,9 @@
 //! The capability of a device, as one number for each kind of device.
 
+#[cfg(feature = "cuda")]
+use burn::backend::{DeviceId, DeviceOps, DispatchDevice};
+#[cfg(feature = "cuda")]
+use std::cell::Cell;
 use std::sync::LazyLock;
 
 /// Returns the level of the x86-64 psABI of this processor and operating system, found at run time:
@@ -45,6 +49,32 @@ pub fn x86_64_level() -> u16 {
 /// is 120.
 pub const fn cuda_capability(major: u16, minor: u16) -> u16 {
     10 * major + minor
+}
+
+/// Returns the compute capability of a CUDA device of this process, as [`cuda_capability`] packs it. CubeCL names its compiled
+/// kernels after it. Asking opens the device, so each thread remembers the one that it asked last.
+#[cfg(feature = "cuda")]
+pub(super) fn of_cuda(device: &DispatchDevice) -> u16 {
+    thread_local! {
+        static ASKED: Cell<Option<(DeviceId, u16)>> = const { Cell::new(None) };
+    }
+    let id = device.id();
+    let found = match ASKED.get() {
+        Some((asked, found)) if asked == id => found,
+        _ => {
+            let known = device.identity();
+            known.map_or(0, |known| of_compiled_for(&known.fingerprint))
+        }
+    };
+    ASKED.set(Some((id, found)));
+    found
+}
+
+/// Returns the compute capability in the name of what CubeCL compiles for, such as `ptx_sm90`, or 0.
+#[cfg(any(feature = "cuda", test))]
+fn of_compiled_for(name: &str) -> u16 {
+    let number = name.strip_prefix("ptx_sm");
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 /// Returns the generation of an Ascend SoC from the name that CANN's `aclrtGetSocName` returns, such as `Ascend910B3`.
@@ -99,6 +129,15 @@ mod tests {
             assert!(level < 4 || is_x86_feature_detected!("avx512vl"));
         }
         assert_eq!(cpu(), level);
+    }
+
+    #[test]
+    fn the_compute_capability_is_in_the_name_of_compiled_kernels() {
+        assert_eq!(of_compiled_for("ptx_sm90"), cuda_capability(9, 0));
+        assert_eq!(of_compiled_for("ptx_sm120"), cuda_capability(12, 0));
+        for other in ["hip-kernel_gfx942", "ptx_sm", "ptx_sm90a", ""] {
+            assert_eq!(of_compiled_for(other), 0, "{other}");
+        }
     }
 
     #[test]

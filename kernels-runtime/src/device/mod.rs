@@ -1,6 +1,7 @@
 //! Devices as decisions see them: their kinds, their capabilities, and the kernels that devices of other processes run.
 
 mod capability;
+mod computes;
 #[cfg(feature = "remote")]
 pub(crate) mod connected;
 mod kinds;
@@ -8,6 +9,7 @@ mod machine;
 mod served;
 
 pub use capability::{ascend_capability, cuda_capability, x86_64_level};
+pub(crate) use computes::{computes_in, device_computes_in};
 pub use kinds::DeviceKinds;
 pub use machine::Machine;
 #[cfg(feature = "remote")]
@@ -85,7 +87,12 @@ impl DeviceKind {
     /// Returns the kind of a Burn device. Autodiff does not change it. A device from `remote::connect` has the kind
     /// that its server declares.
     pub fn of(device: &Device) -> Self {
-        Self::place(device).kind
+        let id = device.as_dispatch().id();
+        #[cfg(feature = "remote")]
+        if let Some(place) = connected::place(id) {
+            return place.kind;
+        }
+        Self::of_id(id)
     }
 
     /// Returns the capability of the device, as a number that [`CapabilityRange`] compares. Returns 0 if it is not
@@ -98,9 +105,9 @@ impl DeviceKind {
     /// | `npu` | the generation of the SoC, as [`ascend_capability`] returns it |
     /// | others | 0 |
     ///
-    /// Of this process's own devices, only the CPU is asked: no implementation for GPUs needs to know theirs, and asking a
-    /// device would open it. A served device has the capability that its server declares. A mapping or
-    /// implementation for an interval that does not contain 0 is therefore never chosen on an unknown device.
+    /// Of this process's own devices, only the CPU and those of CUDA are asked, which opens them. A served device has the
+    /// capability that its server declares. A mapping or implementation for an interval that does not contain 0 is therefore
+    /// never chosen on an unknown device.
     ///
     /// [`CapabilityRange`]: crate::registry::CapabilityRange
     pub fn capability(device: &Device) -> u16 {
@@ -128,6 +135,10 @@ impl DeviceKind {
             return place;
         }
         let kind = Self::of_id(id);
+        #[cfg(feature = "cuda")]
+        if kind == Self::Cuda {
+            return Place::here(kind, capability::of_cuda(device));
+        }
         Place::here(kind, kind.known_capability())
     }
 
@@ -155,21 +166,28 @@ impl DeviceKind {
         }
     }
 
+    /// The number of the backend of all runtimes of CubeCL in Burn's device ids.
+    const CUBE: u16 = 0;
+
+    /// Returns `true` if Burn's device id is that of a runtime of CubeCL.
+    fn is_of_cubecl(id: DeviceId) -> bool {
+        id.type_id >> 8 == Self::CUBE
+    }
+
     /// Reads the kind from Burn's device id: the backend is the upper byte of the type, CubeCL's runtime the three bits
     /// below, and the graphics API of wgpu the top bits of the index. Burn's and CubeCL's documentation fixes these
     /// numbers, so reading them needs no feature of Burn.
     fn of_id(id: DeviceId) -> Self {
-        const CUBE: u16 = 0;
         const FLEX: u16 = 4;
         const EXISTING_WGPU_SETUP: u16 = 5;
         let (backend, runtime) = (id.type_id >> 8, id.type_id >> 5 & 0b111);
         let (device_type, api) = (id.type_id & 0b1_1111, id.index_id >> 13);
         match (backend, runtime) {
             (FLEX, _) => Self::Cpu,
-            (CUBE, 0) => Self::Cuda,
-            (CUBE, 1) => Self::Rocm,
-            (CUBE, 2) => Self::Metal,
-            (CUBE, 3) => match api {
+            (Self::CUBE, 0) => Self::Cuda,
+            (Self::CUBE, 1) => Self::Rocm,
+            (Self::CUBE, 2) => Self::Metal,
+            (Self::CUBE, 3) => match api {
                 1 if device_type != EXISTING_WGPU_SETUP => Self::Vulkan,
                 2 if device_type != EXISTING_WGPU_SETUP => Self::Metal,
                 _ => Self::WebGpu,

@@ -1,8 +1,8 @@
-use crate::device::{DeviceKind, Served};
+use crate::device::{DeviceKind, Served, computes_in, device_computes_in};
 use crate::mode::Mode;
 use crate::registry::FloatType;
 use crate::semantics::SemanticsKey;
-use burn::backend::{DispatchTensor, DispatchTensorKind, TensorMetadata};
+use burn::backend::{DispatchDevice, DispatchTensor, DispatchTensorKind, TensorMetadata};
 use burn::tensor::Device;
 use serde::Serialize;
 use std::fmt;
@@ -34,6 +34,8 @@ pub struct Query {
 pub enum TensorType {
     /// All tensors have this type.
     Float(FloatType),
+    /// All tensors have this type, in which their device does not compute.
+    NotOnDevice(FloatType),
     /// The tensors have different types.
     Mixed,
     /// The tensors have a type that no kernel takes, such as a quantised one.
@@ -48,7 +50,7 @@ impl Query {
             device: place.kind,
             capability: place.capability,
             served: place.served,
-            tensors,
+            tensors: tensors.on(device.as_dispatch()),
             mode,
             condition: true,
             opaque: false,
@@ -81,6 +83,9 @@ impl Query {
             .any(|tensor| matches!(tensor.kind, DispatchTensorKind::Autodiff(_)));
         let tensors = match FloatType::from_dtype(tensors[0].dtype()) {
             _ if mixed => TensorType::Mixed,
+            Some(float) if !device_computes_in(&tensors[0].kind, float.dtype()) => {
+                TensorType::NotOnDevice(float)
+            }
             Some(float) => TensorType::Float(float),
             None => TensorType::Unsupported,
         };
@@ -141,31 +146,42 @@ impl Query {
 impl TensorType {
     const MIXED: u8 = 0xfe;
     const UNSUPPORTED: u8 = 0xff;
+    /// Added to the code of a type that the device does not compute in.
+    const NOT_ON_DEVICE: u8 = 0x40;
+
+    /// Returns the type on a device that may not compute in it.
+    fn on(self, device: &DispatchDevice) -> Self {
+        match self {
+            Self::Float(float) if !computes_in(device, float.dtype()) => Self::NotOnDevice(float),
+            known => known,
+        }
+    }
 
     #[inline]
     const fn code(self) -> u8 {
         match self {
             Self::Float(float) => float as u8,
+            Self::NotOnDevice(float) => Self::NOT_ON_DEVICE + float as u8,
             Self::Mixed => Self::MIXED,
             Self::Unsupported => Self::UNSUPPORTED,
         }
     }
 
     fn from_code(code: u8) -> Self {
-        match code {
-            Self::MIXED => Self::Mixed,
-            code => FloatType::ALL
-                .into_iter()
-                .find(|float| *float as u8 == code)
-                .map_or(Self::Unsupported, Self::Float),
-        }
+        let types = FloatType::ALL.into_iter();
+        let mut known = types
+            .flat_map(|float| [Self::Float(float), Self::NotOnDevice(float)])
+            .chain([Self::Mixed]);
+        known
+            .find(|tensors| tensors.code() == code)
+            .unwrap_or(Self::Unsupported)
     }
 }
 
 impl fmt::Display for TensorType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Float(float) => float.fmt(f),
+            Self::Float(float) | Self::NotOnDevice(float) => float.fmt(f),
             Self::Mixed => f.write_str("mixed"),
             Self::Unsupported => f.write_str("other"),
         }
@@ -187,8 +203,10 @@ mod tests {
         for device in DeviceKind::ALL {
             for mode in [Mode::Training, Mode::Inference] {
                 let floats = FloatType::ALL.map(TensorType::Float);
+                let missing = FloatType::ALL.map(TensorType::NotOnDevice);
                 for tensors in floats
                     .into_iter()
+                    .chain(missing)
                     .chain([TensorType::Mixed, TensorType::Unsupported])
                 {
                     let query = Query {

@@ -1,3 +1,4 @@
+use crate::device::computes_in;
 use crate::ops::Described;
 use burn::backend::fusion::client::GlobalFusionClient;
 use burn::backend::fusion::custom::{
@@ -5,7 +6,7 @@ use burn::backend::fusion::custom::{
 };
 use burn::backend::fusion::{FusionBackend, FusionRuntime};
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Cube, Shape};
+use burn::backend::{Cube, DispatchDevice, Shape, TensorMetadata};
 use burn::tensor::DType;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
@@ -48,15 +49,20 @@ impl Deferred {
     /// Adds an operand.
     ///
     /// # Panics
-    /// Panics if kernels don't take its dtype.
+    /// Panics if kernels don't take its dtype, or the device does not compute in it.
     pub(crate) fn operand(&mut self, tensor: FloatTensor<Cube>) -> Operand {
-        let ir = tensor.into_ir();
+        let dtype = TensorMetadata::dtype(&tensor);
         assert!(
-            matches!(ir.dtype, DType::F32 | DType::I32),
-            "{}: kernels for GPUs take f32, not {:?}",
-            self.id,
-            ir.dtype
+            matches!(dtype, DType::F32 | DType::F16 | DType::BF16 | DType::I32),
+            "{}: kernels for GPUs take f32, f16 and bf16, not {dtype:?}",
+            self.id
         );
+        assert!(
+            computes_in(&DispatchDevice::Cube(tensor.device()), dtype),
+            "{}: this device does not compute in {dtype:?}",
+            self.id
+        );
+        let ir = tensor.into_ir();
         self.inputs.push(ir.clone());
         Operand(ir)
     }

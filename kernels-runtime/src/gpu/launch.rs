@@ -3,7 +3,8 @@
 use burn::backend::Shape;
 use burn::tensor::DType;
 use burn_cubecl::cubecl::calculate_cube_count_elemwise;
-use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
+use burn_cubecl::cubecl::ir::FloatKind;
+use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim, ElemType};
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, full_client, zeros_client};
 use burn_cubecl::tensor::CubeTensor;
@@ -19,15 +20,35 @@ pub(crate) fn contiguous(tensor: CubeTensor) -> CubeTensor {
     into_contiguous(tensor)
 }
 
+/// Returns the type of the elements of a float tensor, as kernels take it.
+pub(crate) fn element_of(tensor: &CubeTensor) -> ElemType {
+    ElemType::Float(match tensor.dtype {
+        DType::F32 => FloatKind::F32,
+        DType::F16 => FloatKind::F16,
+        DType::BF16 => FloatKind::BF16,
+        other => unreachable!("kernels for GPUs refuse operands of {other:?}"),
+    })
+}
+
 /// Returns a tensor in f32 with uninitialised elements, in order and without gaps, on the device of another one.
 pub(crate) fn uninitialised(on: &CubeTensor, shape: Shape) -> CubeTensor {
+    uninitialised_as(on, shape, DType::F32)
+}
+
+/// Returns a tensor of a dtype with uninitialised elements, in order and without gaps, on the device of another one.
+pub(crate) fn uninitialised_as(on: &CubeTensor, shape: Shape, dtype: DType) -> CubeTensor {
     let (client, device) = (on.client.clone(), on.device.clone());
-    empty_device_contiguous_dtype(client, device, shape, DType::F32)
+    empty_device_contiguous_dtype(client, device, shape, dtype)
 }
 
 /// Returns a tensor of zeros in f32, on the device of another one.
 pub(crate) fn zeros(on: &CubeTensor, shape: Shape) -> CubeTensor {
-    zeros_client(on.client.clone(), on.device.clone(), shape, DType::F32)
+    zeros_as(on, shape, DType::F32)
+}
+
+/// Returns a tensor of zeros of a dtype, on the device of another one.
+pub(crate) fn zeros_as(on: &CubeTensor, shape: Shape, dtype: DType) -> CubeTensor {
+    zeros_client(on.client.clone(), on.device.clone(), shape, dtype)
 }
 
 /// Returns a tensor that holds one number, in f32, on the device of another one.

@@ -10,10 +10,15 @@
 //! **Limits of WebGPU.** A kernel has at most seven tensors and one buffer of numbers, 256 units in a cube, and 16 KiB of
 //! shared memory. Backward passes with more tensors are several kernels.
 //!
+//! **Half types.** Elements in f16 and bf16 are read as they are, computed with in f32 and rounded where they are written
+//! ([`elements`]). Sums and statistics of rows stay in f32. A device that does not compute in such a type itself gets no
+//! kernel for it either: the reference could not run there.
+//!
 //! **Determinism.** No kernel adds with atomic operations. A sum over rows is divided by the shape alone into
 //! [parts](rows::Parts), which a second kernel adds in order.
 
 mod deferred;
+pub(crate) mod elements;
 pub(crate) mod launch;
 pub(crate) mod parts;
 pub(crate) mod rows;
@@ -30,7 +35,7 @@ use burn::backend::{DispatchTensor, TensorMetadata};
 pub(crate) const BASE: Implementation = Implementation {
     device: DeviceKinds::GPU,
     name: "cubecl",
-    dtypes: &[FloatType::F32],
+    dtypes: &[FloatType::F32, FloatType::F16, FloatType::Bf16],
     gradient: Gradient::Kernel,
     deterministic: true,
     fusion_barrier: true,

@@ -29,8 +29,9 @@ fn of_cube(value: f32, #[comptime] units: usize, #[comptime] combine: Combine) -
     let mut values = Shared::<[f32]>::new_slice(units);
     values[unit] = value;
     sync_cube();
-    let mut left = comptime!(units / 2).runtime();
-    while left > 0 {
+    #[unroll]
+    for step in 0..comptime!(units.ilog2() as usize) {
+        let left = comptime!(units >> (step + 1));
         if unit < left {
             let (one, other) = (values[unit], values[unit + left]);
             values[unit] = match comptime!(combine) {
@@ -39,7 +40,6 @@ fn of_cube(value: f32, #[comptime] units: usize, #[comptime] combine: Combine) -
             };
         }
         sync_cube();
-        left /= 2;
     }
     values[0]
 }

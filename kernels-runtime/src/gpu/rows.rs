@@ -1,8 +1,9 @@
 //! Sums over rows, in parts that the shape alone determines.
 
-use super::launch::{contiguous, cubes_of, dim, uninitialised, units, vector_size};
+use super::launch::{contiguous, cubes_of, dim, element_of, uninitialised_as, units, vector_size};
 use super::sum::sum_rows;
 use burn::backend::{Shape, TensorMetadata};
+use burn::tensor::DType;
 use burn_cubecl::cubecl::prelude::{CubeCount, CubeDim};
 use burn_cubecl::tensor::CubeTensor;
 
@@ -40,11 +41,30 @@ impl Parts {
     }
 }
 
-/// Returns the sum of the rows of a tensor `[rows, n]`, added in order.
-pub(crate) fn sum(parts: CubeTensor) -> CubeTensor {
+/// A tensor of partial sums in f32, `[rows, n]`, and the dtype of the whole sum. A tensor alone has a sum in f32.
+pub(crate) struct Sums {
+    parts: CubeTensor,
+    dtype: DType,
+}
+
+impl From<CubeTensor> for Sums {
+    fn from(parts: CubeTensor) -> Self {
+        Self::from((parts, DType::F32))
+    }
+}
+
+impl From<(CubeTensor, DType)> for Sums {
+    fn from((parts, dtype): (CubeTensor, DType)) -> Self {
+        Self { parts, dtype }
+    }
+}
+
+/// Returns the sum of the rows of a tensor `[rows, n]`, added in order in f32 and rounded once.
+pub(crate) fn sum(sums: impl Into<Sums>) -> CubeTensor {
+    let Sums { parts, dtype } = sums.into();
     let parts = contiguous(parts);
     let [rows, n] = parts.shape().dims();
-    let y = uninitialised(&parts, Shape::new([n]));
+    let y = uninitialised_as(&parts, Shape::new([n]), dtype);
     let size = vector_size(&[n]);
     let columns = n / size;
     let (cubes, dim) = cubes_of(&parts, units(columns), columns);
@@ -60,6 +80,7 @@ pub(crate) fn sum(parts: CubeTensor) -> CubeTensor {
             y.clone().into_buffer_arg(),
             rows,
             columns,
+            element_of(&y),
         );
     }
     y

@@ -1,15 +1,17 @@
 //! The kernel that adds the sums of parts.
 
+use super::elements::narrow;
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 
 /// Writes the sum of rows, added in order: a unit for each vector of a row.
 #[cube(launch_unchecked)]
-pub(crate) fn sum_rows<N: Size>(
+pub(crate) fn sum_rows<E: Float, N: Size>(
     parts: &[Vector<f32, N>],
-    y: &mut [Vector<f32, N>],
+    y: &mut [Vector<E, N>],
     rows: usize,
     columns: usize,
+    #[define(E)] _element: ElemType,
 ) {
     let column = ABSOLUTE_POS;
     if column >= columns {
@@ -19,5 +21,5 @@ pub(crate) fn sum_rows<N: Size>(
     for row in 0..rows {
         sum += parts[row * columns + column];
     }
-    y[column] = sum;
+    y[column] = narrow(sum);
 }

@@ -88,6 +88,6 @@ fn refuse(
         _ if !query.served.offers(op) => Err(Reason::NotServed),
         TensorType::Float(_) => Ok(()),
         TensorType::Mixed => Err(Reason::MixedDtypes),
-        TensorType::Unsupported => Err(Reason::Dtype),
+        TensorType::NotOnDevice(_) | TensorType::Unsupported => Err(Reason::Dtype),
     }
 }

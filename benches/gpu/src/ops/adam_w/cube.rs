@@ -16,7 +16,7 @@ pub fn all(passes: &mut Passes) {
 
 fn one(passes: &mut Passes, name: &str, in_place: bool) {
     let mut pass = passes.pass(name);
-    let size = pass.size();
+    let (size, element) = (pass.size(), pass.element());
     let role = match in_place {
         true => Role::Changed,
         false => Role::Operand,
@@ -44,6 +44,7 @@ fn one(passes: &mut Passes, name: &str, in_place: bool) {
                 m,
                 v,
                 numbers,
+                element,
             );
         }
     });

@@ -35,10 +35,11 @@ fn numbers(size: usize) -> NumbersLaunch {
 
 fn forward(mut pass: Pass<'_>, terms: Terms) {
     let size = pass.size();
-    let [logits, classes] = [ALL, TOKENS].map(|elements| pass.buffer(elements, Role::Operand));
-    let losses = pass.buffer(TOKENS, Role::Between);
-    let [lse, loss] = [TOKENS, 1].map(|elements| pass.buffer(elements, Role::Result));
-    let units = units(CLASSES / size);
+    let logits = pass.buffer(ALL, Role::Operand);
+    let classes = pass.numbers(TOKENS, Role::Operand);
+    let losses = pass.numbers(TOKENS, Role::Between);
+    let [lse, loss] = [TOKENS, 1].map(|elements| pass.numbers(elements, Role::Result));
+    let (units, element) = (units(CLASSES / size), pass.element());
     let name = pass.name();
     pass.launch(&name, units, |client, count, dim| {
         // SAFETY: nothing runs.
@@ -55,10 +56,11 @@ fn forward(mut pass: Pass<'_>, terms: Terms) {
                 numbers(size),
                 terms,
                 units,
+                element,
             );
         }
     });
-    pass.launch("cross_entropy mean", 256, |client, count, dim| {
+    pass.launch_of_numbers("cross_entropy mean", 256, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
             kernels::reduce::launch_unchecked(
@@ -79,11 +81,12 @@ fn forward(mut pass: Pass<'_>, terms: Terms) {
 
 fn backward(mut pass: Pass<'_>, terms: Terms) {
     let size = pass.size();
-    let [dy, logits, classes, lse] =
-        [1, ALL, TOKENS, TOKENS].map(|elements| pass.buffer(elements, Role::Operand));
-    let factor = pass.buffer(1, Role::Between);
+    let (logits, element) = (pass.buffer(ALL, Role::Operand), pass.element());
+    let [dy, classes, lse] =
+        [1, TOKENS, TOKENS].map(|elements| pass.numbers(elements, Role::Operand));
+    let factor = pass.numbers(1, Role::Between);
     let d_logits = pass.buffer(ALL, Role::Result);
-    pass.launch("cross_entropy share", 256, |client, count, dim| {
+    pass.launch_of_numbers("cross_entropy share", 256, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
             kernels::share::launch_unchecked(
@@ -115,6 +118,7 @@ fn backward(mut pass: Pass<'_>, terms: Terms) {
                 numbers(size),
                 terms,
                 false,
+                element,
             );
         }
     });

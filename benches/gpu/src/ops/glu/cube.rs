@@ -47,7 +47,7 @@ fn separate(passes: &mut Passes, name: &str, activation: Activation, clamp: Clam
     let size = pass.size();
     let [gate, up] = [(); 2].map(|()| pass.buffer(ALL, Role::Operand));
     let y = pass.buffer(ALL, Role::Result);
-    let title = pass.name();
+    let (title, element) = (pass.name(), pass.element());
     pass.launch(&title, UNITS, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
@@ -63,6 +63,7 @@ fn separate(passes: &mut Passes, name: &str, activation: Activation, clamp: Clam
                 Projections::Separate,
                 activation,
                 clamp,
+                element,
             );
         }
     });
@@ -70,7 +71,7 @@ fn separate(passes: &mut Passes, name: &str, activation: Activation, clamp: Clam
     let mut pass = passes.pass(&format!("glu backward {name}"));
     let [dy, gate, up] = [(); 3].map(|()| pass.buffer(ALL, Role::Operand));
     let [d_gate, d_up] = [(); 2].map(|()| pass.buffer(ALL, Role::Result));
-    let title = pass.name();
+    let (title, element) = (pass.name(), pass.element());
     pass.launch(&title, UNITS, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
@@ -87,6 +88,7 @@ fn separate(passes: &mut Passes, name: &str, activation: Activation, clamp: Clam
                 numbers(size),
                 activation,
                 clamp,
+                element,
             );
         }
     });
@@ -99,7 +101,7 @@ fn packed(passes: &mut Passes, name: &str, projections: Projections) {
     let size = pass.size();
     let gate_up = pass.buffer(2 * ALL, Role::Operand);
     let y = pass.buffer(ALL, Role::Result);
-    let title = pass.name();
+    let (title, element) = (pass.name(), pass.element());
     pass.launch(&title, UNITS, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
@@ -115,6 +117,7 @@ fn packed(passes: &mut Passes, name: &str, projections: Projections) {
                 projections,
                 activation,
                 clamp,
+                element,
             );
         }
     });
@@ -123,7 +126,7 @@ fn packed(passes: &mut Passes, name: &str, projections: Projections) {
     let dy = pass.buffer(ALL, Role::Operand);
     let gate_up = pass.buffer(2 * ALL, Role::Operand);
     let d_gate_up = pass.buffer(2 * ALL, Role::Result);
-    let title = pass.name();
+    let (title, element) = (pass.name(), pass.element());
     pass.launch(&title, UNITS, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
@@ -139,6 +142,7 @@ fn packed(passes: &mut Passes, name: &str, projections: Projections) {
                 projections,
                 activation,
                 clamp,
+                element,
             );
         }
     });

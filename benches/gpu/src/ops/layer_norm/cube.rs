@@ -20,8 +20,9 @@ fn forward(mut pass: Pass<'_>, has_bias: bool) {
     let size = pass.size();
     let [x, weight] = [ALL, WIDTH].map(|elements| pass.buffer(elements, Role::Operand));
     let bias = has_bias.then(|| pass.buffer(WIDTH, Role::Operand));
-    let [y, mean, rstd] = [ALL, ROWS, ROWS].map(|elements| pass.buffer(elements, Role::Result));
-    let units = units(WIDTH / size);
+    let y = pass.buffer(ALL, Role::Result);
+    let [mean, rstd] = [(); 2].map(|()| pass.numbers(ROWS, Role::Result));
+    let (units, element) = (units(WIDTH / size), pass.element());
     let name = pass.name();
     pass.launch(&name, units, |client, count, dim| {
         // SAFETY: nothing runs.
@@ -41,6 +42,7 @@ fn forward(mut pass: Pass<'_>, has_bias: bool) {
                 WIDTH / size,
                 1e-5,
                 units,
+                element,
             );
         }
     });
@@ -49,10 +51,10 @@ fn forward(mut pass: Pass<'_>, has_bias: bool) {
 
 fn backward(mut pass: Pass<'_>) {
     let size = pass.size();
-    let [dy, x, weight, mean, rstd] =
-        [ALL, ALL, WIDTH, ROWS, ROWS].map(|elements| pass.buffer(elements, Role::Operand));
+    let [dy, x, weight] = [ALL, ALL, WIDTH].map(|elements| pass.buffer(elements, Role::Operand));
+    let [mean, rstd] = [(); 2].map(|()| pass.numbers(ROWS, Role::Operand));
     let dx = pass.buffer(ALL, Role::Result);
-    let units = units(WIDTH / size);
+    let (units, element) = (units(WIDTH / size), pass.element());
     let name = pass.name();
     pass.launch(&name, units, |client, count, dim| {
         // SAFETY: nothing runs.
@@ -71,11 +73,12 @@ fn backward(mut pass: Pass<'_>) {
                 ROWS,
                 WIDTH / size,
                 units,
+                element,
             );
         }
     });
     let parts = Parts::of(ROWS);
-    let [of_weight, of_bias] = [(); 2].map(|()| pass.buffer(parts.count * WIDTH, Role::Between));
+    let [of_weight, of_bias] = [(); 2].map(|()| pass.numbers(parts.count * WIDTH, Role::Between));
     pass.launch(&format!("{name} parameters"), 256, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
@@ -93,6 +96,7 @@ fn backward(mut pass: Pass<'_>) {
                 ROWS,
                 parts.rows,
                 WIDTH / size,
+                element,
             );
         }
     });

@@ -5,7 +5,7 @@ mod kernels;
 
 use crate::ops::rope::cube::kernels::{Order, Places};
 use crate::passes::{Parts, Pass, Passes, Role, units};
-use kernels::SizesLaunch;
+use kernels::{Rounded, SizesLaunch};
 
 const TOKENS: usize = 4096;
 const HEADS: usize = 32;
@@ -41,7 +41,13 @@ fn order(is_backward: bool) -> Order {
 }
 
 fn forward(mut pass: Pass<'_>, of_row: usize) {
-    let size = pass.size();
+    let (size, elements) = (pass.size(), [pass.element(); 2]);
+    // OLMo 2 normalises rows, and Qwen 3 heads.
+    let rounded = match (pass.is_half(), of_row) {
+        (false, _) => Rounded::Never,
+        (true, 1) => Rounded::Steps,
+        (true, _) => Rounded::Result,
+    };
     let [x, weight, cos, sin] = [ALL, of_row * WIDTH, TOKENS * WIDTH, TOKENS * WIDTH]
         .map(|elements| pass.buffer(elements, Role::Operand));
     let y = pass.buffer(ALL, Role::Result);
@@ -64,7 +70,9 @@ fn forward(mut pass: Pass<'_>, of_row: usize) {
                 EPS,
                 0.0,
                 order(false),
+                rounded,
                 units,
+                elements,
             );
         }
     });
@@ -72,12 +80,12 @@ fn forward(mut pass: Pass<'_>, of_row: usize) {
 }
 
 fn backward(mut pass: Pass<'_>, of_row: usize) {
-    let size = pass.size();
-    let elements = [ALL, ALL, of_row * WIDTH, TOKENS * WIDTH, TOKENS * WIDTH];
-    let [dy, x, weight, cos, sin] = elements.map(|elements| pass.buffer(elements, Role::Operand));
+    let (size, elements) = (pass.size(), [pass.element(); 2]);
+    let counts = [ALL, ALL, of_row * WIDTH, TOKENS * WIDTH, TOKENS * WIDTH];
+    let [dy, x, weight, cos, sin] = counts.map(|elements| pass.buffer(elements, Role::Operand));
     let dx = pass.buffer(ALL, Role::Result);
     let rows = TOKENS * HEADS / of_row;
-    let rstd = pass.buffer(rows, Role::Between);
+    let rstd = pass.numbers(rows, Role::Between);
     let items = units(of_row * WIDTH / 2 / size);
     let name = pass.name();
     pass.launch(&name, items, |client, count, dim| {
@@ -100,11 +108,12 @@ fn backward(mut pass: Pass<'_>, of_row: usize) {
                 0.0,
                 order(true),
                 items,
+                elements,
             );
         }
     });
     let parts = Parts::of(rows);
-    let sums = pass.buffer(parts.count * of_row * WIDTH, Role::Between);
+    let sums = pass.numbers(parts.count * of_row * WIDTH, Role::Between);
     pass.launch(&format!("{name} weight"), items, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
@@ -122,6 +131,7 @@ fn backward(mut pass: Pass<'_>, of_row: usize) {
                 sizes(of_row, size),
                 parts.rows,
                 order(true),
+                elements,
             );
         }
     });

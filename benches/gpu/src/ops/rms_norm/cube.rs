@@ -42,8 +42,9 @@ fn forward(mut pass: Pass<'_>, gating: Gating) {
     let size = pass.size();
     let [x, weight] = [ALL, WIDTH].map(|elements| pass.buffer(elements, Role::Operand));
     let gate = gate(&mut pass, gating);
-    let [y, rstd] = [ALL, ROWS].map(|elements| pass.buffer(elements, Role::Result));
-    let units = units(WIDTH / size);
+    let y = pass.buffer(ALL, Role::Result);
+    let rstd = pass.numbers(ROWS, Role::Result);
+    let (units, element, is_stepped) = (units(WIDTH / size), pass.element(), pass.is_half());
     let name = pass.name();
     pass.launch(&name, units, |client, count, dim| {
         // SAFETY: nothing runs.
@@ -61,7 +62,9 @@ fn forward(mut pass: Pass<'_>, gating: Gating) {
                 row(size),
                 EPS,
                 gating,
+                is_stepped,
                 units,
+                element,
             );
         }
     });
@@ -73,8 +76,9 @@ fn forward_of_sum(mut pass: Pass<'_>, gating: Gating) {
     let [x, residual, weight] =
         [ALL, ALL, WIDTH].map(|elements| pass.buffer(elements, Role::Operand));
     let gate = gate(&mut pass, gating);
-    let [sum, y, rstd] = [ALL, ALL, ROWS].map(|elements| pass.buffer(elements, Role::Result));
-    let units = units(WIDTH / size);
+    let [sum, y] = [(); 2].map(|()| pass.buffer(ALL, Role::Result));
+    let rstd = pass.numbers(ROWS, Role::Result);
+    let (units, element, is_stepped) = (units(WIDTH / size), pass.element(), pass.is_half());
     let name = pass.name();
     pass.launch(&name, units, |client, count, dim| {
         // SAFETY: nothing runs.
@@ -94,7 +98,9 @@ fn forward_of_sum(mut pass: Pass<'_>, gating: Gating) {
                 row(size),
                 EPS,
                 gating,
+                is_stepped,
                 units,
+                element,
             );
         }
     });
@@ -103,12 +109,12 @@ fn forward_of_sum(mut pass: Pass<'_>, gating: Gating) {
 
 fn backward(mut pass: Pass<'_>, gating: Gating) {
     let size = pass.size();
-    let [dy, x, weight, rstd] =
-        [ALL, ALL, WIDTH, ROWS].map(|elements| pass.buffer(elements, Role::Operand));
+    let [dy, x, weight] = [ALL, ALL, WIDTH].map(|elements| pass.buffer(elements, Role::Operand));
+    let rstd = pass.numbers(ROWS, Role::Operand);
     let gate = gate(&mut pass, gating);
     let dx = pass.buffer(ALL, Role::Result);
     let d_gate = gate.as_ref().map(|_| pass.buffer(ALL, Role::Result));
-    let units = units(WIDTH / size);
+    let (units, element) = (units(WIDTH / size), pass.element());
     let name = pass.name();
     pass.launch(&name, units, |client, count, dim| match (&gate, &d_gate) {
         // SAFETY: nothing runs.
@@ -128,6 +134,7 @@ fn backward(mut pass: Pass<'_>, gating: Gating) {
                 row(size),
                 gating,
                 units,
+                element,
             );
         },
         // SAFETY: nothing runs.
@@ -144,11 +151,12 @@ fn backward(mut pass: Pass<'_>, gating: Gating) {
                 dx.arg(),
                 row(size),
                 units,
+                element,
             );
         },
     });
     let parts = Parts::of(ROWS);
-    let sums = pass.buffer(parts.count * WIDTH, Role::Between);
+    let sums = pass.numbers(parts.count * WIDTH, Role::Between);
     pass.launch(&format!("{name} weight"), 256, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
@@ -167,6 +175,7 @@ fn backward(mut pass: Pass<'_>, gating: Gating) {
                 1,
                 WIDTH / size,
                 gating,
+                element,
             );
         }
     });

@@ -37,7 +37,7 @@ pub fn all(passes: &mut Passes) {
 
 fn one(passes: &mut Passes, name: &str, order: Order) {
     let mut pass = passes.pass(name);
-    let size = pass.size();
+    let (size, elements) = (pass.size(), [pass.element(); 2]);
     let columns = match order.table {
         Places::Same => WIDTH / 2,
         Places::Halves | Places::Neighbours => WIDTH,
@@ -75,6 +75,7 @@ fn one(passes: &mut Passes, name: &str, order: Order) {
                 y.arg(),
                 sizes,
                 order,
+                elements,
             );
         }
     });

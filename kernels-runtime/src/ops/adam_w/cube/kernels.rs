@@ -1,5 +1,6 @@
 //! The kernel: a unit of a cube computes one vector of the parameter and of both moments.
 
+use crate::gpu::elements::{narrow, wide};
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 
@@ -25,25 +26,27 @@ pub(super) struct Numbers {
 
 /// Writes the parameter and the moments after the step. Each may be the tensor that it is read from.
 #[cube(launch_unchecked)]
-pub(super) fn step<N: Size>(
-    parameter: &[Vector<f32, N>],
-    moment_1: &[Vector<f32, N>],
-    moment_2: &[Vector<f32, N>],
-    gradient: &[Vector<f32, N>],
-    next_parameter: &mut [Vector<f32, N>],
-    next_1: &mut [Vector<f32, N>],
-    next_2: &mut [Vector<f32, N>],
+pub(super) fn step<E: Float, N: Size>(
+    parameter: &[Vector<E, N>],
+    moment_1: &[Vector<E, N>],
+    moment_2: &[Vector<E, N>],
+    gradient: &[Vector<E, N>],
+    next_parameter: &mut [Vector<E, N>],
+    next_1: &mut [Vector<E, N>],
+    next_2: &mut [Vector<E, N>],
     numbers: &Numbers,
+    #[define(E)] _element: ElemType,
 ) {
     let i = ABSOLUTE_POS;
     if i >= numbers.vectors {
         terminate!();
     }
-    let (p, g) = (parameter[i], gradient[i]);
-    let m = Vector::new(numbers.beta_1) * moment_1[i] + Vector::new(numbers.rest_1) * g;
-    let v = Vector::new(numbers.beta_2) * moment_2[i] + Vector::new(numbers.rest_2) * (g * g);
+    let (p, g) = (wide(parameter[i]), wide(gradient[i]));
+    let m = Vector::new(numbers.beta_1) * wide(moment_1[i]) + Vector::new(numbers.rest_1) * g;
+    let v = Vector::new(numbers.beta_2) * wide(moment_2[i]) + Vector::new(numbers.rest_2) * (g * g);
     let below = v.sqrt() * Vector::new(numbers.root) + Vector::new(numbers.epsilon);
-    next_parameter[i] = p * Vector::new(numbers.kept) - Vector::new(numbers.rate) * m / below;
-    next_1[i] = m;
-    next_2[i] = v;
+    let next = p * Vector::new(numbers.kept) - Vector::new(numbers.rate) * m / below;
+    next_parameter[i] = narrow(next);
+    next_1[i] = narrow(m);
+    next_2[i] = narrow(v);
 }

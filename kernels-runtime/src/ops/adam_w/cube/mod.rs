@@ -1,4 +1,4 @@
-//! AdamW on GPUs, in f32: one pass over the four tensors of a parameter, in place if nothing else holds them.
+//! AdamW on GPUs: one pass over the four tensors of a parameter, in place if nothing else holds them.
 //!
 //! Each parameter is one launch, because an optimiser of Burn passes one parameter at a time, and because a kernel of WebGPU
 //! has no more tensors than one parameter needs.
@@ -6,7 +6,7 @@
 mod kernels;
 
 use super::{AdamWBackend, Operands, Settings, State, Tensors};
-use crate::gpu::launch::{contiguous, cubes_of, uninitialised, units, vector_size};
+use crate::gpu::launch::{contiguous, cubes_of, element_of, uninitialised_as, units, vector_size};
 use crate::gpu::{BASE, Deferred, like};
 use crate::ops::operands::checked;
 use crate::registry::{Gradient, Implementation, Launch};
@@ -62,6 +62,7 @@ fn step(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
     let size = vector_size(&[count]);
     let vectors = count / size;
     let (cubes, dim) = cubes_of(&gradient, units(vectors), vectors);
+    let element = element_of(&gradient);
     let [parameter, moment_1, moment_2] = [(parameter, 0), (moment_1, 1), (moment_2, 2)]
         .map(|(tensor, position)| Changed::new(tensor, position));
     // SAFETY: all tensors have `vectors` vectors, by the checks of the operands. A unit reads and writes its own alone, so a
@@ -80,6 +81,7 @@ fn step(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
             moment_1.after,
             moment_2.after,
             numbers(settings, vectors),
+            element,
         );
     }
     vec![parameter.result, moment_1.result, moment_2.result]
@@ -103,7 +105,7 @@ impl Changed {
                 result: tensor,
             };
         }
-        let result = uninitialised(&tensor, tensor.shape());
+        let result = uninitialised_as(&tensor, tensor.shape(), tensor.dtype);
         Self {
             before: tensor.into_buffer_arg(),
             after: result.clone().into_buffer_arg(),

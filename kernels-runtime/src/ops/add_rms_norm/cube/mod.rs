@@ -1,8 +1,10 @@
-//! A residual sum and its RMSNorm on GPUs, in f32: the kernel of [`rms_norm`](crate::ops::rms_norm), which adds first. It
+//! A residual sum and its RMSNorm on GPUs: the kernel of [`rms_norm`](crate::ops::rms_norm), which adds first. It
 //! reads both terms once, and writes the sum once. The gradient is that of RMSNorm.
 
 use super::{AddRmsNormBackend, AddRmsNormKernel, Normalised, Operands, Tensors};
-use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, zeros};
+use crate::gpu::launch::{
+    contiguous, cubes, dim, uninitialised, uninitialised_as, zeros, zeros_as,
+};
 use crate::gpu::{Deferred, like};
 use crate::ops::operands::checked;
 use crate::ops::rms_norm::cube::{self as rms_norm, Norm, kernels};
@@ -48,12 +50,13 @@ impl AddRmsNormKernel for Cube {
 fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
     let ((per_row, _), settings, key) = (operands.rstd(), operands.settings(), operands.key());
     let [x, residual] = [operands.x(), operands.residual()].map(|term| contiguous(term.clone()));
-    let sum = uninitialised(&x, x.shape());
+    let sum = uninitialised_as(&x, x.shape(), x.dtype);
     let norm = Norm::new(operands.norm_of(|_, _| sum.clone()));
     if norm.is_empty() {
-        return vec![zeros(&x, x.shape()), sum, zeros(&x, per_row)];
+        return vec![zeros_as(&x, x.shape(), x.dtype), sum, zeros(&x, per_row)];
     }
-    let [y, rstd] = [x.shape(), per_row].map(|shape| uninitialised(&x, shape));
+    let y = uninitialised_as(&x, x.shape(), x.dtype);
+    let rstd = uninitialised(&x, per_row);
     let units = norm.units();
     // SAFETY: x, the residual, the gate, the sum and y have as many vectors as the rows together, and the weight has those
     // of its groups, by the checks of the operands and the division in `Norm::new`; `rstd` has a value for each row. A cube
@@ -74,7 +77,9 @@ fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
             norm.row(),
             settings.eps as f32,
             key.gating,
+            norm.is_stepped(),
             units,
+            norm.element(),
         );
     }
     vec![y, sum, rstd]

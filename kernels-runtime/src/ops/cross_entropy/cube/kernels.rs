@@ -1,5 +1,7 @@
-//! The kernels. Logits are slices of vectors: the rows of the tokens, one after the other, of `vectors` vectors each.
+//! The kernels. Logits are slices of vectors: the rows of the tokens, one after the other, of `vectors` vectors each. All
+//! other numbers are in f32.
 
+use crate::gpu::elements::{narrow, wide};
 use crate::gpu::parts::{at_least, at_most, largest_of_cube, sum_of_cube};
 use crate::semantics::LogitCap;
 use burn_cubecl::cubecl;
@@ -37,14 +39,15 @@ pub(super) struct Numbers {
 
 /// Writes the loss of one token, and its `lse`.
 #[cube(launch_unchecked)]
-pub(super) fn forward<N: Size>(
-    logits: &[Vector<f32, N>],
+pub(super) fn forward<E: Float, N: Size>(
+    logits: &[Vector<E, N>],
     classes: &[i32],
     losses: &mut [f32],
     lse: &mut [f32],
     numbers: &Numbers,
     #[comptime] terms: Terms,
     #[comptime] units: usize,
+    #[define(E)] _element: ElemType,
 ) {
     let token = CUBE_POS;
     if token >= numbers.tokens {
@@ -57,7 +60,7 @@ pub(super) fn forward<N: Size>(
     let mut all = Vector::<f32, N>::new(0.0);
     let mut at = UNIT_POS as usize;
     while at < numbers.vectors {
-        let x = capped(logits[start + at], numbers, terms);
+        let x = capped(wide(logits[start + at]), numbers, terms);
         let next = at_least(x, largest);
         sum = sum * (largest - next).exp() + (x - next).exp();
         largest = next;
@@ -78,7 +81,8 @@ pub(super) fn forward<N: Size>(
         let class = classes[token];
         if class >= 0 {
             let class = class as usize;
-            let x = capped(logits[start + class / N::value()], numbers, terms);
+            let x = wide(logits[start + class / N::value()]);
+            let x = capped(x, numbers, terms);
             let below = element_at(x, class % N::value()) - top;
             let mut loss = log_sum - below * (1.0 - numbers.smoothing) - spread;
             if comptime!(terms.has_z_loss) {
@@ -137,15 +141,16 @@ pub(super) fn share(
 /// Writes one vector of the gradient of the logits. `factors` has one number for each token if `is_each`, and else one for
 /// all.
 #[cube(launch_unchecked)]
-pub(super) fn backward<N: Size>(
+pub(super) fn backward<E: Float, N: Size>(
     factors: &[f32],
-    logits: &[Vector<f32, N>],
+    logits: &[Vector<E, N>],
     classes: &[i32],
     lse: &[f32],
-    d_logits: &mut [Vector<f32, N>],
+    d_logits: &mut [Vector<E, N>],
     numbers: &Numbers,
     #[comptime] terms: Terms,
     #[comptime] is_each: bool,
+    #[define(E)] _element: ElemType,
 ) {
     let i = ABSOLUTE_POS;
     if i >= numbers.tokens * numbers.vectors {
@@ -155,7 +160,7 @@ pub(super) fn backward<N: Size>(
     let class = classes[token];
     let mut d = Vector::<f32, N>::new(0.0);
     if class >= 0 {
-        let (x, l) = (capped(logits[i], numbers, terms), lse[token]);
+        let (x, l) = (capped(wide(logits[i]), numbers, terms), lse[token]);
         d = (x - Vector::new(l)).exp();
         if comptime!(terms.has_z_loss) {
             d *= Vector::new(1.0 + 2.0 * numbers.z_loss * l);
@@ -178,7 +183,7 @@ pub(super) fn backward<N: Size>(
     } else if class != IGNORED {
         d = Vector::new(numbers.nan);
     }
-    d_logits[i] = d;
+    d_logits[i] = narrow(d);
 }
 
 /// Returns the number of tokens that are not ignored, to each unit of the cube.

@@ -1,4 +1,4 @@
-//! The cross-entropy on GPUs, in f32: one cube for the loss of each token, which reads its logits once, with a running
+//! The cross-entropy on GPUs: one cube for the loss of each token, which reads its logits once, with a running
 //! maximum and sum. The gradient reads them once more.
 //!
 //! | pass | kernels | logits read and written |
@@ -15,7 +15,8 @@ mod kernels;
 
 use super::{Backward, CrossEntropyBackend, CrossEntropyKernel, Settings, Tensors};
 use crate::gpu::launch::{
-    contiguous, cubes, cubes_of, dim, filled, uninitialised, units, vector_size, zeros,
+    contiguous, cubes, cubes_of, dim, element_of, filled, uninitialised, uninitialised_as, units,
+    vector_size, zeros, zeros_as,
 };
 use crate::gpu::{BASE, Deferred, like};
 use crate::ops::operands::checked;
@@ -151,7 +152,7 @@ fn forward(call: Call<CubeTensor>) -> Vec<CubeTensor> {
     }
     // Without classes there is nothing to read, but an argument has to have elements.
     let read = match vectors {
-        0 => zeros(logits, Shape::new([size])),
+        0 => zeros_as(logits, Shape::new([size]), logits.dtype),
         _ => logits.clone(),
     };
     let units = units(vectors);
@@ -171,6 +172,7 @@ fn forward(call: Call<CubeTensor>) -> Vec<CubeTensor> {
             call.numbers(),
             call.terms(),
             units,
+            element_of(logits),
         );
     }
     vec![reduced(losses, &call, tokens), lse]
@@ -212,7 +214,7 @@ fn reduced(losses: CubeTensor, call: &Call<CubeTensor>, tokens: usize) -> CubeTe
 fn gradient(call: Call<CubeTensor>, dy: CubeTensor, lse: CubeTensor) -> CubeTensor {
     let (call, [dy, lse]) = (call.map(contiguous), [dy, lse].map(contiguous));
     let (logits, (tokens, vectors, size)) = (&call.logits, call.sizes());
-    let d_logits = uninitialised(logits, logits.shape());
+    let d_logits = uninitialised_as(logits, logits.shape(), logits.dtype);
     let all = tokens * vectors;
     if all == 0 {
         return d_logits;
@@ -238,6 +240,7 @@ fn gradient(call: Call<CubeTensor>, dy: CubeTensor, lse: CubeTensor) -> CubeTens
             call.numbers(),
             call.terms(),
             call.key.reduction == LossReduction::None,
+            element_of(logits),
         );
     }
     d_logits

@@ -2,6 +2,7 @@
 //! the same size, two for each of the result.
 
 use super::activation::with_slope;
+use crate::gpu::elements::{narrow, wide};
 use crate::gpu::parts::{apart, at_least, at_most, by_turns};
 use crate::semantics::{Activation, Clamp, Projections};
 use burn_cubecl::cubecl;
@@ -22,74 +23,78 @@ pub(super) struct Numbers {
 
 /// Writes the result, given the gate, or the tensor that holds gate and up.
 #[cube(launch_unchecked)]
-pub(super) fn forward<N: Size>(
-    first: &[Vector<f32, N>],
-    up: ComptimeOption<&[Vector<f32, N>]>,
-    y: &mut [Vector<f32, N>],
+pub(super) fn forward<E: Float, N: Size>(
+    first: &[Vector<E, N>],
+    up: ComptimeOption<&[Vector<E, N>]>,
+    y: &mut [Vector<E, N>],
     numbers: &Numbers,
     #[comptime] projections: Projections,
     #[comptime] activation: Activation,
     #[comptime] clamp: Clamp,
+    #[define(E)] _element: ElemType,
 ) {
     let i = ABSOLUTE_POS;
     if i >= numbers.all {
         terminate!();
     }
     let (gate, up) = match comptime!(projections) {
-        Projections::Separate => (first[i], up.unwrap()[i]),
+        Projections::Separate => (wide(first[i]), wide(up.unwrap()[i])),
         Projections::Chunked | Projections::Interleaved => unpacked(first, i, numbers, projections),
     };
     let (gate, up) = clamped(gate, up, numbers, clamp);
     let (value, _) = with_slope(gate, activation);
-    y[i] = value * (up + Vector::new(numbers.offset));
+    y[i] = narrow(value * (up + Vector::new(numbers.offset)));
 }
 
 /// Writes the gradients of gate and up.
 #[cube(launch_unchecked)]
-pub(super) fn backward<N: Size>(
-    dy: &[Vector<f32, N>],
-    gate: &[Vector<f32, N>],
-    up: &[Vector<f32, N>],
-    d_gate: &mut [Vector<f32, N>],
-    d_up: &mut [Vector<f32, N>],
+pub(super) fn backward<E: Float, N: Size>(
+    dy: &[Vector<E, N>],
+    gate: &[Vector<E, N>],
+    up: &[Vector<E, N>],
+    d_gate: &mut [Vector<E, N>],
+    d_up: &mut [Vector<E, N>],
     numbers: &Numbers,
     #[comptime] activation: Activation,
     #[comptime] clamp: Clamp,
+    #[define(E)] _element: ElemType,
 ) {
     let i = ABSOLUTE_POS;
     if i >= numbers.all {
         terminate!();
     }
-    let (of_gate, of_up) = gradients(dy[i], gate[i], up[i], numbers, activation, clamp);
-    d_gate[i] = of_gate;
-    d_up[i] = of_up;
+    let (dy, gate, up) = (wide(dy[i]), wide(gate[i]), wide(up[i]));
+    let (of_gate, of_up) = gradients(dy, gate, up, numbers, activation, clamp);
+    d_gate[i] = narrow(of_gate);
+    d_up[i] = narrow(of_up);
 }
 
 /// Writes the gradients of packed projections.
 #[cube(launch_unchecked)]
-pub(super) fn packed_backward<N: Size>(
-    dy: &[Vector<f32, N>],
-    gate_up: &[Vector<f32, N>],
-    d_gate_up: &mut [Vector<f32, N>],
+pub(super) fn packed_backward<E: Float, N: Size>(
+    dy: &[Vector<E, N>],
+    gate_up: &[Vector<E, N>],
+    d_gate_up: &mut [Vector<E, N>],
     numbers: &Numbers,
     #[comptime] projections: Projections,
     #[comptime] activation: Activation,
     #[comptime] clamp: Clamp,
+    #[define(E)] _element: ElemType,
 ) {
     let i = ABSOLUTE_POS;
     if i >= numbers.all {
         terminate!();
     }
     let (gate, up) = unpacked(gate_up, i, numbers, projections);
-    let (of_gate, of_up) = gradients(dy[i], gate, up, numbers, activation, clamp);
+    let (of_gate, of_up) = gradients(wide(dy[i]), gate, up, numbers, activation, clamp);
     if comptime!(projections == Projections::Interleaved) {
         let (first, second) = by_turns(of_gate, of_up);
-        d_gate_up[2 * i] = first;
-        d_gate_up[2 * i + 1] = second;
+        d_gate_up[2 * i] = narrow(first);
+        d_gate_up[2 * i + 1] = narrow(second);
     } else {
         let at = place(i, numbers);
-        d_gate_up[at] = of_gate;
-        d_gate_up[at + numbers.vectors] = of_up;
+        d_gate_up[at] = narrow(of_gate);
+        d_gate_up[at + numbers.vectors] = narrow(of_up);
     }
 }
 
@@ -142,16 +147,16 @@ fn place(i: usize, numbers: &Numbers) -> usize {
 
 /// Returns gate and up for the vector `i` of the result.
 #[cube]
-fn unpacked<N: Size>(
-    gate_up: &[Vector<f32, N>],
+fn unpacked<E: Float, N: Size>(
+    gate_up: &[Vector<E, N>],
     i: usize,
     numbers: &Numbers,
     #[comptime] projections: Projections,
 ) -> (Vector<f32, N>, Vector<f32, N>) {
     if comptime!(projections == Projections::Interleaved) {
-        apart(gate_up[2 * i], gate_up[2 * i + 1])
+        apart(wide(gate_up[2 * i]), wide(gate_up[2 * i + 1]))
     } else {
         let at = place(i, numbers);
-        (gate_up[at], gate_up[at + numbers.vectors])
+        (wide(gate_up[at]), wide(gate_up[at + numbers.vectors]))
     }
 }

@@ -1,4 +1,4 @@
-//! Gated linear units on GPUs, in f32: one unit of a cube for each vector of the result, which reads gate and up once and
+//! Gated linear units on GPUs: one unit of a cube for each vector of the result, which reads gate and up once and
 //! writes once, in every layout of the projections.
 //!
 //! A Gaussian top-k runs as its reference, because it needs the mean and the deviation of each row.
@@ -7,7 +7,7 @@ mod activation;
 mod kernels;
 
 use super::{Backward, GluBackend, GluKernel, Operands, Projected, Tensors};
-use crate::gpu::launch::{contiguous, cubes_of, uninitialised, units, vector_size};
+use crate::gpu::launch::{contiguous, cubes_of, element_of, uninitialised_as, units, vector_size};
 use crate::gpu::{BASE, Deferred, like};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
@@ -95,7 +95,7 @@ impl Unit {
 pub(in crate::ops) fn forward(operands: Operands<CubeTensor>) -> CubeTensor {
     let unit = Unit::new(operands);
     let (first, key) = (unit.operands.first(), unit.key());
-    let y = uninitialised(first, unit.operands.result());
+    let y = uninitialised_as(first, unit.operands.result(), first.dtype);
     if unit.all == 0 {
         return y;
     }
@@ -116,6 +116,7 @@ pub(in crate::ops) fn forward(operands: Operands<CubeTensor>) -> CubeTensor {
             key.projections,
             key.activation,
             key.clamp,
+            element_of(first),
         );
     }
     y
@@ -128,7 +129,7 @@ pub(in crate::ops) fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTenso
     let (first, key) = (unit.operands.first(), unit.key());
     let tensors = unit.operands.tensors();
     let gradients: Vec<_> = tensors
-        .map(|tensor| uninitialised(first, tensor.shape()))
+        .map(|tensor| uninitialised_as(first, tensor.shape(), first.dtype))
         .collect();
     if unit.all == 0 {
         return gradients;
@@ -152,6 +153,7 @@ pub(in crate::ops) fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTenso
                 unit.numbers(),
                 key.activation,
                 key.clamp,
+                element_of(first),
             );
         },
         // SAFETY: as above, for one tensor with twice as many vectors, and its gradient.
@@ -168,6 +170,7 @@ pub(in crate::ops) fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTenso
                 key.projections,
                 key.activation,
                 key.clamp,
+                element_of(first),
             );
         },
     }

@@ -1,22 +1,25 @@
-//! The kernels. Tensors are slices of vectors: the rows of `x`, one after the other, of `vectors` vectors each.
+//! The kernels. Tensors are slices of vectors: the rows of `x`, one after the other, of `vectors` vectors each. Statistics
+//! and sums are in f32.
 
+use crate::gpu::elements::{narrow, wide};
 use crate::gpu::parts::sum_of_cube;
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 
 /// Writes the result of one row, its mean and its `rstd`.
 #[cube(launch_unchecked)]
-pub(super) fn forward<N: Size>(
-    x: &[Vector<f32, N>],
-    weight: &[Vector<f32, N>],
-    bias: ComptimeOption<&[Vector<f32, N>]>,
-    y: &mut [Vector<f32, N>],
+pub(super) fn forward<E: Float, N: Size>(
+    x: &[Vector<E, N>],
+    weight: &[Vector<E, N>],
+    bias: ComptimeOption<&[Vector<E, N>]>,
+    y: &mut [Vector<E, N>],
     mean: &mut [f32],
     rstd: &mut [f32],
     rows: usize,
     vectors: usize,
     eps: f32,
     #[comptime] units: usize,
+    #[define(E)] _element: ElemType,
 ) {
     let row = CUBE_POS;
     if row >= rows {
@@ -27,14 +30,14 @@ pub(super) fn forward<N: Size>(
     let mut sum = Vector::<f32, N>::new(0.0);
     let mut at = UNIT_POS as usize;
     while at < vectors {
-        sum += x[start + at];
+        sum += wide(x[start + at]);
         at += units;
     }
     let middle = sum_of_cube(sum.vector_sum(), units) / width;
     let mut squares = Vector::<f32, N>::new(0.0);
     let mut at = UNIT_POS as usize;
     while at < vectors {
-        let off = x[start + at] - Vector::new(middle);
+        let off = wide(x[start + at]) - Vector::new(middle);
         squares += off * off;
         at += units;
     }
@@ -45,24 +48,25 @@ pub(super) fn forward<N: Size>(
     }
     let mut at = UNIT_POS as usize;
     while at < vectors {
-        let scaled = (x[start + at] - Vector::new(middle)) * Vector::new(r) * weight[at];
-        y[start + at] = shifted(scaled, bias, at);
+        let scaled = (wide(x[start + at]) - Vector::new(middle)) * Vector::new(r);
+        y[start + at] = narrow(shifted(scaled * wide(weight[at]), bias, at));
         at += units;
     }
 }
 
 /// Writes the gradient of one row of `x`.
 #[cube(launch_unchecked)]
-pub(super) fn backward<N: Size>(
-    dy: &[Vector<f32, N>],
-    x: &[Vector<f32, N>],
-    weight: &[Vector<f32, N>],
+pub(super) fn backward<E: Float, N: Size>(
+    dy: &[Vector<E, N>],
+    x: &[Vector<E, N>],
+    weight: &[Vector<E, N>],
     mean: &[f32],
     rstd: &[f32],
-    dx: &mut [Vector<f32, N>],
+    dx: &mut [Vector<E, N>],
     rows: usize,
     vectors: usize,
     #[comptime] units: usize,
+    #[define(E)] _element: ElemType,
 ) {
     let row = CUBE_POS;
     if row >= rows {
@@ -70,23 +74,25 @@ pub(super) fn backward<N: Size>(
     }
     let start = row * vectors;
     let width = f32::cast_from(vectors * N::value());
-    let (middle, r) = (Vector::new(mean[row]), Vector::new(rstd[row]));
+    let middle = Vector::new(mean[row]);
     let mut sum = Vector::<f32, N>::new(0.0);
     let mut products = Vector::<f32, N>::new(0.0);
     let mut at = UNIT_POS as usize;
     while at < vectors {
-        let scaled = dy[start + at] * weight[at];
+        let scaled = wide(dy[start + at]) * wide(weight[at]);
         sum += scaled;
-        products += scaled * ((x[start + at] - middle) * r);
+        products += scaled * (wide(x[start + at]) - middle);
         at += units;
     }
     let sum = Vector::new(sum_of_cube(sum.vector_sum(), units) / width);
-    let along = Vector::new(sum_of_cube(products.vector_sum(), units) / width);
+    let r = rstd[row];
+    let along = Vector::new(sum_of_cube(products.vector_sum(), units) * r / width);
+    let r = Vector::new(r);
     let mut at = UNIT_POS as usize;
     while at < vectors {
-        let scaled = dy[start + at] * weight[at];
-        let normalised = (x[start + at] - middle) * r;
-        dx[start + at] = r * (scaled - sum - normalised * along);
+        let scaled = wide(dy[start + at]) * wide(weight[at]);
+        let normalised = (wide(x[start + at]) - middle) * r;
+        dx[start + at] = narrow(r * (scaled - sum - normalised * along));
         at += units;
     }
 }
@@ -94,9 +100,9 @@ pub(super) fn backward<N: Size>(
 /// Writes the sums of the gradients of the weight and of the bias over one part of the rows: a unit for each vector of the
 /// axis, and cubes along y for the parts.
 #[cube(launch_unchecked)]
-pub(super) fn parameter_gradients<N: Size>(
-    dy: &[Vector<f32, N>],
-    x: &[Vector<f32, N>],
+pub(super) fn parameter_gradients<E: Float, N: Size>(
+    dy: &[Vector<E, N>],
+    x: &[Vector<E, N>],
     mean: &[f32],
     rstd: &[f32],
     of_weight: &mut [Vector<f32, N>],
@@ -104,6 +110,7 @@ pub(super) fn parameter_gradients<N: Size>(
     rows: usize,
     rows_of_part: usize,
     vectors: usize,
+    #[define(E)] _element: ElemType,
 ) {
     let column = ABSOLUTE_POS_X as usize;
     if column >= vectors {
@@ -116,8 +123,10 @@ pub(super) fn parameter_gradients<N: Size>(
     let mut sum = Vector::<f32, N>::new(0.0);
     for row in first..end {
         let i = row * vectors + column;
-        products += (x[i] - Vector::new(mean[row])) * Vector::new(rstd[row]) * dy[i];
-        sum += dy[i];
+        let normalised = (wide(x[i]) - Vector::new(mean[row])) * Vector::new(rstd[row]);
+        let dy = wide(dy[i]);
+        products += normalised * dy;
+        sum += dy;
     }
     of_weight[part * vectors + column] = products;
     of_bias[part * vectors + column] = sum;
@@ -125,11 +134,11 @@ pub(super) fn parameter_gradients<N: Size>(
 
 /// Adds the bias, if there is one.
 #[cube]
-fn shifted<N: Size>(
+fn shifted<E: Float, N: Size>(
     y: Vector<f32, N>,
-    bias: ComptimeOption<&[Vector<f32, N>]>,
+    bias: ComptimeOption<&[Vector<E, N>]>,
     at: usize,
 ) -> Vector<f32, N> {
-    let bias: ComptimeOption<Vector<f32, N>> = bias.map(|bias| bias[at]);
+    let bias: ComptimeOption<Vector<f32, N>> = bias.map(|bias| wide(bias[at]));
     y + bias.unwrap_or_else(|| Vector::new(0.0))
 }

@@ -1,4 +1,4 @@
-//! LayerNorm on GPUs, in f32: one cube for each row.
+//! LayerNorm on GPUs: one cube for each row.
 //!
 //! | pass | kernels | tensors read and written |
 //! |---|---|---|
@@ -14,7 +14,10 @@ mod kernels;
 use super::{
     Backward, Gradients, LayerNormBackend, LayerNormKernel, Normalised, Operands, Tensors, Wanted,
 };
-use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, units, vector_size, zeros};
+use crate::gpu::launch::{
+    contiguous, cubes, dim, element_of, uninitialised, uninitialised_as, units, vector_size, zeros,
+    zeros_as,
+};
 use crate::gpu::rows::{self, Parts};
 use crate::gpu::{BASE, Deferred, like, normalisable};
 use crate::ops::operands::checked;
@@ -22,7 +25,7 @@ use crate::registry::{Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, Shape, TensorMetadata};
-use burn_cubecl::cubecl::prelude::BufferArg;
+use burn_cubecl::cubecl::prelude::{BufferArg, ElemType};
 use burn_cubecl::tensor::CubeTensor;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
@@ -107,6 +110,11 @@ impl Norm {
         self.rows == 0 || self.vectors == 0
     }
 
+    /// Returns the type of the elements.
+    fn element(&self) -> ElemType {
+        element_of(self.operands.x())
+    }
+
     fn x(&self) -> BufferArg {
         self.operands.x().clone().into_buffer_arg()
     }
@@ -121,11 +129,13 @@ fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
     let (per_row, _) = operands.statistic();
     let norm = Norm::new(operands);
     let x = norm.operands.x();
-    let shapes = [x.shape(), per_row.clone(), per_row];
     if norm.is_empty() {
-        return shapes.map(|shape| zeros(x, shape)).into();
+        let statistics = [(); 2].map(|()| zeros(x, per_row.clone()));
+        let y = zeros_as(x, x.shape(), x.dtype);
+        return std::iter::once(y).chain(statistics).collect();
     }
-    let [y, mean, rstd] = shapes.map(|shape| uninitialised(x, shape));
+    let y = uninitialised_as(x, x.shape(), x.dtype);
+    let [mean, rstd] = [(); 2].map(|()| uninitialised(x, per_row.clone()));
     let bias = norm
         .operands
         .bias()
@@ -151,6 +161,7 @@ fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
             norm.vectors,
             norm.operands.settings().eps as f32,
             units,
+            norm.element(),
         );
     }
     vec![y, mean, rstd]
@@ -163,12 +174,12 @@ fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
     let x = norm.operands.x();
     if norm.is_empty() {
         let parameters = norm.operands.weight().shape();
-        let dx = zeros(x, x.shape());
-        return with_wanted(dx, wanted, || {
-            [(); 2].map(|()| zeros(x, parameters.clone()))
+        let zeros = |shape| zeros_as(x, shape, x.dtype);
+        return with_wanted(zeros(x.shape()), wanted, || {
+            [(); 2].map(|()| zeros(parameters.clone()))
         });
     }
-    let dx = uninitialised(x, x.shape());
+    let dx = uninitialised_as(x, x.shape(), x.dtype);
     let units = units(norm.vectors);
     // SAFETY: as in `forward`; dy and dx have the vectors of x.
     unsafe {
@@ -186,6 +197,7 @@ fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
             norm.rows,
             norm.vectors,
             units,
+            norm.element(),
         );
     }
     with_wanted(dx, wanted, || parameter_gradients(&norm, [dy, mean, rstd]))
@@ -233,7 +245,8 @@ fn parameter_gradients(norm: &Norm, [dy, mean, rstd]: [CubeTensor; 3]) -> [CubeT
             norm.rows,
             parts.rows,
             norm.vectors,
+            norm.element(),
         );
     }
-    sums.map(rows::sum)
+    sums.map(|sums| rows::sum((sums, x.dtype)))
 }

@@ -1,6 +1,7 @@
 //! The kernels. A cube has one normalised row: a head, or all heads of a token. A unit takes items of it: a vector of pairs,
 //! in two vectors of its head, or a vector of the rest, which is not rotated.
 
+use crate::gpu::elements::{narrow, stepped, wide};
 use crate::gpu::parts::sum_of_cube;
 use crate::ops::rms_norm::cube::kernels::{along, rstd_of};
 use crate::ops::rope::cube::kernels::{Order, places, turn};
@@ -25,19 +26,32 @@ pub(super) struct Sizes {
     sin: usize,
 }
 
+/// The values of a normalised row that are rounded to elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Rounded {
+    /// None, because elements are numbers in f32.
+    Never,
+    /// Those that are rotated.
+    Result,
+    /// Those, and before them those without the weight.
+    Steps,
+}
+
 /// Writes one normalised and rotated row.
 #[cube(launch_unchecked)]
-pub(super) fn forward<N: Size>(
-    x: &[Vector<f32, N>],
-    weight: &[Vector<f32, N>],
-    cos: &[Vector<f32, N>],
-    sin: &[Vector<f32, N>],
-    y: &mut [Vector<f32, N>],
+pub(super) fn forward<E: Float, T: Float, N: Size>(
+    x: &[Vector<E, N>],
+    weight: &[Vector<E, N>],
+    cos: &[Vector<T, N>],
+    sin: &[Vector<T, N>],
+    y: &mut [Vector<E, N>],
     sizes: &Sizes,
     eps: f32,
     offset: f32,
     #[comptime] order: Order,
+    #[comptime] rounded: Rounded,
     #[comptime] units: usize,
+    #[define(E, T)] _elements: [ElemType; 2],
 ) {
     let row = CUBE_POS;
     if row >= sizes.rows {
@@ -49,7 +63,8 @@ pub(super) fn forward<N: Size>(
     let mut squares = Vector::<f32, N>::new(0.0);
     let mut at = UNIT_POS as usize;
     while at < sizes.of_row * width {
-        squares += x[start + at] * x[start + at];
+        let v = wide(x[start + at]);
+        squares += v * v;
         at += units;
     }
     let r = Vector::new(rstd_of(squares, sizes.of_row * width, eps, units));
@@ -61,36 +76,52 @@ pub(super) fn forward<N: Size>(
         if item < pairs {
             let (a, b) = places(head * width, item, pairs, comptime!(order.read));
             let pair = (
-                x[start + a] * r * (weight[a] + offset),
-                x[start + b] * r * (weight[b] + offset),
+                normalised(x[start + a], r, weight[a], offset, rounded),
+                normalised(x[start + b], r, weight[b], offset, rounded),
             );
             let (first, second) = turn(pair, cos, sin, (in_cos, in_sin), item, pairs, order);
             let (a, b) = places(to, item, pairs, comptime!(order.write));
-            y[a] = first;
-            y[b] = second;
+            y[a] = narrow(first);
+            y[b] = narrow(second);
         } else {
             let a = head * width + pairs + item;
-            y[to + pairs + item] = x[start + a] * r * (weight[a] + offset);
+            let rest = normalised(x[start + a], r, weight[a], offset, rounded);
+            y[to + pairs + item] = narrow(rest);
         }
         at += units;
     }
 }
 
+/// Returns a vector of the normalised row, with the roundings of an RMSNorm alone.
+#[cube]
+fn normalised<E: Float, N: Size>(
+    x: Vector<E, N>,
+    r: Vector<f32, N>,
+    weight: Vector<E, N>,
+    offset: Vector<f32, N>,
+    #[comptime] rounded: Rounded,
+) -> Vector<f32, N> {
+    let normal = stepped::<E, N>(wide(x) * r, comptime!(rounded == Rounded::Steps));
+    let scaled = normal * (wide(weight) + offset);
+    stepped::<E, N>(scaled, comptime!(rounded != Rounded::Never))
+}
+
 /// Writes the gradient of one row of `x`, and its `rstd`. The order is that of the rotation back.
 #[cube(launch_unchecked)]
-pub(super) fn backward<N: Size>(
-    dy: &[Vector<f32, N>],
-    x: &[Vector<f32, N>],
-    weight: &[Vector<f32, N>],
-    cos: &[Vector<f32, N>],
-    sin: &[Vector<f32, N>],
-    dx: &mut [Vector<f32, N>],
+pub(super) fn backward<E: Float, T: Float, N: Size>(
+    dy: &[Vector<E, N>],
+    x: &[Vector<E, N>],
+    weight: &[Vector<E, N>],
+    cos: &[Vector<T, N>],
+    sin: &[Vector<T, N>],
+    dx: &mut [Vector<E, N>],
     rstd: &mut [f32],
     sizes: &Sizes,
     eps: f32,
     offset: f32,
     #[comptime] order: Order,
     #[comptime] units: usize,
+    #[define(E, T)] _elements: [ElemType; 2],
 ) {
     let row = CUBE_POS;
     if row >= sizes.rows {
@@ -108,12 +139,12 @@ pub(super) fn backward<N: Size>(
         let place = placed(row * sizes.of_row + head, sizes, order);
         let (a, b) = of_item(head * width, item, pairs, order);
         let (da, db) = turned_back(dy, cos, sin, place, item, pairs, order);
-        let (xa, xb) = (x[start + a], x[start + b]);
+        let (xa, xb) = (wide(x[start + a]), wide(x[start + b]));
         squares += xa * xa;
-        products += da * (weight[a] + offset) * xa;
+        products += da * (wide(weight[a]) + offset) * xa;
         if item < pairs {
             squares += xb * xb;
-            products += db * (weight[b] + offset) * xb;
+            products += db * (wide(weight[b]) + offset) * xb;
         }
         at += units;
     }
@@ -129,9 +160,10 @@ pub(super) fn backward<N: Size>(
         let place = placed(row * sizes.of_row + head, sizes, order);
         let (a, b) = of_item(head * width, item, pairs, order);
         let (da, db) = turned_back(dy, cos, sin, place, item, pairs, order);
-        dx[start + a] = r * (da * (weight[a] + offset) - x[start + a] * along);
+        let (xa, xb) = (wide(x[start + a]), wide(x[start + b]));
+        dx[start + a] = narrow(r * (da * (wide(weight[a]) + offset) - xa * along));
         if item < pairs {
-            dx[start + b] = r * (db * (weight[b] + offset) - x[start + b] * along);
+            dx[start + b] = narrow(r * (db * (wide(weight[b]) + offset) - xb * along));
         }
         at += units;
     }
@@ -140,16 +172,17 @@ pub(super) fn backward<N: Size>(
 /// Writes the sum of the weight's gradient over one part of the rows: a unit for each item of a row, and cubes along y for
 /// the parts.
 #[cube(launch_unchecked)]
-pub(super) fn weight_gradient<N: Size>(
-    dy: &[Vector<f32, N>],
-    x: &[Vector<f32, N>],
-    cos: &[Vector<f32, N>],
-    sin: &[Vector<f32, N>],
+pub(super) fn weight_gradient<E: Float, T: Float, N: Size>(
+    dy: &[Vector<E, N>],
+    x: &[Vector<E, N>],
+    cos: &[Vector<T, N>],
+    sin: &[Vector<T, N>],
     rstd: &[f32],
     sums: &mut [Vector<f32, N>],
     sizes: &Sizes,
     rows_of_part: usize,
     #[comptime] order: Order,
+    #[define(E, T)] _elements: [ElemType; 2],
 ) {
     let (pairs, items) = (sizes.pairs, sizes.pairs + sizes.rest);
     let column = ABSOLUTE_POS_X as usize;
@@ -168,8 +201,8 @@ pub(super) fn weight_gradient<N: Size>(
         let place = placed(row * sizes.of_row + head, sizes, order);
         let (da, db) = turned_back(dy, cos, sin, place, item, pairs, order);
         let r = Vector::new(rstd[row]);
-        sum_a += x[row * vectors + a] * r * da;
-        sum_b += x[row * vectors + b] * r * db;
+        sum_a += wide(x[row * vectors + a]) * r * da;
+        sum_b += wide(x[row * vectors + b]) * r * db;
     }
     sums[part * vectors + a] = sum_a;
     if item < pairs {
@@ -205,10 +238,10 @@ fn of_item(start: usize, item: usize, pairs: usize, #[comptime] order: Order) ->
 
 /// Returns the gradients of the normalised vectors of an item. Both are the same for a vector of the rest.
 #[cube]
-fn turned_back<N: Size>(
-    dy: &[Vector<f32, N>],
-    cos: &[Vector<f32, N>],
-    sin: &[Vector<f32, N>],
+fn turned_back<E: Float, T: Float, N: Size>(
+    dy: &[Vector<E, N>],
+    cos: &[Vector<T, N>],
+    sin: &[Vector<T, N>],
     place: (usize, usize, usize),
     item: usize,
     pairs: usize,
@@ -220,7 +253,7 @@ fn turned_back<N: Size>(
     let (a, b) = (select(item < pairs, a, rest), select(item < pairs, b, rest));
     // The rest has no angles. Those of the first pair are read instead, and not used.
     let of_angles = select(item < pairs, item, 0);
-    let (da, db) = (dy[a], dy[b]);
+    let (da, db) = (wide(dy[a]), wide(dy[b]));
     let rows = (in_cos, in_sin);
     let (first, second) = turn((da, db), cos, sin, rows, of_angles, pairs, order);
     (

@@ -1,4 +1,4 @@
-//! The norm and rotation of queries and keys on GPUs, in f32: one cube for each normalised row, a head or all heads of a
+//! The norm and rotation of queries and keys on GPUs: one cube for each normalised row, a head or all heads of a
 //! token.
 //!
 //! | pass | kernels | tensors read and written |
@@ -15,19 +15,23 @@ mod kernels;
 use super::{
     Backward, Gradients, Operands, QkNormRopeBackend, QkNormRopeKernel, Tensors, composed,
 };
-use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, units, vector_size, zeros};
+use crate::gpu::launch::{
+    contiguous, cubes, dim, element_of, uninitialised, uninitialised_as, units, vector_size,
+    zeros_as,
+};
 use crate::gpu::rows::{self, Parts};
 use crate::gpu::{BASE, Deferred, columns, indexable, like};
 use crate::ops::operands::checked;
 use crate::ops::rope::cube::kernels::Order;
 use crate::ops::rope::rotary_width;
 use crate::registry::{Implementation, Launch};
-use crate::semantics::{QkNorm, SemanticsKey};
+use crate::semantics::{QkNorm, Rounding, SemanticsKey};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, Shape, TensorMetadata};
-use burn_cubecl::cubecl::prelude::BufferArg;
+use burn::tensor::DType;
+use burn_cubecl::cubecl::prelude::{BufferArg, ElemType};
 use burn_cubecl::tensor::CubeTensor;
-use kernels::SizesLaunch;
+use kernels::{Rounded, SizesLaunch};
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     launch: Launch::QkNormRope(super::launch),
@@ -183,6 +187,19 @@ impl Heads {
         Order::new(self.operands.key().rope(), is_backward)
     }
 
+    /// Returns the types of the elements of heads and of tables.
+    fn elements(&self) -> [ElemType; 2] {
+        [self.operands.x(), self.operands.cos()].map(element_of)
+    }
+
+    fn rounded(&self) -> Rounded {
+        match (self.operands.x().dtype, self.operands.key().rounding) {
+            (DType::F32, _) => Rounded::Never,
+            (_, Rounding::Gemma) => Rounded::Result,
+            (_, Rounding::Llama) => Rounded::Steps,
+        }
+    }
+
     /// Returns x, the cosines and the sines.
     fn tensors(&self) -> [BufferArg; 3] {
         let Self { operands, .. } = self;
@@ -198,7 +215,8 @@ impl Heads {
 fn forward(operands: Operands<CubeTensor>) -> CubeTensor {
     let (shape, _) = operands.result();
     let call = Heads::new(operands);
-    let y = uninitialised(call.operands.x(), shape);
+    let x = call.operands.x();
+    let y = uninitialised_as(x, shape, x.dtype);
     if call.is_empty() {
         return y;
     }
@@ -222,7 +240,9 @@ fn forward(operands: Operands<CubeTensor>) -> CubeTensor {
             call.eps(),
             call.offset(),
             call.order(false),
+            call.rounded(),
             units,
+            call.elements(),
         );
     }
     y
@@ -233,9 +253,9 @@ fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
     let is_wanted = backward.weight_gradient();
     let (operands, dy) = backward.into_parts();
     let (call, dy) = (Heads::new(operands), contiguous(dy));
-    let dx = uninitialised(&dy, call.operands.x().shape());
+    let dx = uninitialised_as(&dy, call.operands.x().shape(), dy.dtype);
     if call.is_empty() {
-        let weight = is_wanted.then(|| zeros(&dy, call.weight().shape()));
+        let weight = is_wanted.then(|| zeros_as(&dy, call.weight().shape(), dy.dtype));
         return std::iter::once(dx).chain(weight).collect();
     }
     let rstd = uninitialised(&dy, Shape::new([call.rows]));
@@ -260,6 +280,7 @@ fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
             call.offset(),
             call.order(true),
             units,
+            call.elements(),
         );
     }
     let weight = is_wanted.then(|| weight_gradient(&call, dy, rstd));
@@ -268,7 +289,7 @@ fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
 
 /// Returns the gradient of the weight.
 fn weight_gradient(call: &Heads, dy: CubeTensor, rstd: CubeTensor) -> CubeTensor {
-    let parts = Parts::of(call.rows);
+    let (parts, dtype) = (Parts::of(call.rows), dy.dtype);
     let n = call.vectors() * call.size;
     let sums = uninitialised(&dy, Shape::new([parts.count, n]));
     let (cubes, dim) = parts.cubes(call.items());
@@ -290,7 +311,8 @@ fn weight_gradient(call: &Heads, dy: CubeTensor, rstd: CubeTensor) -> CubeTensor
             call.sizes(),
             parts.rows,
             call.order(true),
+            call.elements(),
         );
     }
-    rows::sum(sums)
+    rows::sum((sums, dtype))
 }

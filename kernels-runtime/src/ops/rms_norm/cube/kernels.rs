@@ -1,5 +1,7 @@
-//! The kernels. Tensors are slices of vectors: the rows of `x`, one after the other, of `vectors` vectors each.
+//! The kernels. Tensors are slices of vectors: the rows of `x`, one after the other, of `vectors` vectors each. Statistics and
+//! sums are in f32.
 
+use crate::gpu::elements::{narrow, stepped, wide};
 use crate::gpu::parts::{sigmoid, silu_with_slope, sum_of_cube};
 use crate::semantics::Gating;
 use burn_cubecl::cubecl;
@@ -18,18 +20,20 @@ pub(in crate::ops) struct Row {
     offset: f32,
 }
 
-/// Writes the result of one row, and its `rstd`.
+/// Writes the result of one row, and its `rstd`. Between its steps, values are rounded to elements if `is_stepped`.
 #[cube(launch_unchecked)]
-pub(super) fn forward<N: Size>(
-    x: &[Vector<f32, N>],
-    weight: ComptimeOption<&[Vector<f32, N>]>,
-    gate: ComptimeOption<&[Vector<f32, N>]>,
-    y: &mut [Vector<f32, N>],
+pub(super) fn forward<E: Float, N: Size>(
+    x: &[Vector<E, N>],
+    weight: ComptimeOption<&[Vector<E, N>]>,
+    gate: ComptimeOption<&[Vector<E, N>]>,
+    y: &mut [Vector<E, N>],
     rstd: &mut [f32],
     row: &Row,
     eps: f32,
     #[comptime] gating: Gating,
+    #[comptime] is_stepped: bool,
     #[comptime] units: usize,
+    #[define(E)] _element: ElemType,
 ) {
     if CUBE_POS >= row.all {
         terminate!();
@@ -38,7 +42,7 @@ pub(super) fn forward<N: Size>(
     let mut squares = Vector::<f32, N>::new(0.0);
     let mut at = UNIT_POS as usize;
     while at < row.vectors {
-        let v = before(x[start + at], gate, start + at, gating);
+        let v = before(wide(x[start + at]), gate, start + at, gating);
         squares += v * v;
         at += units;
     }
@@ -46,23 +50,25 @@ pub(super) fn forward<N: Size>(
     if UNIT_POS == 0 {
         rstd[CUBE_POS] = r;
     }
-    normalise(x, weight, gate, y, row, r, gating);
+    normalise(x, weight, gate, y, row, r, gating, is_stepped);
 }
 
 /// Writes the sum of one row and of its residual, the result of the norm of the sum, and its `rstd`.
 #[cube(launch_unchecked)]
-pub(in crate::ops) fn forward_of_sum<N: Size>(
-    x: &[Vector<f32, N>],
-    residual: &[Vector<f32, N>],
-    weight: ComptimeOption<&[Vector<f32, N>]>,
-    gate: ComptimeOption<&[Vector<f32, N>]>,
-    sum: &mut [Vector<f32, N>],
-    y: &mut [Vector<f32, N>],
+pub(in crate::ops) fn forward_of_sum<E: Float, N: Size>(
+    x: &[Vector<E, N>],
+    residual: &[Vector<E, N>],
+    weight: ComptimeOption<&[Vector<E, N>]>,
+    gate: ComptimeOption<&[Vector<E, N>]>,
+    sum: &mut [Vector<E, N>],
+    y: &mut [Vector<E, N>],
     rstd: &mut [f32],
     row: &Row,
     eps: f32,
     #[comptime] gating: Gating,
+    #[comptime] is_stepped: bool,
     #[comptime] units: usize,
+    #[define(E)] _element: ElemType,
 ) {
     if CUBE_POS >= row.all {
         terminate!();
@@ -71,9 +77,9 @@ pub(in crate::ops) fn forward_of_sum<N: Size>(
     let mut squares = Vector::<f32, N>::new(0.0);
     let mut at = UNIT_POS as usize;
     while at < row.vectors {
-        let term = x[start + at] + residual[start + at];
+        let term = narrow::<E, N>(wide(x[start + at]) + wide(residual[start + at]));
         sum[start + at] = term;
-        let v = before(term, gate, start + at, gating);
+        let v = before(wide(term), gate, start + at, gating);
         squares += v * v;
         at += units;
     }
@@ -82,19 +88,20 @@ pub(in crate::ops) fn forward_of_sum<N: Size>(
         rstd[CUBE_POS] = r;
     }
     // Each unit reads the elements of the sum that it wrote itself.
-    normalise(&*sum, weight, gate, y, row, r, gating);
+    normalise(&*sum, weight, gate, y, row, r, gating, is_stepped);
 }
 
 /// Writes the result of the row of this cube.
 #[cube]
-fn normalise<N: Size>(
-    x: &[Vector<f32, N>],
-    weight: ComptimeOption<&[Vector<f32, N>]>,
-    gate: ComptimeOption<&[Vector<f32, N>]>,
-    y: &mut [Vector<f32, N>],
+fn normalise<E: Float, N: Size>(
+    x: &[Vector<E, N>],
+    weight: ComptimeOption<&[Vector<E, N>]>,
+    gate: ComptimeOption<&[Vector<E, N>]>,
+    y: &mut [Vector<E, N>],
     row: &Row,
     r: f32,
     #[comptime] gating: Gating,
+    #[comptime] is_stepped: bool,
 ) {
     let (start, part) = (
         CUBE_POS * row.vectors,
@@ -102,23 +109,25 @@ fn normalise<N: Size>(
     );
     let mut at = UNIT_POS as usize;
     while at < row.vectors {
-        let v = before(x[start + at], gate, start + at, gating);
-        let scaled = v * Vector::new(r) * gain(weight, part + at, row.offset);
-        y[start + at] = after(scaled, gate, start + at, gating);
+        let v = before(wide(x[start + at]), gate, start + at, gating);
+        let normal = stepped::<E, N>(v * Vector::new(r), is_stepped);
+        let scaled = normal * gain(weight, part + at, row.offset);
+        y[start + at] = narrow(after(scaled, gate, start + at, gating, is_stepped));
         at += CUBE_DIM as usize;
     }
 }
 
 /// Writes the gradient of one row of `x`, without a gate.
 #[cube(launch_unchecked)]
-pub(super) fn backward<N: Size>(
-    dy: &[Vector<f32, N>],
-    x: &[Vector<f32, N>],
-    weight: ComptimeOption<&[Vector<f32, N>]>,
+pub(super) fn backward<E: Float, N: Size>(
+    dy: &[Vector<E, N>],
+    x: &[Vector<E, N>],
+    weight: ComptimeOption<&[Vector<E, N>]>,
     rstd: &[f32],
-    dx: &mut [Vector<f32, N>],
+    dx: &mut [Vector<E, N>],
     row: &Row,
     #[comptime] units: usize,
+    #[define(E)] _element: ElemType,
 ) {
     if CUBE_POS >= row.all {
         terminate!();
@@ -128,32 +137,33 @@ pub(super) fn backward<N: Size>(
     let mut products = Vector::<f32, N>::new(0.0);
     let mut at = UNIT_POS as usize;
     while at < vectors {
-        products += dy[start + at] * gain(weight, part + at, offset) * x[start + at];
+        products += wide(dy[start + at]) * gain(weight, part + at, offset) * wide(x[start + at]);
         at += units;
     }
     let projection = sum_of_cube(products.vector_sum(), units);
     let (r, along) = along(rstd[CUBE_POS], projection, vectors);
     let mut at = UNIT_POS as usize;
     while at < vectors {
-        let dv = dy[start + at] * gain(weight, part + at, offset);
-        dx[start + at] = r * (dv - x[start + at] * along);
+        let dv = wide(dy[start + at]) * gain(weight, part + at, offset);
+        dx[start + at] = narrow(r * (dv - wide(x[start + at]) * along));
         at += units;
     }
 }
 
 /// Writes the gradients of one row of `x` and of its gate.
 #[cube(launch_unchecked)]
-pub(super) fn gated_backward<N: Size>(
-    dy: &[Vector<f32, N>],
-    x: &[Vector<f32, N>],
-    weight: ComptimeOption<&[Vector<f32, N>]>,
-    gate: &[Vector<f32, N>],
+pub(super) fn gated_backward<E: Float, N: Size>(
+    dy: &[Vector<E, N>],
+    x: &[Vector<E, N>],
+    weight: ComptimeOption<&[Vector<E, N>]>,
+    gate: &[Vector<E, N>],
     rstd: &[f32],
-    dx: &mut [Vector<f32, N>],
-    d_gate: &mut [Vector<f32, N>],
+    dx: &mut [Vector<E, N>],
+    d_gate: &mut [Vector<E, N>],
     row: &Row,
     #[comptime] gating: Gating,
     #[comptime] units: usize,
+    #[define(E)] _element: ElemType,
 ) {
     if CUBE_POS >= row.all {
         terminate!();
@@ -164,9 +174,10 @@ pub(super) fn gated_backward<N: Size>(
     let mut at = UNIT_POS as usize;
     while at < vectors {
         let i = start + at;
-        let silu = gate[i] * sigmoid(gate[i]);
-        let v = if_gated(x[i], silu, comptime!(gating == Gating::BeforeNorm));
-        let dn = if_gated(dy[i], silu, comptime!(gating == Gating::AfterNorm));
+        let z = wide(gate[i]);
+        let silu = z * sigmoid(z);
+        let v = if_gated(wide(x[i]), silu, comptime!(gating == Gating::BeforeNorm));
+        let dn = if_gated(wide(dy[i]), silu, comptime!(gating == Gating::AfterNorm));
         products += dn * gain(weight, part + at, offset) * v;
         at += units;
     }
@@ -175,17 +186,18 @@ pub(super) fn gated_backward<N: Size>(
     let mut at = UNIT_POS as usize;
     while at < vectors {
         let i = start + at;
-        let (silu, slope) = silu_with_slope(gate[i]);
+        let (x, dy) = (wide(x[i]), wide(dy[i]));
+        let (silu, slope) = silu_with_slope(wide(gate[i]));
         let g = gain(weight, part + at, offset);
-        let v = if_gated(x[i], silu, comptime!(gating == Gating::BeforeNorm));
-        let dn = if_gated(dy[i], silu, comptime!(gating == Gating::AfterNorm));
-        let dv = r * (dn * g - v * along);
+        let dn = dy * g;
         if comptime!(gating == Gating::BeforeNorm) {
-            d_gate[i] = dv * x[i] * slope;
+            let dv = r * (dn - x * silu * along);
+            d_gate[i] = narrow(dv * x * slope);
+            dx[i] = narrow(dv * silu);
         } else {
-            d_gate[i] = dy[i] * (x[i] * r * g) * slope;
+            d_gate[i] = narrow(dn * (x * r) * slope);
+            dx[i] = narrow(r * (dn * silu - x * along));
         }
-        dx[i] = if_gated(dv, silu, comptime!(gating == Gating::BeforeNorm));
         at += units;
     }
 }
@@ -193,10 +205,10 @@ pub(super) fn gated_backward<N: Size>(
 /// Writes the sum of the weight's gradient over one part of the rows: a unit for each vector of the axis, and cubes along
 /// y for the parts. A row has all its groups here.
 #[cube(launch_unchecked)]
-pub(super) fn weight_gradient<N: Size>(
-    dy: &[Vector<f32, N>],
-    x: &[Vector<f32, N>],
-    gate: ComptimeOption<&[Vector<f32, N>]>,
+pub(super) fn weight_gradient<E: Float, N: Size>(
+    dy: &[Vector<E, N>],
+    x: &[Vector<E, N>],
+    gate: ComptimeOption<&[Vector<E, N>]>,
     rstd: &[f32],
     sums: &mut [Vector<f32, N>],
     rows: usize,
@@ -204,6 +216,7 @@ pub(super) fn weight_gradient<N: Size>(
     groups: usize,
     vectors: usize,
     #[comptime] gating: Gating,
+    #[define(E)] _element: ElemType,
 ) {
     let columns = groups * vectors;
     let column = ABSOLUTE_POS_X as usize;
@@ -218,8 +231,8 @@ pub(super) fn weight_gradient<N: Size>(
         let i = row * columns + column;
         let r = Vector::new(rstd[row * groups + group]);
         // A gate multiplies x before the norm, and dy after it.
-        let product = after(before(x[i], gate, i, gating) * r * dy[i], gate, i, gating);
-        sum += product;
+        let product = before(wide(x[i]), gate, i, gating) * r * wide(dy[i]);
+        sum += after(product, gate, i, gating, false);
     }
     sums[part * columns + column] = sum;
 }
@@ -254,21 +267,21 @@ pub(in crate::ops) fn along<N: Size>(
 
 /// Returns the factor of a vector of the normalised row.
 #[cube]
-fn gain<N: Size>(
-    weight: ComptimeOption<&[Vector<f32, N>]>,
+fn gain<E: Float, N: Size>(
+    weight: ComptimeOption<&[Vector<E, N>]>,
     at: usize,
     offset: f32,
 ) -> Vector<f32, N> {
     let weight: ComptimeOption<Vector<f32, N>> =
-        weight.map(|weight| weight[at] + Vector::new(offset));
+        weight.map(|weight| wide(weight[at]) + Vector::new(offset));
     weight.unwrap_or_else(|| Vector::new(1.0))
 }
 
 /// Returns a vector of the row to normalise, given one of x.
 #[cube]
-fn before<N: Size>(
+fn before<E: Float, N: Size>(
     x: Vector<f32, N>,
-    gate: ComptimeOption<&[Vector<f32, N>]>,
+    gate: ComptimeOption<&[Vector<E, N>]>,
     at: usize,
     #[comptime] gating: Gating,
 ) -> Vector<f32, N> {
@@ -281,14 +294,15 @@ fn before<N: Size>(
 
 /// Returns a vector of the result, given one of the normalised and scaled row.
 #[cube]
-fn after<N: Size>(
+fn after<E: Float, N: Size>(
     y: Vector<f32, N>,
-    gate: ComptimeOption<&[Vector<f32, N>]>,
+    gate: ComptimeOption<&[Vector<E, N>]>,
     at: usize,
     #[comptime] gating: Gating,
+    #[comptime] is_stepped: bool,
 ) -> Vector<f32, N> {
     if comptime!(gating == Gating::AfterNorm) {
-        y * silu(gate, at)
+        stepped::<E, N>(y, is_stepped) * silu(gate, at)
     } else {
         y
     }
@@ -296,8 +310,8 @@ fn after<N: Size>(
 
 /// Returns the factor of the gate.
 #[cube]
-fn silu<N: Size>(gate: ComptimeOption<&[Vector<f32, N>]>, at: usize) -> Vector<f32, N> {
-    let z = gate.unwrap()[at];
+fn silu<E: Float, N: Size>(gate: ComptimeOption<&[Vector<E, N>]>, at: usize) -> Vector<f32, N> {
+    let z = wide(gate.unwrap()[at]);
     z * sigmoid(z)
 }
 

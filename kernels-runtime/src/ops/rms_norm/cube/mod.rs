@@ -1,4 +1,4 @@
-//! RMSNorm on GPUs, in f32: one cube for each row, or for each group of a row.
+//! RMSNorm on GPUs: one cube for each row, or for each group of a row.
 //!
 //! | pass | kernels | tensors read and written |
 //! |---|---|---|
@@ -11,15 +11,19 @@
 pub(in crate::ops) mod kernels;
 
 use super::{Backward, Gradients, Operands, RmsNormBackend, RmsNormKernel, Tensors};
-use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, units, vector_size, zeros};
+use crate::gpu::launch::{
+    contiguous, cubes, dim, element_of, uninitialised, uninitialised_as, units, vector_size, zeros,
+    zeros_as,
+};
 use crate::gpu::rows::{self, Parts};
 use crate::gpu::{BASE, Deferred, like, normalisable};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
-use crate::semantics::SemanticsKey;
+use crate::semantics::{Rounding, SemanticsKey};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, Shape, TensorMetadata};
-use burn_cubecl::cubecl::prelude::BufferArg;
+use burn::tensor::DType;
+use burn_cubecl::cubecl::prelude::{BufferArg, ElemType};
 use burn_cubecl::tensor::CubeTensor;
 use kernels::RowLaunch;
 
@@ -112,6 +116,16 @@ impl Norm {
         RowLaunch::new(self.rows, self.groups, self.vectors, offset as f32)
     }
 
+    /// Returns the type of the elements.
+    pub(in crate::ops) fn element(&self) -> ElemType {
+        element_of(self.operands.x())
+    }
+
+    /// Returns `true` if values between the steps of the result are rounded. Those in f32 are not.
+    pub(in crate::ops) fn is_stepped(&self) -> bool {
+        self.operands.key().rounding == Rounding::Llama && self.operands.x().dtype != DType::F32
+    }
+
     fn x(&self) -> BufferArg {
         self.operands.x().clone().into_buffer_arg()
     }
@@ -137,9 +151,10 @@ fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
     let norm = Norm::new(operands);
     let x = norm.operands.x();
     if norm.is_empty() {
-        return vec![zeros(x, like), zeros(x, per_row)];
+        return vec![zeros_as(x, like, x.dtype), zeros(x, per_row)];
     }
-    let [y, rstd] = [like, per_row].map(|shape| uninitialised(x, shape));
+    let y = uninitialised_as(x, like, x.dtype);
+    let rstd = uninitialised(x, per_row);
     let (settings, key) = (norm.operands.settings(), norm.operands.key());
     let units = norm.units();
     // SAFETY: x, the gate and y have `rows · vectors` vectors and the weight has `groups · vectors`, by the checks of the
@@ -159,7 +174,9 @@ fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
             norm.row(),
             settings.eps as f32,
             key.gating,
+            norm.is_stepped(),
             units,
+            norm.element(),
         );
     }
     vec![y, rstd]
@@ -182,9 +199,11 @@ fn row_gradients(norm: &Norm, dy: &CubeTensor, rstd: &CubeTensor) -> Vec<CubeTen
     let (x, gate) = (norm.operands.x(), norm.operands.gate());
     let gradients = std::iter::once(x).chain(gate).map(|tensor| tensor.shape());
     if norm.is_empty() {
-        return gradients.map(|shape| zeros(x, shape)).collect();
+        return gradients.map(|shape| zeros_as(x, shape, x.dtype)).collect();
     }
-    let gradients: Vec<_> = gradients.map(|shape| uninitialised(x, shape)).collect();
+    let gradients: Vec<_> = gradients
+        .map(|shape| uninitialised_as(x, shape, x.dtype))
+        .collect();
     let (cubes, units) = (cubes(x, norm.rows), norm.units());
     let [dy, rstd] = [dy, rstd].map(|tensor| tensor.clone().into_buffer_arg());
     let mut outputs = gradients.iter().cloned().map(CubeTensor::into_buffer_arg);
@@ -204,6 +223,7 @@ fn row_gradients(norm: &Norm, dy: &CubeTensor, rstd: &CubeTensor) -> Vec<CubeTen
                 output(),
                 norm.row(),
                 units,
+                norm.element(),
             );
         },
         // SAFETY: as in `forward`; dy and both gradients have the vectors of x.
@@ -223,6 +243,7 @@ fn row_gradients(norm: &Norm, dy: &CubeTensor, rstd: &CubeTensor) -> Vec<CubeTen
                 norm.row(),
                 norm.operands.key().gating,
                 units,
+                norm.element(),
             );
         },
     }
@@ -236,7 +257,7 @@ fn weight_gradient(norm: &Norm, dy: CubeTensor, rstd: CubeTensor) -> CubeTensor 
     let columns = norm.groups * norm.vectors;
     let n = columns * norm.size;
     if norm.is_empty() {
-        return zeros(x, Shape::new([n]));
+        return zeros_as(x, Shape::new([n]), x.dtype);
     }
     let rows = norm.rows / norm.groups;
     let parts = Parts::of(rows);
@@ -260,7 +281,8 @@ fn weight_gradient(norm: &Norm, dy: CubeTensor, rstd: CubeTensor) -> CubeTensor 
             norm.groups,
             norm.vectors,
             norm.operands.key().gating,
+            norm.element(),
         );
     }
-    rows::sum(sums)
+    rows::sum((sums, x.dtype))
 }

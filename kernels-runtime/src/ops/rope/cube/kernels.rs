@@ -1,5 +1,6 @@
 //! The kernel: a unit of a cube turns one vector of pairs, or copies one vector of the rest of a head.
 
+use crate::gpu::elements::{narrow, wide};
 use crate::gpu::parts::{apart, by_turns};
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
@@ -46,15 +47,16 @@ pub(super) struct Sizes {
     sin: usize,
 }
 
-/// Writes the rotated heads.
+/// Writes the rotated heads. The tables may have elements of another type.
 #[cube(launch_unchecked)]
-pub(super) fn rotate<N: Size>(
-    x: &Tensor<Vector<f32, N>>,
-    cos: &[Vector<f32, N>],
-    sin: &[Vector<f32, N>],
-    y: &mut [Vector<f32, N>],
+pub(super) fn rotate<E: Float, T: Float, N: Size>(
+    x: &Tensor<Vector<E, N>>,
+    cos: &[Vector<T, N>],
+    sin: &[Vector<T, N>],
+    y: &mut [Vector<E, N>],
     sizes: &Sizes,
     #[comptime] order: Order,
+    #[define(E, T)] _elements: [ElemType; 2],
 ) {
     let items = sizes.pairs + sizes.rest;
     let row = ABSOLUTE_POS / items;
@@ -79,10 +81,18 @@ pub(super) fn rotate<N: Size>(
         let (in_cos, in_sin) = (angles + first * sizes.cos, angles + first * sizes.sin);
         let (a, b) = places(from, item, sizes.pairs, comptime!(order.read));
         let rows = (in_cos, in_sin);
-        let (first, second) = turn((x[a], x[b]), cos, sin, rows, item, sizes.pairs, order);
+        let (first, second) = turn(
+            (wide(x[a]), wide(x[b])),
+            cos,
+            sin,
+            rows,
+            item,
+            sizes.pairs,
+            order,
+        );
         let (a, b) = places(to, item, sizes.pairs, comptime!(order.write));
-        y[a] = first;
-        y[b] = second;
+        y[a] = narrow(first);
+        y[b] = narrow(second);
     } else {
         let at = sizes.pairs + item;
         y[to + at] = x[from + at];
@@ -92,10 +102,10 @@ pub(super) fn rotate<N: Size>(
 /// Turns a vector of pairs, given the two vectors that it is read from, by the angles of rows of the tables, which begin at
 /// two places. Returns the two vectors to write.
 #[cube]
-pub(in crate::ops) fn turn<N: Size>(
+pub(in crate::ops) fn turn<T: Float, N: Size>(
     pair: (Vector<f32, N>, Vector<f32, N>),
-    cos: &[Vector<f32, N>],
-    sin: &[Vector<f32, N>],
+    cos: &[Vector<T, N>],
+    sin: &[Vector<T, N>],
     rows: (usize, usize),
     item: usize,
     pairs: usize,
@@ -149,13 +159,13 @@ fn ordered<N: Size>(
 
 /// Returns the elements of a table for the first and the second results of pairs.
 #[cube]
-fn read<N: Size>(
-    table: &[Vector<f32, N>],
+fn read<T: Float, N: Size>(
+    table: &[Vector<T, N>],
     start: usize,
     item: usize,
     pairs: usize,
     #[comptime] order: Places,
 ) -> (Vector<f32, N>, Vector<f32, N>) {
     let (a, b) = places(start, item, pairs, order);
-    ordered(table[a], table[b], order)
+    ordered(wide(table[a]), wide(table[b]), order)
 }

@@ -1,11 +1,11 @@
-//! Rotary position embedding on GPUs, in f32: one pass over the heads. Heads may have any strides if the elements of one are
+//! Rotary position embedding on GPUs: one pass over the heads. Heads may have any strides if the elements of one are
 //! adjacent, as those of the transposed results of a projection are. Others are copied first.
 
 pub(in crate::ops) mod kernels;
 
 use super::operands::rotary_width;
 use super::{Operands, RopeBackend, RopeKernel, Tensors};
-use crate::gpu::launch::{contiguous, cubes_of, uninitialised, units, vector_size};
+use crate::gpu::launch::{contiguous, cubes_of, element_of, uninitialised_as, units, vector_size};
 use crate::gpu::{BASE, Deferred, like};
 use crate::ops::operands::{array, checked};
 use crate::registry::{Implementation, Launch};
@@ -53,11 +53,12 @@ fn rotate(operands: Operands<CubeTensor>, is_backward: bool) -> CubeTensor {
     let key = operands.key();
     let [x, cos, sin] = array(operands.into_tensors());
     let (x, [cos, sin]) = (readable(x), [cos, sin].map(contiguous));
-    let y = uninitialised(&x, x.shape());
+    let y = uninitialised_as(&x, x.shape(), x.dtype);
     if x.shape().num_elements() == 0 {
         return y;
     }
     let sizes = Sizes::new(&x, &cos, &sin, key);
+    let elements = [&x, &cos].map(element_of);
     let (cubes, dim) = cubes_of(&x, units(sizes.all), sizes.all);
     // SAFETY: a row of y has `pairs` vectors twice and `rest` once, by the checks of the operands. So has a row of x, whose
     // place its strides give, and whose vectors are aligned because the size of a vector divides each stride. The tables
@@ -74,6 +75,7 @@ fn rotate(operands: Operands<CubeTensor>, is_backward: bool) -> CubeTensor {
             y.clone().into_buffer_arg(),
             sizes.launched(),
             Order::new(key, is_backward),
+            elements,
         );
     }
     y
