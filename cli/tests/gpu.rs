@@ -9,7 +9,7 @@ use serde_json::Value;
 use std::path::Path;
 use tempfile::TempDir;
 
-const KERNELS: [&str; 8] = [
+const KERNELS: [&str; 9] = [
     "npu_fused_rmsnorm",
     "npu_fused_add_rmsnorm",
     "npu_fused_layernorm",
@@ -17,6 +17,7 @@ const KERNELS: [&str; 8] = [
     "npu_fused_rope",
     "npu_fused_qk_norm_rope",
     "npu_fused_cross_entropy",
+    "npu_fused_linear_cross_entropy",
     "npu_fused_adam_w",
 ];
 
@@ -96,12 +97,12 @@ fn learns_as_on_the_cpu(preset: &str, steps: &str, kernels: &[&str]) {
     }
 }
 
-/// The kernels of each model here: its norms, its attention and its optimiser. The loss is that of hidden states, which no
-/// kernel for GPUs computes yet.
-const OF_MODELS: [&str; 4] = [
+/// The kernels of each model here: its norms, its attention's heads, its loss and its optimiser.
+const OF_MODELS: [&str; 5] = [
     "npu_fused_rmsnorm",
     "npu_fused_add_rmsnorm",
     "npu_fused_qk_norm_rope",
+    "npu_fused_linear_cross_entropy",
     "npu_fused_adam_w",
 ];
 

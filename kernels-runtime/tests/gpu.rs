@@ -2,6 +2,9 @@
 
 #![cfg(feature = "gpu")]
 
+#[path = "gpu/linear_cross_entropy.rs"]
+mod linear_cross_entropy;
+
 use burn::backend::Dispatch;
 use burn::tensor::wgpu::WgpuSetup;
 use burn::tensor::wgpu::wgpu::{DeviceDescriptor, Limits};
@@ -49,7 +52,7 @@ fn browser() -> Device {
 }
 
 /// The operations with a kernel for GPUs.
-const KERNELS: [&str; 8] = [
+const KERNELS: [&str; 9] = [
     "npu_fused_rmsnorm",
     "npu_fused_add_rmsnorm",
     "npu_fused_layernorm",
@@ -57,6 +60,7 @@ const KERNELS: [&str; 8] = [
     "npu_fused_rope",
     "npu_fused_qk_norm_rope",
     "npu_fused_cross_entropy",
+    "npu_fused_linear_cross_entropy",
     "npu_fused_adam_w",
 ];
 
@@ -89,6 +93,8 @@ fn every_gpu_kernel_is_within_its_budget() {
     assert_eq!(passed(&report, "npu_fused_qk_norm_rope"), prepared);
     let losses = 6 * 8 + 2 * 3 - 2;
     assert_eq!(passed(&report, "npu_fused_cross_entropy"), losses);
+    let of_hidden = 4 * (6 * 8 - 2);
+    assert_eq!(passed(&report, "npu_fused_linear_cross_entropy"), of_hidden);
     assert_eq!(passed(&report, "npu_fused_adam_w"), 2 * 8 + 3);
 }
 

@@ -19,7 +19,7 @@ pub(crate) mod parts;
 pub(crate) mod rows;
 mod sum;
 
-pub(crate) use deferred::{Deferred, like};
+pub(crate) use deferred::{Deferred, Operand, like};
 
 use crate::device::DeviceKinds;
 use crate::reason::Reason;
@@ -69,4 +69,4 @@ pub(crate) fn normalisable(tensors: &[&DispatchTensor]) -> Result<(), Reason> {
 const MOST_COLUMNS: usize = 1 << 23;
 
 /// The largest number of elements of a tensor. Places of elements are 32 bits, and the last cube may count beyond the end.
-const MOST_ELEMENTS: usize = 1 << 31;
+pub(crate) const MOST_ELEMENTS: usize = 1 << 31;
