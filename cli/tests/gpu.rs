@@ -9,13 +9,14 @@ use serde_json::Value;
 use std::path::Path;
 use tempfile::TempDir;
 
-const KERNELS: [&str; 9] = [
+const KERNELS: [&str; 10] = [
     "npu_fused_rmsnorm",
     "npu_fused_add_rmsnorm",
     "npu_fused_layernorm",
     "npu_fused_swiglu",
     "npu_fused_rope",
     "npu_fused_qk_norm_rope",
+    "npu_fused_attention",
     "npu_fused_cross_entropy",
     "npu_fused_linear_cross_entropy",
     "npu_fused_adam_w",
@@ -97,11 +98,12 @@ fn learns_as_on_the_cpu(preset: &str, steps: &str, kernels: &[&str]) {
     }
 }
 
-/// The kernels of each model here: its norms, its attention's heads, its loss and its optimiser.
-const OF_MODELS: [&str; 5] = [
+/// The kernels of each model here: its norms, its attention, its loss and its optimiser.
+const OF_MODELS: [&str; 6] = [
     "npu_fused_rmsnorm",
     "npu_fused_add_rmsnorm",
     "npu_fused_qk_norm_rope",
+    "npu_fused_attention",
     "npu_fused_linear_cross_entropy",
     "npu_fused_adam_w",
 ];

@@ -2,6 +2,8 @@
 
 #![cfg(feature = "gpu")]
 
+#[path = "gpu/attention.rs"]
+mod attention;
 #[path = "gpu/linear_cross_entropy.rs"]
 mod linear_cross_entropy;
 
@@ -52,13 +54,14 @@ fn browser() -> Device {
 }
 
 /// The operations with a kernel for GPUs.
-const KERNELS: [&str; 9] = [
+const KERNELS: [&str; 10] = [
     "npu_fused_rmsnorm",
     "npu_fused_add_rmsnorm",
     "npu_fused_layernorm",
     "npu_fused_swiglu",
     "npu_fused_rope",
     "npu_fused_qk_norm_rope",
+    "npu_fused_attention",
     "npu_fused_cross_entropy",
     "npu_fused_linear_cross_entropy",
     "npu_fused_adam_w",
@@ -91,6 +94,8 @@ fn every_gpu_kernel_is_within_its_budget() {
     assert_eq!(passed(&report, "npu_fused_rope"), rotations);
     let prepared = 7 * 6 + 7 + 2 * 3;
     assert_eq!(passed(&report, "npu_fused_qk_norm_rope"), prepared);
+    // The two keys with a bias are verified with its gradient, which kernels don't have.
+    assert_eq!(passed(&report, "npu_fused_attention"), (15 - 2) * 8);
     let losses = 6 * 8 + 2 * 3 - 2;
     assert_eq!(passed(&report, "npu_fused_cross_entropy"), losses);
     let of_hidden = 4 * (6 * 8 - 2);
