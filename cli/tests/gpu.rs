@@ -17,14 +17,16 @@ use std::path::Path;
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-const KERNELS: [&str; 9] = [
+const KERNELS: [&str; 11] = [
     "npu_fused_rmsnorm",
     "npu_fused_add_rmsnorm",
     "npu_fused_layernorm",
     "npu_fused_swiglu",
     "npu_fused_rope",
     "npu_fused_qk_norm_rope",
+    "npu_fused_attention",
     "npu_fused_cross_entropy",
+    "npu_fused_linear_cross_entropy",
     "npu_fused_adam_w",
     "npu_fused_moe",
 ];
@@ -117,12 +119,13 @@ fn learns_as_on_the_cpu(preset: &str, steps: &str, kernels: &[&str]) {
     }
 }
 
-/// The kernels of each model here: its norms, its attention and its optimiser. The loss is that of hidden states, which no
-/// kernel for GPUs computes yet.
-const OF_MODELS: [&str; 4] = [
+/// The kernels of each model here: its norms, its attention, its loss and its optimiser.
+const OF_MODELS: [&str; 6] = [
     "npu_fused_rmsnorm",
     "npu_fused_add_rmsnorm",
     "npu_fused_qk_norm_rope",
+    "npu_fused_attention",
+    "npu_fused_linear_cross_entropy",
     "npu_fused_adam_w",
 ];
 

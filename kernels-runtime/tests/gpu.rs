@@ -2,8 +2,12 @@
 
 #![cfg(feature = "gpu")]
 
+#[path = "gpu/attention.rs"]
+mod attention;
 #[path = "gpu/grouped.rs"]
 mod grouped;
+#[path = "gpu/linear_cross_entropy.rs"]
+mod linear_cross_entropy;
 #[path = "gpu/moe.rs"]
 mod moe;
 
@@ -54,15 +58,24 @@ fn browser() -> Device {
 }
 
 /// The operations with a kernel for GPUs.
-const KERNELS: [&str; 9] = [
+const KERNELS: [&str; 11] = [
     "npu_fused_rmsnorm",
     "npu_fused_add_rmsnorm",
     "npu_fused_layernorm",
     "npu_fused_swiglu",
     "npu_fused_rope",
     "npu_fused_qk_norm_rope",
+    "npu_fused_attention",
     "npu_fused_cross_entropy",
+    "npu_fused_linear_cross_entropy",
     "npu_fused_adam_w",
+    "npu_fused_moe",
+];
+
+/// Those whose kernels take f32 only.
+const IN_F32: [&str; 3] = [
+    "npu_fused_attention",
+    "npu_fused_linear_cross_entropy",
     "npu_fused_moe",
 ];
 
@@ -111,10 +124,17 @@ fn every_gpu_kernel_is_within_its_budget() {
         }
     }
     // One expert can't be divided into groups, which two of the nine routers do.
-    let routers = 9 * 6 - 2;
-    let experts = 24 + 2 * 10;
-    assert_eq!(passed(&report, "npu_fused_moe", FloatType::F32), routers + experts);
-    assert_eq!(passed(&report, "npu_fused_moe", FloatType::F16), 0);
+    let (routers, experts) = (9 * 6 - 2, 24 + 2 * 10);
+    for (kernel, cases) in [
+        // The two keys with a bias are verified with its gradient, which kernels don't have.
+        ("npu_fused_attention", (15 - 2) * 8),
+        ("npu_fused_linear_cross_entropy", 4 * (6 * 8 - 2)),
+        ("npu_fused_moe", routers + experts),
+    ] {
+        assert!(IN_F32.contains(&kernel));
+        assert_eq!(passed(&report, kernel, FloatType::F32), cases, "{kernel}");
+        assert_eq!(passed(&report, kernel, FloatType::F16), 0, "{kernel}");
+    }
 }
 
 #[test]
@@ -123,7 +143,9 @@ fn kernels_keep_to_the_limits_of_webgpu() {
     assert!(report.passed(), "{report}");
     assert_eq!(report.device, DeviceKind::WebGpu);
     for kernel in KERNELS {
-        for dtype in types_of(&browser()) {
+        let mut types = types_of(&browser());
+        types.retain(|dtype| *dtype == FloatType::F32 || !IN_F32.contains(&kernel));
+        for dtype in types {
             let count = passed(&report, kernel, dtype);
             assert!(count > 15, "{kernel} in {dtype}: {report}");
         }
@@ -346,7 +368,7 @@ fn direct(dtype: DType) {
 /// The traits take every float dtype, and the kernels here some.
 #[test]
 #[should_panic(
-    expected = "burn-kernels/layer_norm: kernels for GPUs take f32, f16 and bf16, not F64"
+    expected = "burn-kernels/layer_norm: kernels for GPUs take [F32, F16, BF16], not F64"
 )]
 fn another_dtype_does_not_reach_a_kernel() {
     direct(DType::F64);

@@ -21,6 +21,9 @@ mod ops {
     pub mod adam_w {
         pub mod cube;
     }
+    pub mod attention {
+        pub mod cube;
+    }
     pub mod cross_entropy {
         pub mod cube;
         #[allow(dead_code, reason = "the kernels need parts of it")]
@@ -34,6 +37,9 @@ mod ops {
         pub mod key;
     }
     pub mod layer_norm {
+        pub mod cube;
+    }
+    pub mod linear_cross_entropy {
         pub mod cube;
     }
     pub mod moe {
@@ -95,6 +101,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         ops::rope::cube::all(&mut passes);
         ops::qk_norm_rope::cube::all(&mut passes);
         ops::cross_entropy::cube::all(&mut passes);
+        ops::linear_cross_entropy::cube::all(&mut passes);
+        ops::attention::cube::all(&mut passes);
         ops::adam_w::cube::all(&mut passes);
         ops::moe::router::cube::all(&mut passes);
         ops::moe::cube::sort::all(&mut passes);

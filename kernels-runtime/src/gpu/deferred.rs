@@ -25,6 +25,8 @@ pub(crate) fn like(tensor: &impl Described) -> Like {
 /// An operation that runs when Burn's fusion comes to it.
 pub(crate) struct Deferred {
     id: &'static str,
+    /// The float types that its kernels take.
+    floats: &'static [DType],
     inputs: Vec<TensorIr>,
     client: GlobalFusionClient<Runtime>,
 }
@@ -41,8 +43,17 @@ impl Deferred {
     pub(crate) fn new(id: &'static str, on: &FloatTensor<Cube>) -> Self {
         Self {
             id,
+            floats: &[DType::F32, DType::F16, DType::BF16],
             inputs: Vec::new(),
             client: on.client.clone(),
+        }
+    }
+
+    /// Starts an operation whose kernels take f32 only.
+    pub(crate) fn in_f32(id: &'static str, on: &FloatTensor<Cube>) -> Self {
+        Self {
+            floats: &[DType::F32],
+            ..Self::new(id, on)
         }
     }
 
@@ -53,9 +64,10 @@ impl Deferred {
     pub(crate) fn operand(&mut self, tensor: FloatTensor<Cube>) -> Operand {
         let dtype = TensorMetadata::dtype(&tensor);
         assert!(
-            matches!(dtype, DType::F32 | DType::F16 | DType::BF16 | DType::I32),
-            "{}: kernels for GPUs take f32, f16 and bf16, not {dtype:?}",
-            self.id
+            dtype == DType::I32 || self.floats.contains(&dtype),
+            "{}: kernels for GPUs take {:?}, not {dtype:?}",
+            self.id,
+            self.floats
         );
         assert!(
             computes_in(&DispatchDevice::Cube(tensor.device()), dtype),

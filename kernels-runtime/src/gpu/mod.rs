@@ -12,7 +12,7 @@
 //!
 //! **Half types.** Elements in f16 and bf16 are read as they are, computed with in f32 and rounded where they are written
 //! ([`elements`]). Sums and statistics of rows stay in f32. A device that does not compute in such a type itself gets no
-//! kernel for it either: the reference could not run there.
+//! kernel for it either: the reference could not run there. [Some kernels](IN_F32) take f32 only.
 //!
 //! **Determinism.** No kernel adds with atomic operations. A sum over rows is divided by the shape alone into
 //! [parts](rows::Parts), which a second kernel adds in order.
@@ -24,7 +24,7 @@ pub(crate) mod parts;
 pub(crate) mod rows;
 mod sum;
 
-pub(crate) use deferred::{Deferred, Like, like};
+pub(crate) use deferred::{Deferred, Like, Operand, like};
 
 use crate::device::DeviceKinds;
 use crate::reason::Reason;
@@ -43,6 +43,12 @@ pub(crate) const BASE: Implementation = Implementation {
     accepts: |_| false,
     limits: Some(|_, tensors| indexable(tensors)),
     launch: Launch::Custom,
+};
+
+/// The fields of those whose kernels take f32 only.
+pub(crate) const IN_F32: Implementation = Implementation {
+    dtypes: &[FloatType::F32],
+    ..BASE
 };
 
 /// Returns [`Reason::Shape`] for tensors whose elements kernels can't count, in 32 bits.
@@ -74,4 +80,4 @@ pub(crate) fn normalisable(tensors: &[&DispatchTensor]) -> Result<(), Reason> {
 const MOST_COLUMNS: usize = 1 << 23;
 
 /// The largest number of elements of a tensor. Places of elements are 32 bits, and the last cube may count beyond the end.
-const MOST_ELEMENTS: usize = 1 << 31;
+pub(crate) const MOST_ELEMENTS: usize = 1 << 31;

@@ -66,6 +66,13 @@ pub(crate) fn silu_with_slope<N: Size>(z: Vector<f32, N>) -> (Vector<f32, N>, Ve
     (z * s, s * (Vector::new(1.0) + z * rest))
 }
 
+/// Returns the factors of sums whose largest exponents grow, `e^(from − to)`: exactly 1 where they stay, which happens often.
+/// Some devices round the exponential of 0.
+#[cube]
+pub(crate) fn shrinkage<N: Size>(from: Vector<f32, N>, to: Vector<f32, N>) -> Vector<f32, N> {
+    select_many(from.less_than(&to), (from - to).exp(), Vector::new(1.0))
+}
+
 /// Returns the smaller numbers. NaN stays NaN, as far as the language of the device has it.
 #[cube]
 pub(crate) fn at_most<N: Size>(v: Vector<f32, N>, limit: Vector<f32, N>) -> Vector<f32, N> {

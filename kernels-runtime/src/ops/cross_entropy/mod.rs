@@ -18,7 +18,7 @@ pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 pub(in crate::ops) mod cpu;
 #[cfg(feature = "gpu")]
-mod cube;
+pub(in crate::ops) mod cube;
 pub(crate) mod key;
 pub(crate) mod live;
 #[cfg(feature = "npu")]

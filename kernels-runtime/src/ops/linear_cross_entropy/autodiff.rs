@@ -12,7 +12,12 @@ use burn::tensor::DType;
 pub type Tensors<B> = Operands<FloatTensor<B>, IntTensor<B>>;
 
 /// The linear cross-entropy as an operation of a Burn backend.
-#[backend_extension(Flex: cfg(feature = "cpu"), Remote: cfg(feature = "remote"), Autodiff)]
+#[backend_extension(
+    Flex: cfg(feature = "cpu"),
+    Cube: cfg(feature = "gpu"),
+    Remote: cfg(feature = "remote"),
+    Autodiff,
+)]
 pub trait LinearCrossEntropyBackend: Backend {
     /// Returns the loss.
     ///

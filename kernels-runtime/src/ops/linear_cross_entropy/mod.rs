@@ -16,6 +16,8 @@ mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
+#[cfg(feature = "gpu")]
+mod cube;
 pub(crate) mod key;
 pub(crate) mod live;
 #[cfg(feature = "npu")]
@@ -49,6 +51,8 @@ declare_kernel! {
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
+            #[cfg(feature = "gpu")]
+            cube::IMPLEMENTATION,
             #[cfg(feature = "npu")]
             npu::IMPLEMENTATION,
         ],
@@ -76,8 +80,8 @@ pub struct Inputs {
 /// dtypes.
 ///
 /// # Panics
-/// Panics if the inputs or settings don't match the key, if the shapes don't fit together, or if a target is neither a
-/// class nor the ignored index.
+/// Panics if the inputs or settings don't match the key, or if the shapes don't fit together. On the CPU, also panics if a
+/// target is neither a class nor the ignored index. On a GPU, the loss of such a token is NaN, and so are the gradients.
 #[track_caller]
 pub fn fused(
     inputs: Inputs,

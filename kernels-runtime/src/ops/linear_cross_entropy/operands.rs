@@ -185,7 +185,7 @@ impl<F: Described, I: Described> Operands<F, I> {
     }
 
     /// Returns the shapes of the wanted gradients.
-    #[cfg(feature = "remote")]
+    #[cfg(any(feature = "gpu", feature = "remote"))]
     pub(crate) fn shapes(&self, wanted: Wanted) -> Gradients<Shape> {
         let bias = self.bias.as_ref().filter(|_| wanted.bias);
         Gradients {

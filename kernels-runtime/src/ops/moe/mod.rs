@@ -71,7 +71,9 @@ fn refuse(
         return match query.tensors {
             TensorType::Float(FloatType::F32) => gpu(),
             TensorType::Mixed => Err(Reason::MixedDtypes),
-            TensorType::Float(_) | TensorType::Unsupported => Err(Reason::Dtype),
+            TensorType::Float(_) | TensorType::NotOnDevice(_) | TensorType::Unsupported => {
+                Err(Reason::Dtype)
+            }
         };
     }
     match query.tensors {

@@ -1,7 +1,7 @@
 //! The cross-entropy.
 
 #[path = "../../../../../kernels-runtime/src/ops/cross_entropy/cube/kernels.rs"]
-mod kernels;
+pub(in crate::ops) mod kernels;
 
 use crate::passes::{Pass, Passes, Role, units};
 use crate::semantics::LogitCap;

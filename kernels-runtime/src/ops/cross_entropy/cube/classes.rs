@@ -14,7 +14,7 @@ const BOOL: BoolDType = BoolDType::U32;
 
 /// Returns the class of each token in i32: [`IGNORED`] for ignored tokens, and [`MISTAKE`] for a target that is neither a
 /// class nor the ignored index. Compares in the type of the targets, whose numbers i32 may not hold.
-pub(super) fn of_targets(
+pub(in crate::ops) fn of_targets(
     targets: IntTensor<Cube>,
     classes: usize,
     ignored: i64,

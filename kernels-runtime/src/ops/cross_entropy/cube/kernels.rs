@@ -2,39 +2,39 @@
 //! other numbers are in f32.
 
 use crate::gpu::elements::{narrow, wide};
-use crate::gpu::parts::{at_least, at_most, largest_of_cube, sum_of_cube};
+use crate::gpu::parts::{at_least, at_most, largest_of_cube, shrinkage, sum_of_cube};
 use crate::semantics::LogitCap;
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 
 /// The class of a token that is ignored.
-pub(super) const IGNORED: i32 = -1;
+pub(in crate::ops) const IGNORED: i32 = -1;
 
 /// The least finite number in f32, at which running maxima start. Differences to it are no NaN, as those of two negative
 /// infinities are.
-const LEAST: f32 = f32::MIN;
+pub(in crate::ops) const LEAST: f32 = f32::MIN;
 
 /// The variant of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Terms {
-    pub(super) cap: LogitCap,
+pub(in crate::ops) struct Terms {
+    pub(in crate::ops) cap: LogitCap,
     /// True if there is label smoothing. A product with zero would not be zero for an infinite mean.
-    pub(super) is_smooth: bool,
+    pub(in crate::ops) is_smooth: bool,
     /// True if there is a z-loss.
-    pub(super) has_z_loss: bool,
+    pub(in crate::ops) has_z_loss: bool,
 }
 
 /// The numbers of a call.
 #[derive(CubeType, CubeLaunch)]
-pub(super) struct Numbers {
-    tokens: usize,
+pub(in crate::ops) struct Numbers {
+    pub(in crate::ops) tokens: usize,
     /// The number of vectors of the logits of a token.
-    vectors: usize,
-    smoothing: f32,
-    cap: f32,
-    z_loss: f32,
+    pub(in crate::ops) vectors: usize,
+    pub(in crate::ops) smoothing: f32,
+    pub(in crate::ops) cap: f32,
+    pub(in crate::ops) z_loss: f32,
     /// No number: the loss and the gradient of a token whose target is a mistake.
-    nan: f32,
+    pub(in crate::ops) nan: f32,
 }
 
 /// Writes the loss of one token, and its `lse`.
@@ -62,7 +62,7 @@ pub(super) fn forward<E: Float, N: Size>(
     while at < numbers.vectors {
         let x = capped(wide(logits[start + at]), numbers, terms);
         let next = at_least(x, largest);
-        sum = sum * (largest - next).exp() + (x - next).exp();
+        sum = sum * shrinkage(largest, next) + (x - next).exp();
         largest = next;
         if comptime!(terms.is_smooth) {
             all += x;
@@ -81,15 +81,9 @@ pub(super) fn forward<E: Float, N: Size>(
         let class = classes[token];
         if class >= 0 {
             let class = class as usize;
-            let x = wide(logits[start + class / N::value()]);
-            let x = capped(x, numbers, terms);
-            let below = element_at(x, class % N::value()) - top;
-            let mut loss = log_sum - below * (1.0 - numbers.smoothing) - spread;
-            if comptime!(terms.has_z_loss) {
-                let l = log_sum + top;
-                loss += numbers.z_loss * l * l;
-            }
-            losses[token] = loss;
+            let x = capped(wide(logits[start + class / N::value()]), numbers, terms);
+            let target = element_at(x, class % N::value());
+            losses[token] = loss(target, top, log_sum, spread, numbers, terms);
             lse[token] = log_sum + top;
         } else {
             losses[token] = select(class == IGNORED, 0.0, numbers.nan);
@@ -100,7 +94,7 @@ pub(super) fn forward<E: Float, N: Size>(
 
 /// Writes the sum of all losses, or their mean over the tokens that are not ignored. One cube does all.
 #[cube(launch_unchecked)]
-pub(super) fn reduce(
+pub(in crate::ops) fn reduce(
     losses: &[f32],
     classes: &[i32],
     result: &mut [f32],
@@ -125,7 +119,7 @@ pub(super) fn reduce(
 
 /// Writes the gradient of each token's loss, given that of their mean. One cube does all.
 #[cube(launch_unchecked)]
-pub(super) fn share(
+pub(in crate::ops) fn share(
     dy: &[f32],
     classes: &[i32],
     result: &mut [f32],
@@ -160,20 +154,15 @@ pub(super) fn backward<E: Float, N: Size>(
     let class = classes[token];
     let mut d = Vector::<f32, N>::new(0.0);
     if class >= 0 {
-        let (x, l) = (capped(wide(logits[i]), numbers, terms), lse[token]);
-        d = (x - Vector::new(l)).exp();
-        if comptime!(terms.has_z_loss) {
-            d *= Vector::new(1.0 + 2.0 * numbers.z_loss * l);
-        }
-        if comptime!(terms.is_smooth) {
-            let width = f32::cast_from(numbers.vectors * N::value());
-            d -= Vector::new(numbers.smoothing / width);
-        }
-        d -= at_class(at * N::value(), class as usize, 1.0 - numbers.smoothing);
-        if comptime!(terms.cap == LogitCap::Tanh) {
-            let part = x / Vector::new(numbers.cap);
-            d *= Vector::new(1.0) - part * part;
-        }
+        let x = capped(wide(logits[i]), numbers, terms);
+        d = slopes(
+            x,
+            lse[token],
+            at * N::value(),
+            class as usize,
+            numbers,
+            terms,
+        );
         let factor = if comptime!(is_each) {
             factors[token]
         } else {
@@ -184,6 +173,52 @@ pub(super) fn backward<E: Float, N: Size>(
         d = Vector::new(numbers.nan);
     }
     d_logits[i] = narrow(d);
+}
+
+/// Returns the loss of a token, given the capped logit of its class, the largest one, the logarithm of the sum of the
+/// exponentials of the differences to it, and the part of the label smoothing.
+#[cube]
+pub(in crate::ops) fn loss(
+    target: f32,
+    top: f32,
+    log_sum: f32,
+    spread: f32,
+    numbers: &Numbers,
+    #[comptime] terms: Terms,
+) -> f32 {
+    let mut loss = log_sum - (target - top) * (1.0 - numbers.smoothing) - spread;
+    if comptime!(terms.has_z_loss) {
+        let l = log_sum + top;
+        loss += numbers.z_loss * l * l;
+    }
+    loss
+}
+
+/// Returns the slopes of a token's loss with respect to its logits from the class `first` on, given these within the cap and
+/// the token's `lse`.
+#[cube]
+pub(in crate::ops) fn slopes<N: Size>(
+    x: Vector<f32, N>,
+    l: f32,
+    first: usize,
+    class: usize,
+    numbers: &Numbers,
+    #[comptime] terms: Terms,
+) -> Vector<f32, N> {
+    let mut d = (x - Vector::new(l)).exp();
+    if comptime!(terms.has_z_loss) {
+        d *= Vector::new(1.0 + 2.0 * numbers.z_loss * l);
+    }
+    if comptime!(terms.is_smooth) {
+        let width = f32::cast_from(numbers.vectors * N::value());
+        d -= Vector::new(numbers.smoothing / width);
+    }
+    d -= at_class(first, class, 1.0 - numbers.smoothing);
+    if comptime!(terms.cap == LogitCap::Tanh) {
+        let part = x / Vector::new(numbers.cap);
+        d *= Vector::new(1.0) - part * part;
+    }
+    d
 }
 
 /// Returns the number of tokens that are not ignored, to each unit of the cube.
@@ -200,7 +235,7 @@ fn counted(classes: &[i32], tokens: usize, #[comptime] units: usize) -> f32 {
 
 /// Returns logits within the cap.
 #[cube]
-fn capped<N: Size>(
+pub(in crate::ops) fn capped<N: Size>(
     logits: Vector<f32, N>,
     numbers: &Numbers,
     #[comptime] terms: Terms,
@@ -217,7 +252,7 @@ fn capped<N: Size>(
 
 /// Returns the largest element of a vector.
 #[cube]
-fn largest_element<N: Size>(vector: Vector<f32, N>) -> f32 {
+pub(in crate::ops) fn largest_element<N: Size>(vector: Vector<f32, N>) -> f32 {
     let mut largest = vector.extract(0usize);
     #[unroll]
     for k in 1..N::value() {
@@ -229,7 +264,7 @@ fn largest_element<N: Size>(vector: Vector<f32, N>) -> f32 {
 
 /// Returns the element at a place of a vector.
 #[cube]
-fn element_at<N: Size>(vector: Vector<f32, N>, place: usize) -> f32 {
+pub(in crate::ops) fn element_at<N: Size>(vector: Vector<f32, N>, place: usize) -> f32 {
     let mut found = vector.extract(0usize);
     #[unroll]
     for k in 1..N::value() {

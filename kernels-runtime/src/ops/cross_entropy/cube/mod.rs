@@ -10,8 +10,8 @@
 //! class nor the ignored index is no index on the device either: the loss of its token is NaN, and so is the gradient of its
 //! logits.
 
-mod classes;
-mod kernels;
+pub(in crate::ops) mod classes;
+pub(in crate::ops) mod kernels;
 
 use super::{Backward, CrossEntropyBackend, CrossEntropyKernel, Settings, Tensors};
 use crate::gpu::launch::{
@@ -21,7 +21,7 @@ use crate::gpu::launch::{
 use crate::gpu::{BASE, Deferred, like};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
-use crate::semantics::{CrossEntropyKey, LossReduction, SemanticsKey};
+use crate::semantics::{CrossEntropyKey, LogitCap, LossReduction, SemanticsKey};
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Cube, Shape, TensorMetadata};
 use burn_cubecl::cubecl::prelude::CubeCount;
@@ -105,11 +105,7 @@ impl<T> Call<T> {
     }
 
     fn terms(&self) -> Terms {
-        Terms {
-            cap: self.key.cap,
-            is_smooth: self.settings.label_smoothing != 0.0,
-            has_z_loss: self.settings.z_loss != 0.0,
-        }
+        Terms::of(self.settings)
     }
 }
 
@@ -124,22 +120,41 @@ impl Call<CubeTensor> {
     /// Returns the numbers of the kernels.
     fn numbers(&self) -> NumbersLaunch {
         let (tokens, vectors, _) = self.sizes();
-        let Settings {
-            label_smoothing,
-            cap,
-            z_loss,
-            ..
-        } = self.settings;
-        let cap = cap.unwrap_or(1.0);
-        NumbersLaunch::new(
-            tokens,
-            vectors,
-            label_smoothing as f32,
-            cap as f32,
-            z_loss as f32,
-            f32::NAN,
-        )
+        numbers(tokens, vectors, self.settings)
     }
+}
+
+impl Terms {
+    /// Returns the variant of a loss with these numbers.
+    pub(in crate::ops) fn of(settings: Settings) -> Self {
+        Self {
+            cap: match settings.cap {
+                Some(_) => LogitCap::Tanh,
+                None => LogitCap::None,
+            },
+            is_smooth: settings.label_smoothing != 0.0,
+            has_z_loss: settings.z_loss != 0.0,
+        }
+    }
+}
+
+/// Returns the numbers of the kernels, for tokens of as many vectors of logits.
+pub(in crate::ops) fn numbers(tokens: usize, vectors: usize, settings: Settings) -> NumbersLaunch {
+    let Settings {
+        label_smoothing,
+        cap,
+        z_loss,
+        ..
+    } = settings;
+    let cap = cap.unwrap_or(1.0);
+    NumbersLaunch::new(
+        tokens,
+        vectors,
+        label_smoothing as f32,
+        cap as f32,
+        z_loss as f32,
+        f32::NAN,
+    )
 }
 
 /// Returns the loss and `lse`.
@@ -148,7 +163,7 @@ fn forward(call: Call<CubeTensor>) -> Vec<CubeTensor> {
     let (logits, (tokens, vectors, size)) = (&call.logits, call.sizes());
     let [losses, lse] = [(); 2].map(|()| uninitialised(logits, Shape::new([tokens])));
     if tokens == 0 {
-        return vec![of_nothing(losses, call.key.reduction), lse];
+        return vec![reduced(losses, call.classes, call.key.reduction), lse];
     }
     // Without classes there is nothing to read, but an argument has to have elements.
     let read = match vectors {
@@ -175,24 +190,25 @@ fn forward(call: Call<CubeTensor>) -> Vec<CubeTensor> {
             element_of(logits),
         );
     }
-    vec![reduced(losses, &call, tokens), lse]
+    let reduction = call.key.reduction;
+    vec![reduced(losses, call.classes, reduction), lse]
 }
 
-/// Returns the loss of no token.
-fn of_nothing(losses: CubeTensor, reduction: LossReduction) -> CubeTensor {
-    match reduction {
-        LossReduction::Mean => filled(&losses, Shape::new([1]), f32::NAN),
-        LossReduction::Sum => zeros(&losses, Shape::new([1])),
-        LossReduction::None => losses,
+/// Returns the loss, given that of each token and the classes.
+pub(in crate::ops) fn reduced(
+    losses: CubeTensor,
+    classes: CubeTensor,
+    reduction: LossReduction,
+) -> CubeTensor {
+    let [tokens] = losses.shape().dims();
+    let one = Shape::new([1]);
+    match (reduction, tokens) {
+        (LossReduction::None, _) => return losses,
+        (LossReduction::Mean, 0) => return filled(&losses, one, f32::NAN),
+        (LossReduction::Sum, 0) => return zeros(&losses, one),
+        (LossReduction::Mean | LossReduction::Sum, _) => {}
     }
-}
-
-/// Returns the loss, given that of each token.
-fn reduced(losses: CubeTensor, call: &Call<CubeTensor>, tokens: usize) -> CubeTensor {
-    if call.key.reduction == LossReduction::None {
-        return losses;
-    }
-    let (result, units) = (uninitialised(&losses, Shape::new([1])), units(tokens));
+    let (result, units) = (uninitialised(&losses, one), units(tokens));
     // SAFETY: there is a loss and a class for each token, and one result.
     unsafe {
         kernels::reduce::launch_unchecked(
@@ -200,10 +216,10 @@ fn reduced(losses: CubeTensor, call: &Call<CubeTensor>, tokens: usize) -> CubeTe
             CubeCount::new_single(),
             dim(units),
             losses.into_buffer_arg(),
-            call.classes.clone().into_buffer_arg(),
+            classes.into_buffer_arg(),
             result.clone().into_buffer_arg(),
             tokens,
-            call.key.reduction == LossReduction::Mean,
+            reduction == LossReduction::Mean,
             units,
         );
     }
@@ -220,7 +236,7 @@ fn gradient(call: Call<CubeTensor>, dy: CubeTensor, lse: CubeTensor) -> CubeTens
         return d_logits;
     }
     let factors = match call.key.reduction {
-        LossReduction::Mean => shared(dy, &call, tokens),
+        LossReduction::Mean => shared(dy, call.classes.clone()),
         LossReduction::Sum | LossReduction::None => dy,
     };
     let (cubes, dim) = cubes_of(logits, units(all), all);
@@ -247,7 +263,8 @@ fn gradient(call: Call<CubeTensor>, dy: CubeTensor, lse: CubeTensor) -> CubeTens
 }
 
 /// Returns the gradient of the loss of a token, given that of the mean.
-fn shared(dy: CubeTensor, call: &Call<CubeTensor>, tokens: usize) -> CubeTensor {
+pub(in crate::ops) fn shared(dy: CubeTensor, classes: CubeTensor) -> CubeTensor {
+    let [tokens] = classes.shape().dims();
     let (factor, units) = (uninitialised(&dy, Shape::new([1])), units(tokens));
     // SAFETY: there is a class for each token, one gradient and one factor.
     unsafe {
@@ -256,7 +273,7 @@ fn shared(dy: CubeTensor, call: &Call<CubeTensor>, tokens: usize) -> CubeTensor 
             CubeCount::new_single(),
             dim(units),
             dy.into_buffer_arg(),
-            call.classes.clone().into_buffer_arg(),
+            classes.into_buffer_arg(),
             factor.clone().into_buffer_arg(),
             tokens,
             units,

@@ -29,7 +29,7 @@ use super::operands::{BIASES, DOWN};
 use super::{
     Backward, ExpertsBackend, ExpertsKernel, Gradients, Operands, Settings, Tensors, Wanted,
 };
-use crate::gpu::{BASE, Deferred, Like, indexable, like};
+use crate::gpu::{Deferred, IN_F32, Like, indexable, like};
 use crate::ops::moe::cube::sort::sorts;
 use crate::ops::operands::checked;
 use crate::reason::Reason;
@@ -44,7 +44,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     launch: Launch::MoeExperts(super::launch),
     accepts: |key| matches!(key, SemanticsKey::MoeExperts(_)),
     limits: Some(|_, tensors| takes(tensors)),
-    ..BASE
+    ..IN_F32
 };
 
 /// Returns the reason if kernels don't take tensors of these sizes: the tokens, and for a call also the routing weights and
@@ -88,7 +88,7 @@ impl ExpertsKernel for Cube {
         keep: bool,
     ) -> (FloatTensor<Self>, Option<FloatTensor<Self>>) {
         let dtype = checked(operands.dtype());
-        let mut deferred = Deferred::new("burn-kernels/moe_experts", operands.x());
+        let mut deferred = Deferred::in_f32("burn-kernels/moe_experts", operands.x());
         let kept = Shape::new([
             operands.indices().shape().num_elements(),
             2 * operands.width(),
@@ -109,7 +109,7 @@ impl ExpertsKernel for Cube {
     ) -> Gradients<FloatTensor<Self>> {
         let (operands, dy, kept, wanted) = backward.into_parts();
         checked(operands.dtype());
-        let mut deferred = Deferred::new("burn-kernels/moe_experts_backward", &dy);
+        let mut deferred = Deferred::in_f32("burn-kernels/moe_experts_backward", &dy);
         let call = Call::new(&operands);
         let wants = Wants::new(&wanted);
         let results = wants.results(&call);

@@ -59,7 +59,7 @@ impl GroupedMatmulBackend for Cube {
 impl GroupedMatmulKernel for Cube {
     fn grouped_matmul_forward(operands: Tensors<Self>) -> FloatTensor<Self> {
         let dtype = checked(operands.dtype());
-        let mut deferred = Deferred::new("burn-kernels/grouped_matmul", operands.x());
+        let mut deferred = Deferred::in_f32("burn-kernels/grouped_matmul", operands.x());
         let (result, layout) = ((operands.result(), dtype), operands.layout());
         let weights = stack::stacked(operands.weights(), 3);
         let tensors = [
@@ -82,7 +82,7 @@ impl GroupedMatmulKernel for Cube {
     ) -> Gradients<FloatTensor<Self>> {
         let (operands, dy, wanted) = backward.into_parts();
         checked(operands.dtype());
-        let mut deferred = Deferred::new("burn-kernels/grouped_matmul_backward", &dy);
+        let mut deferred = Deferred::in_f32("burn-kernels/grouped_matmul_backward", &dy);
         let (layout, wants_x) = (operands.layout(), wanted.x);
         let wants_weights = wanted.weights.contains(&true);
         let weights = stack::stacked(operands.weights(), 3);

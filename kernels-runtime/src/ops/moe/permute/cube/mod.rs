@@ -81,7 +81,7 @@ fn several<const N: usize, const R: usize>(
     results: [Like; R],
     run: impl Fn([CubeTensor; N], CubeTensor) -> Vec<CubeTensor> + Send + Sync + 'static,
 ) -> impl Iterator<Item = FloatTensor<Cube>> {
-    let mut deferred = Deferred::new(id, floats[0]);
+    let mut deferred = Deferred::in_f32(id, floats[0]);
     let floats = floats.map(|tensor| deferred.operand(tensor.clone()));
     let row_map = deferred.operand(entries(row_map.clone()));
     deferred.results(results, move |tensors| {
@@ -95,7 +95,7 @@ fn several<const N: usize, const R: usize>(
 impl PermuteBackend for Cube {
     fn sort_slots(slots: SortTensors<Self>) -> (IntTensor<Self>, IntTensor<Self>) {
         let indices = entries(slots.indices().clone());
-        let mut deferred = Deferred::new("burn-kernels/moe_sort", &indices);
+        let mut deferred = Deferred::in_f32("burn-kernels/moe_sort", &indices);
         let (experts, rows) = (slots.num_experts(), slots.rows());
         let results = [indices.shape(), Shape::new([experts])];
         let results = results.map(|shape| (shape, DType::I32));

@@ -18,7 +18,7 @@ use super::{Backward, Operands, RouterBackend, RouterKernel, Routing, Tensors};
 use crate::gpu::launch::{
     contiguous, cubes, cubes_of, dim, uninitialised, uninitialised_ints, units,
 };
-use crate::gpu::{BASE, Deferred, like};
+use crate::gpu::{Deferred, IN_F32, like};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::SemanticsKey;
@@ -33,13 +33,13 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     name: "cubecl-router",
     launch: Launch::MoeBlock(super::launch),
     accepts: |key| matches!(key, SemanticsKey::MoeBlock(_)),
-    ..BASE
+    ..IN_F32
 };
 
 impl RouterBackend for Cube {
     fn route(operands: Tensors<Self>) -> (FloatTensor<Self>, IntTensor<Self>) {
         checked(operands.dtype());
-        let mut deferred = Deferred::new("burn-kernels/router", operands.logits());
+        let mut deferred = Deferred::in_f32("burn-kernels/router", operands.logits());
         let (ints, routing) = (operands.ints(), operands.routing());
         let shape = Shape::new([operands.logits().shape()[0], routing.top_k()]);
         let results = [(shape.clone(), DType::F32), (shape, DType::I32)];
@@ -54,7 +54,7 @@ impl RouterBackend for Cube {
 
 impl RouterKernel for Cube {
     fn route_backward(backward: Backward<FloatTensor<Self>, IntTensor<Self>>) -> FloatTensor<Self> {
-        let mut deferred = Deferred::new("burn-kernels/router_backward", backward.logits());
+        let mut deferred = Deferred::in_f32("burn-kernels/router_backward", backward.logits());
         let (result, routing) = (like(backward.logits()), backward.routing());
         let indices = entries(backward.indices().clone());
         let tensors = [backward.dw().clone(), backward.logits().clone(), indices];

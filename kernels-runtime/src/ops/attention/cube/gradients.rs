@@ -1,0 +1,189 @@
+//! The backward pass.
+
+use super::call::{Call, Places, readable};
+use super::{STATISTICS, kernels};
+use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, units, zeros};
+use crate::ops::attention::{Backward, Sizes};
+use burn::backend::{Shape, TensorMetadata};
+use burn_cubecl::tensor::CubeTensor;
+
+/// Tensors that share memory begin at a multiple of so many elements. They are bindings of kernels, whose places in memory are
+/// multiples of 256 bytes on WebGPU.
+const MULTIPLE: usize = 64;
+
+/// Returns the gradients of queries, keys and values, and of sinks if there are any.
+pub(super) fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
+    let (operands, dy, y, lse) = backward.into_parts();
+    let [dy, y] = [dy, y].map(readable);
+    let call = Call::with(operands, [&dy, &y]);
+    let operands = &call.operands;
+    if call.is_empty() {
+        let all = [operands.q(), operands.k(), operands.v()];
+        let all = all.into_iter().chain(operands.sinks());
+        return all.map(|tensor| zeros(tensor, tensor.shape())).collect();
+    }
+    let statistics = statistics(&call, &dy, &y, contiguous(lse));
+    let given = Given {
+        call: &call,
+        dy,
+        statistics,
+    };
+    let (dq, [dk, dv]) = (given.of_queries(), given.of_keys());
+    let sinks = operands.sinks().map(|sinks| given.of_sinks(sinks));
+    [dq, dk, dv].into_iter().chain(sinks).collect()
+}
+
+/// Returns the statistics of each query, as the kernels over queries and keys read them.
+fn statistics(call: &Call, dy: &CubeTensor, y: &CubeTensor, lse: CubeTensor) -> CubeTensor {
+    let count = lse.shape().num_elements();
+    let statistics = uninitialised(y, Shape::new([count * STATISTICS]));
+    let places = Places {
+        dy: Some(dy),
+        y: Some(y),
+        ..Places::default()
+    };
+    let units = call.units();
+    // SAFETY: the result and its gradient have a row of `value_vectors` vectors for each query of each head, where the strides
+    // say, which the size of a vector divides. `lse` has a number for each, the statistics have a vector, and the ranges two
+    // numbers for each query of a sequence. Cubes beyond the queries end at once.
+    unsafe {
+        kernels::row_statistics::launch_unchecked(
+            &y.client,
+            call.cubes_of_queries(),
+            dim(units),
+            call.size,
+            y.clone().into_tensor_arg(),
+            dy.clone().into_tensor_arg(),
+            lse.into_buffer_arg(),
+            call.ranges.clone().into_buffer_arg(),
+            statistics.clone().into_buffer_arg(),
+            call.numbers(places),
+            call.sizes().group(),
+            units,
+        );
+    }
+    statistics
+}
+
+/// What gradients are computed from.
+struct Given<'a> {
+    call: &'a Call,
+    dy: CubeTensor,
+    statistics: CubeTensor,
+}
+
+impl Given<'_> {
+    fn of_queries(&self) -> CubeTensor {
+        let (call, q) = (self.call, self.call.operands.q());
+        let dq = uninitialised(q, q.shape());
+        let rows = call.rows();
+        let form = call.form(rows);
+        let [q_rows, k_rows, v_rows] = call.arguments();
+        let places = Places {
+            dy: Some(&self.dy),
+            dq: Some(&dq),
+            ..Places::default()
+        };
+        // SAFETY: as in `Call::forward`; the gradient of the result has the rows of the result, that of the queries those of
+        // the queries, and there is a vector of statistics for each query of each head.
+        unsafe {
+            kernels::query_gradients::launch_unchecked(
+                &q.client,
+                call.cubes(rows, form),
+                dim(form.units()),
+                call.size,
+                q_rows,
+                k_rows,
+                v_rows,
+                self.dy.clone().into_tensor_arg(),
+                self.statistics.clone().into_buffer_arg(),
+                call.bias().into(),
+                dq.clone().into_buffer_arg(),
+                call.numbers(places),
+                form,
+            );
+        }
+        dq
+    }
+
+    /// Returns the gradients of keys and values. They share memory, because a kernel has no more than seven tensors.
+    fn of_keys(&self) -> [CubeTensor; 2] {
+        let (call, operands) = (self.call, &self.call.operands);
+        let (k, v) = (operands.k(), operands.v());
+        let of_values = k.shape().num_elements().next_multiple_of(MULTIPLE);
+        let all = of_values + v.shape().num_elements();
+        let both = uninitialised(k, Shape::new([all]));
+        let [dk, dv] = [(k, 0), (v, of_values)].map(|(like, start)| piece(&both, start, like));
+        let rows = call.sizes().keys;
+        let form = call.form(rows);
+        let [q_rows, k_rows, v_rows] = call.arguments();
+        let places = Places {
+            dy: Some(&self.dy),
+            dk: Some(&dk),
+            dv: Some(&dv),
+            ..Places::default()
+        };
+        // SAFETY: as in `of_queries`; the gradients of the keys are in front, those of the values begin at a multiple of a
+        // vector, and both have the rows of keys and values.
+        unsafe {
+            kernels::key_gradients::launch_unchecked(
+                &k.client,
+                call.cubes(rows, form),
+                dim(form.units()),
+                call.size,
+                q_rows,
+                k_rows,
+                v_rows,
+                self.dy.clone().into_tensor_arg(),
+                self.statistics.clone().into_buffer_arg(),
+                call.bias().into(),
+                both.into_buffer_arg(),
+                of_values / call.size,
+                call.numbers(places),
+                form,
+            );
+        }
+        [dk, dv]
+    }
+
+    fn of_sinks(&self, sinks: &CubeTensor) -> CubeTensor {
+        let gradients = uninitialised(sinks, sinks.shape());
+        let Sizes {
+            batch,
+            heads,
+            queries,
+            ..
+        } = self.call.sizes();
+        let units = units(batch * queries);
+        // SAFETY: there is a sink and a gradient for each head, and a vector of statistics for each query of each head. Cubes
+        // beyond the heads end at once.
+        unsafe {
+            kernels::sink_gradients::launch_unchecked(
+                &sinks.client,
+                cubes(sinks, heads),
+                dim(units),
+                sinks.clone().into_buffer_arg(),
+                self.statistics.clone().into_buffer_arg(),
+                gradients.clone().into_buffer_arg(),
+                self.call.numbers(Places::default()),
+                self.call.sizes().group(),
+                units,
+            );
+        }
+        gradients
+    }
+}
+
+/// Returns the contiguous part of a tensor that begins at an element and has the shape of another tensor.
+fn piece(of: &CubeTensor, start: usize, like: &CubeTensor) -> CubeTensor {
+    let bytes = |elements: usize| (elements * of.elem_size()) as u64;
+    let behind = of.shape().num_elements() - start - like.shape().num_elements();
+    let handle = of.handle.clone().offset_start(bytes(start));
+    CubeTensor::new_contiguous(
+        of.client.clone(),
+        of.device.clone(),
+        like.shape(),
+        handle.offset_end(bytes(behind)),
+        of.dtype,
+    )
+}

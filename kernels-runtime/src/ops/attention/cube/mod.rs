@@ -1,0 +1,120 @@
+//! Attention on GPUs, in f32: blocks of scores in shared memory, with products by plain multiplications and additions.
+//!
+//! | pass | kernels | products of a pair of query and key |
+//! |---|---|---|
+//! | forward | [`kernels::forward`]; with sinks [`kernels::add_sinks`] | 2 |
+//! | backward | [`kernels::row_statistics`], [`kernels::query_gradients`] for dq, [`kernels::key_gradients`] for dk and dv; with sinks [`kernels::sink_gradients`] | 7 |
+//!
+//! A cube has a block of up to 64 queries, those of all heads that share keys, and goes over the keys that they see, 32 at a
+//! time. Rows are read as vectors, a part of each at a time, into shared memory, from where the units multiply them in tiles of
+//! 4 × 2 scores. The results stay in registers. The gradients of keys and values have a kernel of their own, in which blocks
+//! of 64 keys go over the queries that see them, so that no two cubes add to one number.
+//!
+//! **Ranges.** Every query sees consecutive keys, whatever mask, window and lengths are. The host computes where they begin and
+//! end, and kernels skip the rest. Where they are floats, among the [statistics](kernels::row_statistics) of a query, they have at
+//! most 24 bits.
+//!
+//! **Limits.** Heads are at most [`WIDEST`] elements wide. Queries, keys and values may have any strides if the elements of a
+//! row are adjacent. Others are copied first. A bias has no gradient here: a call with a tracked bias takes the reference.
+
+mod call;
+mod gradients;
+mod kernels;
+
+use super::{AttentionBackend, AttentionKernel, Backward, Gradients, Tensors};
+use crate::gpu::{Deferred, IN_F32, MOST_ELEMENTS, indexable, like};
+use crate::ops::operands::checked;
+use crate::reason::Reason;
+use crate::registry::{Implementation, Launch};
+use crate::semantics::{AttentionBias, AttentionKey, HeadLayout, SemanticsKey};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Cube, Dispatch, DispatchTensor, TensorMetadata};
+use burn::tensor::DType;
+use call::Call;
+
+/// The largest number of elements of a row of keys or values. Units hold their sums in registers.
+const WIDEST: usize = 256;
+
+/// The number of statistics of a query.
+const STATISTICS: usize = 4;
+
+/// The largest number of keys. Statistics hold it in f32.
+const MOST_KEYS: usize = 1 << 24;
+
+pub(super) const IMPLEMENTATION: Implementation = Implementation {
+    launch: Launch::Attention(super::launch),
+    accepts: |key| matches!(key, SemanticsKey::Attention(_)),
+    limits: Some(|key, tensors| within_limits(key.known(), tensors)),
+    ..IN_F32
+};
+
+/// Returns the reason why kernels don't take the tensors, if they don't.
+fn within_limits(key: AttentionKey, tensors: &[&DispatchTensor]) -> Result<(), Reason> {
+    indexable(tensors)?;
+    let [q, k, v] = [0, 1, 2].map(|tensor| tensors[tensor].shape());
+    let keys = match key.layout {
+        HeadLayout::Bnsd => k[2],
+        HeadLayout::Bsnd => k[1],
+    };
+    let (width, value_width) = (q[3], v[3]);
+    let rows = q[0] * q[1] * q[2];
+    let of_rows = rows.saturating_mul(value_width.max(STATISTICS));
+    let of_keys = k.num_elements() + v.num_elements();
+    let is_taken = width.max(value_width) <= WIDEST
+        && (width > 0 || value_width == 0)
+        && keys <= MOST_KEYS
+        && of_rows.max(of_keys) <= MOST_ELEMENTS;
+    if !is_taken {
+        return Err(Reason::Shape);
+    }
+    let has_bias = key.bias == AttentionBias::Additive;
+    match has_bias && Dispatch::is_tracked(tensors[3]) {
+        true => Err(Reason::NoGradient),
+        false => Ok(()),
+    }
+}
+
+impl AttentionBackend for Cube {
+    fn attention(operands: Tensors<Self>) -> FloatTensor<Self> {
+        Self::attention_inference(operands)
+    }
+}
+
+impl AttentionKernel for Cube {
+    fn attention_forward(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>) {
+        checked(operands.dtype());
+        let mut deferred = Deferred::in_f32("burn-kernels/attention", operands.q());
+        let results = [(operands.result(), DType::F32), operands.lse()];
+        let operands = operands.map(|tensor| deferred.operand(tensor));
+        let mut results = deferred.results(results, move |tensors| {
+            let operands = operands.clone().map(|operand| tensors.tensor(operand));
+            Call::new(operands).forward().into()
+        });
+        let mut next = || results.next().expect("there are two results");
+        (next(), next())
+    }
+
+    fn attention_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {
+        let operands = backward.operands();
+        assert!(
+            !backward.bias_gradient(),
+            "kernels for GPUs have no gradient of a bias"
+        );
+        let mut deferred = Deferred::in_f32("burn-kernels/attention_backward", operands.q());
+        let required = [operands.q(), operands.k(), operands.v()];
+        let results = required.into_iter().chain(operands.sinks()).map(like);
+        let (results, has_sinks) = (results.collect::<Vec<_>>(), operands.sinks().is_some());
+        let backward = backward.map(|tensor| deferred.operand(tensor));
+        let mut results = deferred.results(results, move |tensors| {
+            gradients::gradients(backward.clone().map(|operand| tensors.tensor(operand)))
+        });
+        let mut next = || results.next().expect("there is one for each tensor");
+        Gradients {
+            q: next(),
+            k: next(),
+            v: next(),
+            bias: None,
+            sinks: has_sinks.then(next),
+        }
+    }
+}
