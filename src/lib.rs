@@ -103,7 +103,7 @@
 //! | device | feature | kernels |
 //! |---|---|---|
 //! | CPU, Burn's Flex backend | `cpu` (default) | fused SIMD kernels |
-//! | GPU, through wgpu | `gpu` | norms, gated units, rotary embeddings, losses of logits and AdamW; run on a software GPU only |
+//! | GPU, through wgpu | `gpu` | those of the CPU but linear layers, some in f32 only; run on a software GPU only |
 //! | GPU, through CUDA or ROCm | `cuda`, `rocm` | the same; never run |
 //! | Ascend NPU | `npu` | CANN's fused operators, see `npu` |
 //! | a CPU or NPU of another process or machine | `remote` | those of the device, see `remote` |

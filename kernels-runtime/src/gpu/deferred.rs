@@ -1,3 +1,4 @@
+use super::MOST_ELEMENTS;
 use crate::device::computes_in;
 use crate::ops::Described;
 use burn::backend::fusion::client::GlobalFusionClient;
@@ -60,7 +61,7 @@ impl Deferred {
     /// Adds an operand.
     ///
     /// # Panics
-    /// Panics if kernels don't take its dtype, or the device does not compute in it.
+    /// Panics if kernels don't take its dtype or can't count its elements, or the device does not compute in it.
     pub(crate) fn operand(&mut self, tensor: FloatTensor<Cube>) -> Operand {
         let dtype = TensorMetadata::dtype(&tensor);
         assert!(
@@ -72,6 +73,12 @@ impl Deferred {
         assert!(
             computes_in(&DispatchDevice::Cube(tensor.device()), dtype),
             "{}: this device does not compute in {dtype:?}",
+            self.id
+        );
+        let elements = TensorMetadata::shape(&tensor).num_elements();
+        assert!(
+            elements <= MOST_ELEMENTS,
+            "{}: kernels for GPUs can't count {elements} elements",
             self.id
         );
         let ir = tensor.into_ir();

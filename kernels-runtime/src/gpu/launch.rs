@@ -1,6 +1,6 @@
 //! Memory and sizes of launches.
 
-use burn::backend::Shape;
+use burn::backend::{Shape, TensorMetadata};
 use burn::tensor::DType;
 use burn_cubecl::cubecl::calculate_cube_count_elemwise;
 use burn_cubecl::cubecl::ir::FloatKind;
@@ -18,6 +18,19 @@ const FEWEST_UNITS: usize = 32;
 /// Returns the tensor with its elements in order, without gaps. Copies it only if it is not so.
 pub(crate) fn contiguous(tensor: CubeTensor) -> CubeTensor {
     into_contiguous(tensor)
+}
+
+/// Returns the tensor, or a copy of it if the elements of a row are not adjacent, or if 32 bits don't count the places between
+/// its first and its last element.
+pub(crate) fn with_rows(tensor: CubeTensor) -> CubeTensor {
+    let (shape, strides) = (tensor.shape(), tensor.meta.strides());
+    let between = |(size, stride): (&usize, &usize)| size.saturating_sub(1).saturating_mul(*stride);
+    let places = shape.iter().zip(strides.iter()).map(between);
+    let places = places.fold(0, usize::saturating_add);
+    match strides.last() {
+        Some(1) if places < 1 << 32 => tensor,
+        _ => contiguous(tensor),
+    }
 }
 
 /// Returns the type of the elements of a float tensor, as kernels take it.

@@ -8,7 +8,7 @@
 use super::deterministic;
 use crate::device::DeviceKind;
 use crate::remote::{
-    self, Address, ConnectError, Host, InvalidAddress, ServeError, ServeOptions, Server,
+    self, Address, ConnectError, Host, InvalidAddress, Sending, ServeError, ServeOptions, Server,
 };
 use burn::tensor::Device;
 use burn_cann::backend::{CannBackend, CannDevice};
@@ -60,6 +60,7 @@ fn advice(error: &burn_cann::backend::Error) -> &'static str {
 struct Here {
     // The server is dropped after the devices, which send nothing when they are dropped.
     given: BTreeMap<usize, Device>,
+    sending: Sending,
     server: Server,
     /// The number of devices.
     count: usize,
@@ -110,6 +111,7 @@ fn start() -> Result<Here, DeviceError> {
     let server = Server::start_unopened::<CannBackend>(devices, options, CannBackend::kernels)?;
     Ok(Here {
         given: BTreeMap::new(),
+        sending: Sending::default(),
         server,
         count,
         party: remote::unique(),
@@ -126,12 +128,16 @@ fn give(here: &mut Here, index: usize) -> Result<Device, DeviceError> {
     let (address, token) = (here.server.address(), here.server.token());
     let device = remote::connect_to(address, token, (index, here.party)).map_err(of_npu)?;
     here.given.insert(index, device.clone());
-    match here.given.len() {
-        1 => {}
+    let added = match here.given.len() {
+        1 => Ok(()),
         // The first was alone until now.
-        2 => here.given.values().for_each(remote::keep_sending),
-        _ => remote::keep_sending(&device),
-    }
+        2 => here
+            .given
+            .values()
+            .try_for_each(|one| here.sending.add(one)),
+        _ => here.sending.add(&device),
+    };
+    added.map_err(ServeError::Start)?;
     Ok(device)
 }
 

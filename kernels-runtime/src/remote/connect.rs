@@ -2,7 +2,6 @@
 
 use super::credential::{credential, unique};
 use super::devices::{self, RemoteDevice};
-use super::flush::keep_sending;
 use super::hello::{Declaration, RELEASE};
 use super::offer;
 use super::wire::SCHEMA;
@@ -125,11 +124,7 @@ pub fn connect(
     let count = host.devices().map_err(|error| explain(&address, error))?;
     let party = unique();
     let devices = (0..count.len()).map(|index| device(&address, &host, (index, party), token));
-    let devices: Vec<Device> = devices.collect::<Result<_, _>>()?;
-    if devices.len() > 1 {
-        devices.iter().for_each(keep_sending);
-    }
-    Ok(devices)
+    devices.collect()
 }
 
 /// Connects to one of a server's devices. The others are not asked anything. It reduces tensors together with devices of

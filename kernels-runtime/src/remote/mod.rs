@@ -59,6 +59,7 @@ mod connect;
 mod credential;
 mod devices;
 mod files;
+#[cfg(feature = "npu")]
 mod flush;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
@@ -84,7 +85,7 @@ pub use bounded::{Buffer, InMemory};
 pub use connect::{ConnectError, connect, failure};
 pub use devices::{RemoteDevice, describe};
 #[cfg(feature = "npu")]
-pub(crate) use flush::keep_sending;
+pub(crate) use flush::Sending;
 pub use host::{Host, Identity, MemoryLimits};
 pub use iroh::client_identity;
 pub use limits::Limits;

@@ -2,7 +2,8 @@
 //!
 //! The compiler vectorises simple loops, but neither sums of floating-point numbers, whose order it must keep, nor most
 //! conversions of half types. Kernels that need these are written on [`Lanes`]. [`dispatch`] chooses the registers at run
-//! time: AVX-512, AVX2, or arrays that the compiler vectorises as well as it can.
+//! time: AVX-512, AVX2, or arrays that the compiler vectorises as well as it can. In f64 it is always these arrays, with the
+//! instructions that every machine has.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

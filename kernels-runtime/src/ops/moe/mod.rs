@@ -69,6 +69,7 @@ fn refuse(
 ) -> Result<(), Reason> {
     if cfg!(feature = "gpu") && DeviceKinds::GPU.contains(query.device) {
         return match query.tensors {
+            _ if !query.served.offers(op) => Err(Reason::NotServed),
             TensorType::Float(FloatType::F32) => gpu(),
             TensorType::Mixed => Err(Reason::MixedDtypes),
             TensorType::Float(_) | TensorType::NotOnDevice(_) | TensorType::Unsupported => {

@@ -2,7 +2,7 @@
 
 use super::kernels::{self, ACROSS, EACH, Form, NumbersLaunch, StridesLaunch};
 use crate::gpu::launch::{
-    contiguous, cubes, dim, filled, uninitialised, units, vector_size, zeros,
+    contiguous, cubes, dim, filled, uninitialised, units, vector_size, with_rows, zeros,
 };
 use crate::ops::attention::{Operands, Sizes};
 use crate::semantics::{HeadLayout, ScoreCap};
@@ -37,7 +37,7 @@ impl Call {
         others: [&CubeTensor; N],
     ) -> Self {
         let operands = operands.map(|tensor| match tensor.shape().num_dims() {
-            4 => readable(tensor),
+            4 => with_rows(tensor),
             _ => contiguous(tensor),
         });
         let ranges = ranges(&operands);
@@ -251,14 +251,6 @@ pub(super) struct Places<'a> {
     pub(super) dq: Option<&'a CubeTensor>,
     pub(super) dk: Option<&'a CubeTensor>,
     pub(super) dv: Option<&'a CubeTensor>,
-}
-
-/// Returns the tensor, or a copy of it if the elements of a row are not adjacent.
-pub(super) fn readable(tensor: CubeTensor) -> CubeTensor {
-    match tensor.meta.strides().last() {
-        Some(1) => tensor,
-        _ => contiguous(tensor),
-    }
 }
 
 /// Returns the distance of neighbours on an axis, 0 if there are none.

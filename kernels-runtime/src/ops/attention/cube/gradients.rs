@@ -1,8 +1,8 @@
 //! The backward pass.
 
-use super::call::{Call, Places, readable};
+use super::call::{Call, Places};
 use super::{STATISTICS, kernels};
-use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, units, zeros};
+use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, units, with_rows, zeros};
 use crate::ops::attention::{Backward, Sizes};
 use burn::backend::{Shape, TensorMetadata};
 use burn_cubecl::tensor::CubeTensor;
@@ -14,7 +14,7 @@ const MULTIPLE: usize = 64;
 /// Returns the gradients of queries, keys and values, and of sinks if there are any.
 pub(super) fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
     let (operands, dy, y, lse) = backward.into_parts();
-    let [dy, y] = [dy, y].map(readable);
+    let [dy, y] = [dy, y].map(with_rows);
     let call = Call::with(operands, [&dy, &y]);
     let operands = &call.operands;
     if call.is_empty() {

@@ -28,7 +28,7 @@ use crate::reason::Reason;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{AttentionBias, AttentionKey, HeadLayout, SemanticsKey};
 use burn::backend::tensor::FloatTensor;
-use burn::backend::{Cube, Dispatch, DispatchTensor, TensorMetadata};
+use burn::backend::{Cube, Dispatch, DispatchTensor, Shape, TensorMetadata};
 use burn::tensor::DType;
 use call::Call;
 
@@ -51,20 +51,8 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 /// Returns the reason why kernels don't take the tensors, if they don't.
 fn within_limits(key: AttentionKey, tensors: &[&DispatchTensor]) -> Result<(), Reason> {
     indexable(tensors)?;
-    let [q, k, v] = [0, 1, 2].map(|tensor| tensors[tensor].shape());
-    let keys = match key.layout {
-        HeadLayout::Bnsd => k[2],
-        HeadLayout::Bsnd => k[1],
-    };
-    let (width, value_width) = (q[3], v[3]);
-    let rows = q[0] * q[1] * q[2];
-    let of_rows = rows.saturating_mul(value_width.max(STATISTICS));
-    let of_keys = k.num_elements() + v.num_elements();
-    let is_taken = width.max(value_width) <= WIDEST
-        && (width > 0 || value_width == 0)
-        && keys <= MOST_KEYS
-        && of_rows.max(of_keys) <= MOST_ELEMENTS;
-    if !is_taken {
+    let shapes = [0, 1, 2].map(|tensor| tensors[tensor].shape());
+    if !fits(shapes, key.layout) {
         return Err(Reason::Shape);
     }
     let has_bias = key.bias == AttentionBias::Additive;
@@ -72,6 +60,32 @@ fn within_limits(key: AttentionKey, tensors: &[&DispatchTensor]) -> Result<(), R
         true => Err(Reason::NoGradient),
         false => Ok(()),
     }
+}
+
+/// Returns whether queries, keys and values of these shapes are within the kernels' limits.
+fn fits([q, k, v]: [Shape; 3], layout: HeadLayout) -> bool {
+    let keys = match layout {
+        HeadLayout::Bnsd => k[2],
+        HeadLayout::Bsnd => k[1],
+    };
+    let (width, value_width) = (q[3], v[3]);
+    let rows = q[0] * q[1] * q[2];
+    let of_rows = rows.saturating_mul(value_width.max(STATISTICS));
+    let of_keys = k.num_elements() + v.num_elements();
+    width.max(value_width) <= WIDEST
+        && (width > 0 || value_width == 0)
+        && keys <= MOST_KEYS
+        && of_rows.max(of_keys) <= MOST_ELEMENTS
+}
+
+/// Panics if the sizes of a call that nobody [decided](within_limits) are beyond the limits.
+fn assert_fits(operands: &Tensors<Cube>) {
+    let shapes = [operands.q(), operands.k(), operands.v()].map(TensorMetadata::shape);
+    let [q, k, v] = shapes.each_ref().map(|shape| shape.as_slice());
+    assert!(
+        fits(shapes.clone(), operands.key().layout),
+        "attention: kernels for GPUs don't take queries {q:?}, keys {k:?} and values {v:?}"
+    );
 }
 
 impl AttentionBackend for Cube {
@@ -83,6 +97,7 @@ impl AttentionBackend for Cube {
 impl AttentionKernel for Cube {
     fn attention_forward(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>) {
         checked(operands.dtype());
+        assert_fits(&operands);
         let mut deferred = Deferred::in_f32("burn-kernels/attention", operands.q());
         let results = [(operands.result(), DType::F32), operands.lse()];
         let operands = operands.map(|tensor| deferred.operand(tensor));
@@ -100,6 +115,7 @@ impl AttentionKernel for Cube {
             !backward.bias_gradient(),
             "kernels for GPUs have no gradient of a bias"
         );
+        assert_fits(operands);
         let mut deferred = Deferred::in_f32("burn-kernels/attention_backward", operands.q());
         let required = [operands.q(), operands.k(), operands.v()];
         let results = required.into_iter().chain(operands.sinks()).map(like);

@@ -26,7 +26,7 @@ use super::{
     Backward, Gradients, Kept, LinearCrossEntropyBackend, LinearCrossEntropyKernel, Operands,
     Tensors, Wanted,
 };
-use crate::gpu::launch::filled;
+use crate::gpu::launch::{contiguous, filled};
 use crate::gpu::{Deferred, IN_F32, indexable};
 use crate::ops::cross_entropy::cube::classes::of_targets;
 use crate::ops::cross_entropy::cube::{reduced, shared};
@@ -179,7 +179,7 @@ fn again(
 /// Returns the gradients of the tokens' losses, or the one of all, given that of the result.
 fn factors(operands: &Operands<CubeTensor, CubeTensor>, dy: CubeTensor) -> CubeTensor {
     match (operands.key().reduction, operands.sizes().tokens) {
-        (LossReduction::Mean, 1..) => shared(dy, operands.targets().clone()),
+        (LossReduction::Mean, 1..) => shared(dy, contiguous(operands.targets().clone())),
         _ => dy,
     }
 }

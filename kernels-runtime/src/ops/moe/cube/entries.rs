@@ -28,7 +28,7 @@ pub(in crate::ops::moe) fn entries(tensor: IntTensor<Cube>) -> IntTensor<Cube> {
             let below = Cube::int_lower_elem(tensor, number(i64::from(i32::MIN)), BOOL);
             known = outside(outside(known, above), below);
         }
-        // The number above the largest is a mistake's, as it is converted from i32.
+        // The number above the largest is a mistake's, as it is converted from i32 to u32.
         DType::U32 | DType::U64 => {
             let above = Cube::int_greater_elem(tensor, number(most + 1), BOOL);
             known = outside(known, above);
@@ -36,6 +36,12 @@ pub(in crate::ops::moe) fn entries(tensor: IntTensor<Cube>) -> IntTensor<Cube> {
         _ => {}
     }
     known
+}
+
+/// Returns whether a type holds the numbers of the kernels, [`MISTAKE`](super::sort::kernels::MISTAKE) among them, so that
+/// [`entries`] reads what [`returned`] has written.
+pub(in crate::ops::moe) fn holds_mistakes(ints: IntDType) -> bool {
+    matches!(ints, IntDType::I32 | IntDType::I64 | IntDType::U32)
 }
 
 /// Returns numbers of the kernels in the type of integers that a call returns.

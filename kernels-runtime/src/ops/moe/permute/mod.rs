@@ -97,7 +97,14 @@ pub fn fused(
         KernelOp::Permute,
         query,
         || on_npu!(npu::takes_tokens(&tokens, &indices, num_experts, rows)),
-        || on_gpu!(cube::takes_tokens(&tokens, &indices, num_experts, rows)),
+        || {
+            on_gpu!(cube::takes_tokens(
+                &tokens,
+                &indices,
+                num_experts,
+                (rows, ints)
+            ))
+        },
     )?;
     let slots = checked(Sort::new(indices, num_experts, rows, ints));
     let (row_map, counts) = sort(slots);

@@ -5,7 +5,9 @@ pub(in crate::ops) mod kernels;
 
 use super::operands::rotary_width;
 use super::{Operands, RopeBackend, RopeKernel, Tensors};
-use crate::gpu::launch::{contiguous, cubes_of, element_of, uninitialised_as, units, vector_size};
+use crate::gpu::launch::{
+    contiguous, cubes_of, element_of, uninitialised_as, units, vector_size, with_rows,
+};
 use crate::gpu::{BASE, Deferred, like};
 use crate::ops::operands::{array, checked};
 use crate::registry::{Implementation, Launch};
@@ -52,7 +54,7 @@ fn deferred(id: &'static str, operands: Tensors<Cube>, is_backward: bool) -> Flo
 fn rotate(operands: Operands<CubeTensor>, is_backward: bool) -> CubeTensor {
     let key = operands.key();
     let [x, cos, sin] = array(operands.into_tensors());
-    let (x, [cos, sin]) = (readable(x), [cos, sin].map(contiguous));
+    let (x, [cos, sin]) = (with_rows(x), [cos, sin].map(contiguous));
     let y = uninitialised_as(&x, x.shape(), x.dtype);
     if x.shape().num_elements() == 0 {
         return y;
@@ -79,14 +81,6 @@ fn rotate(operands: Operands<CubeTensor>, is_backward: bool) -> CubeTensor {
         );
     }
     y
-}
-
-/// Returns the tensor, or a copy of it if the elements of a head are not adjacent.
-fn readable(x: CubeTensor) -> CubeTensor {
-    match x.meta.strides().last() {
-        Some(1) => x,
-        _ => contiguous(x),
-    }
 }
 
 /// The sizes of a call.

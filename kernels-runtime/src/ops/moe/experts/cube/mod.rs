@@ -76,6 +76,20 @@ fn takes(tensors: &[&DispatchTensor]) -> Result<(), Reason> {
     }
 }
 
+/// Panics if the sizes of a call that nobody [decided](takes) are beyond the kernels' limits.
+fn assert_fits(operands: &Tensors<Cube>) {
+    let slots = operands.indices().shape().num_elements();
+    let (width, hidden) = (operands.width(), operands.x().shape()[1]);
+    let experts = match &operands.weights()[2][..] {
+        [down] if down.shape().num_dims() == 3 => down.shape()[0],
+        list => list.len(),
+    };
+    assert!(
+        sorts(slots, experts) && multiplies(slots, experts, [hidden, 2 * width]),
+        "experts: kernels for GPUs don't take {slots} slots of {experts} experts from {hidden} to {width} features"
+    );
+}
+
 impl ExpertsBackend for Cube {
     fn experts(operands: Tensors<Self>) -> FloatTensor<Self> {
         Self::experts_forward(operands, false).0
@@ -88,6 +102,7 @@ impl ExpertsKernel for Cube {
         keep: bool,
     ) -> (FloatTensor<Self>, Option<FloatTensor<Self>>) {
         let dtype = checked(operands.dtype());
+        assert_fits(&operands);
         let mut deferred = Deferred::in_f32("burn-kernels/moe_experts", operands.x());
         let kept = Shape::new([
             operands.indices().shape().num_elements(),
@@ -109,6 +124,13 @@ impl ExpertsKernel for Cube {
     ) -> Gradients<FloatTensor<Self>> {
         let (operands, dy, kept, wanted) = backward.into_parts();
         checked(operands.dtype());
+        assert_fits(&operands);
+        let slots = operands.indices().shape().num_elements();
+        assert_eq!(
+            kept.shape()[0],
+            slots,
+            "experts: the forward pass on a GPU keeps a row for each slot"
+        );
         let mut deferred = Deferred::in_f32("burn-kernels/moe_experts_backward", &dy);
         let call = Call::new(&operands);
         let wants = Wants::new(&wanted);

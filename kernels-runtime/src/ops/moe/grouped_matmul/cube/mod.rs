@@ -42,6 +42,16 @@ pub(crate) fn takes(
     }
 }
 
+/// Panics if the sizes of a call that nobody [decided](takes) are beyond the kernels' limits.
+fn assert_fits(operands: &Tensors<Cube>) {
+    let ([rows, inputs], features) = (operands.x().shape().dims(), operands.result()[1]);
+    let experts = operands.experts();
+    assert!(
+        multiplies(rows, experts, [inputs, features]),
+        "grouped products: kernels for GPUs don't take {rows} rows of {experts} experts from {inputs} to {features} features"
+    );
+}
+
 /// Returns the other layout: that of the same weights from features to inputs.
 pub(in crate::ops::moe) fn other(layout: ExpertLayout) -> ExpertLayout {
     match layout {
@@ -59,6 +69,7 @@ impl GroupedMatmulBackend for Cube {
 impl GroupedMatmulKernel for Cube {
     fn grouped_matmul_forward(operands: Tensors<Self>) -> FloatTensor<Self> {
         let dtype = checked(operands.dtype());
+        assert_fits(&operands);
         let mut deferred = Deferred::in_f32("burn-kernels/grouped_matmul", operands.x());
         let (result, layout) = ((operands.result(), dtype), operands.layout());
         let weights = stack::stacked(operands.weights(), 3);
@@ -82,6 +93,7 @@ impl GroupedMatmulKernel for Cube {
     ) -> Gradients<FloatTensor<Self>> {
         let (operands, dy, wanted) = backward.into_parts();
         checked(operands.dtype());
+        assert_fits(&operands);
         let mut deferred = Deferred::in_f32("burn-kernels/grouped_matmul_backward", &dy);
         let (layout, wants_x) = (operands.layout(), wanted.x);
         let wants_weights = wanted.weights.contains(&true);

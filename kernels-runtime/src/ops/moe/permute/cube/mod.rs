@@ -16,7 +16,8 @@ mod launch;
 
 pub(in crate::ops::moe) use launch::{spread, sum};
 
-use super::super::cube::{entries::entries, entries::returned, sort};
+use super::super::cube::entries::{entries, holds_mistakes, returned};
+use super::super::cube::sort;
 use super::{
     PermuteBackend, PermuteKernel, SortTensors, SpreadTensors, SpreadWeighed, SumTensors,
     WeighBackward, WeighTensors,
@@ -26,22 +27,26 @@ use crate::gpu::{Deferred, Like, indexable};
 use crate::ops::operands::checked;
 use crate::reason::Reason;
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Cube, DispatchTensor, Shape, TensorMetadata};
+use burn::backend::{Cube, DispatchTensor, IntDType, Shape, TensorMetadata};
 use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 use launch::products;
 
-/// Returns the reason if kernels don't sort these slots, or can't count the elements of so many rows of the tokens.
+/// Returns the reason if kernels don't sort these slots, can't count the elements of so many rows of the tokens, or if a type
+/// of integers does not hold what marks a mistake.
 pub(crate) fn takes_tokens(
     tokens: &DispatchTensor,
     indices: &DispatchTensor,
     num_experts: usize,
-    rows: usize,
+    (rows, ints): (usize, IntDType),
 ) -> Result<(), Reason> {
+    if !holds_mistakes(ints) {
+        return Err(Reason::Dtype);
+    }
     let slots = indices.shape().num_elements();
     indexable(&[tokens, indices])?;
     let rows = rows.saturating_mul(tokens.shape()[1]);
-    match sort::sorts(slots, num_experts) && rows <= 1 << 31 {
+    match sort::sorts(slots, num_experts) && rows < 1 << 31 {
         true => Ok(()),
         false => Err(Reason::Shape),
     }
@@ -51,7 +56,7 @@ pub(crate) fn takes_tokens(
 pub(crate) fn takes_rows(rows: &DispatchTensor, row_map: &DispatchTensor) -> Result<(), Reason> {
     indexable(&[rows, row_map])?;
     let result = row_map.shape()[0].saturating_mul(rows.shape()[1]);
-    match result <= 1 << 31 {
+    match result < 1 << 31 && row_map.shape().num_elements() < 1 << 31 {
         true => Ok(()),
         false => Err(Reason::Shape),
     }
@@ -97,6 +102,12 @@ impl PermuteBackend for Cube {
         let indices = entries(slots.indices().clone());
         let mut deferred = Deferred::in_f32("burn-kernels/moe_sort", &indices);
         let (experts, rows) = (slots.num_experts(), slots.rows());
+        let count = indices.shape().num_elements();
+        assert!(
+            sort::sorts(count, experts) && holds_mistakes(slots.integers()),
+            "permutation: kernels for GPUs don't sort {count} slots by {experts} experts into {:?}",
+            slots.integers()
+        );
         let results = [indices.shape(), Shape::new([experts])];
         let results = results.map(|shape| (shape, DType::I32));
         let indices = deferred.operand(indices);
