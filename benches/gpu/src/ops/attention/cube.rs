@@ -75,7 +75,12 @@ impl Shape {
 
     /// Returns an argument of rows of heads.
     fn heads(self, buffer: &Buffer, heads: usize) -> TensorArg {
-        let strides = [TOKENS * heads * self.width, TOKENS * self.width, self.width, 1];
+        let strides = [
+            TOKENS * heads * self.width,
+            TOKENS * self.width,
+            self.width,
+            1,
+        ];
         let shape = [1, heads, TOKENS, self.width];
         // SAFETY: nothing runs.
         unsafe { TensorArg::from_raw_parts(buffer.handle(), strides.into(), shape.into()) }
@@ -83,9 +88,8 @@ impl Shape {
 
     fn numbers(self, size: usize) -> NumbersLaunch {
         let vectors = self.width / size;
-        let strides = |heads: usize| {
-            StridesLaunch::new(TOKENS * heads * vectors, TOKENS * vectors, vectors)
-        };
+        let strides =
+            |heads: usize| StridesLaunch::new(TOKENS * heads * vectors, TOKENS * vectors, vectors);
         let (queries, keys) = (|| strides(HEADS), || strides(KV_HEADS));
         NumbersLaunch::new(
             1,

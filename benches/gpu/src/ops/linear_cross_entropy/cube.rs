@@ -1,6 +1,9 @@
 //! The kernels around the products of a linear cross-entropy, for a chunk of tokens.
 
-#[allow(dead_code, reason = "a factor for each token is no other kernel's shape")]
+#[allow(
+    dead_code,
+    reason = "a factor for each token is no other kernel's shape"
+)]
 #[path = "../../../../../kernels-runtime/src/ops/linear_cross_entropy/cube/kernels.rs"]
 mod kernels;
 

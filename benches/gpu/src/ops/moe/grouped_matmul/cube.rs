@@ -5,7 +5,7 @@ mod kernels;
 
 use crate::passes::{Pass, Passes, Role};
 use cubecl::prelude::BufferArg;
-use kernels::{Last, Moved, FactorsLaunch, SizesLaunch, UNITS};
+use kernels::{FactorsLaunch, Last, Moved, SizesLaunch, UNITS};
 
 const ROWS: usize = 4096 * 8;
 const EXPERTS: usize = 128;
