@@ -37,11 +37,17 @@ pub(crate) fn computes_in(device: &DispatchDevice, dtype: DType) -> bool {
 /// Returns the same for the device of a tensor. This allocates nothing for tensors on the CPU.
 #[inline]
 pub(crate) fn device_computes_in(tensor: &DispatchTensorKind, dtype: DType) -> bool {
-    match tensor {
-        DispatchTensorKind::Autodiff(inner) => device_computes_in(inner, dtype),
+    let inner = match tensor {
+        DispatchTensorKind::Autodiff(inner) => inner,
+        other => other,
+    };
+    match inner {
         #[cfg(feature = "gpu")]
-        DispatchTensorKind::Cube(_) => computes_in(&tensor.device(), dtype),
+        DispatchTensorKind::Cube(_) => computes_in(&inner.device(), dtype),
         #[allow(unreachable_patterns)] // Burn's features decide which backends exist.
-        _ => true,
+        _ => {
+            let _ = dtype;
+            true
+        }
     }
 }
