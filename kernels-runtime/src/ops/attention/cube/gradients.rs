@@ -65,7 +65,7 @@ fn statistics(call: &Call, dy: &CubeTensor, y: &CubeTensor, lse: CubeTensor) -> 
     statistics
 }
 
-/// What gradients are computed from.
+/// A call with the gradient of its result, and the statistics of its queries.
 struct Given<'a> {
     call: &'a Call,
     dy: CubeTensor,

@@ -28,7 +28,7 @@ pub(super) fn gradients(
     x.into_iter().chain(routing).chain(weights).collect()
 }
 
-/// What the gradients of all operands are made of.
+/// The tensors of the slots' rows from which the gradients of all operands are made.
 struct Rows<'a> {
     layer: &'a Layer,
     dy: CubeTensor,

@@ -35,7 +35,7 @@ pub(in crate::ops::moe) fn multiplies(rows: usize, experts: usize, widths: [usiz
 
 /// The rows of each expert, and the tiles that they are divided into, on the device.
 pub(in crate::ops::moe) struct Groups {
-    /// What [`kernels::plan`] wrote.
+    /// The first row and the first tile of each group, as [`kernels::plan`] writes them.
     plan: CubeTensor,
     experts: usize,
     rows: usize,
