@@ -35,19 +35,19 @@ pub(crate) fn computes_in(device: &DispatchDevice, dtype: DType) -> bool {
 }
 
 /// Returns the same for the device of a tensor. This allocates nothing for tensors on the CPU.
+#[cfg(feature = "gpu")]
 #[inline]
 pub(crate) fn device_computes_in(tensor: &DispatchTensorKind, dtype: DType) -> bool {
-    let inner = match tensor {
-        DispatchTensorKind::Autodiff(inner) => inner,
-        other => other,
-    };
-    match inner {
-        #[cfg(feature = "gpu")]
-        DispatchTensorKind::Cube(_) => computes_in(&inner.device(), dtype),
-        #[allow(unreachable_patterns)] // Burn's features decide which backends exist.
-        _ => {
-            let _ = dtype;
-            true
-        }
+    match tensor {
+        DispatchTensorKind::Autodiff(inner) => device_computes_in(inner, dtype),
+        DispatchTensorKind::Cube(_) => computes_in(&tensor.device(), dtype),
+        _ => true,
     }
+}
+
+/// Returns `true`: without kernels for GPUs, there is nothing to ask for.
+#[cfg(not(feature = "gpu"))]
+#[inline]
+pub(crate) fn device_computes_in(_: &DispatchTensorKind, _: DType) -> bool {
+    true
 }
