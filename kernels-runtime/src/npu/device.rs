@@ -13,6 +13,7 @@ use crate::remote::{
 use burn::tensor::Device;
 use burn_cann::backend::{CannBackend, CannDevice};
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Mutex, PoisonError};
 
 /// The reason why there is no NPU.
@@ -127,18 +128,23 @@ fn give(here: &mut Here, index: usize) -> Result<Device, DeviceError> {
     deterministic::follow_policy(device)?;
     let (address, token) = (here.server.address(), here.server.token());
     let device = remote::connect_to(address, token, (index, here.party)).map_err(of_npu)?;
+    send_if_several(here, &device).map_err(ServeError::Start)?;
     here.given.insert(index, device.clone());
-    let added = match here.given.len() {
-        1 => Ok(()),
-        // The first was alone until now.
-        2 => here
-            .given
-            .values()
-            .try_for_each(|one| here.sending.add(one)),
-        _ => here.sending.add(&device),
-    };
-    added.map_err(ServeError::Start)?;
     Ok(device)
+}
+
+/// Starts to send what Burn keeps back for a device that is not the only one.
+fn send_if_several(here: &Here, device: &Device) -> io::Result<()> {
+    let mut given = here.given.values();
+    match (given.next(), given.next()) {
+        (None, _) => Ok(()),
+        // The first was alone until now.
+        (Some(first), None) => here
+            .sending
+            .add(first)
+            .and_then(|()| here.sending.add(device)),
+        (Some(_), Some(_)) => here.sending.add(device),
+    }
 }
 
 /// Converts an error. In this case, no other program has the device.
