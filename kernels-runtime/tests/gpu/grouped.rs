@@ -2,7 +2,9 @@
 
 use super::moe::{assert_near, ints};
 use super::{gpu, numbers};
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn::backend::ops::{FloatTensorOps, IntTensorOps};
+use burn::backend::{Cube, Dispatch, DispatchDevice, IntDType, Shape};
+use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
 use kernels_runtime::dispatch::Reason;
 use kernels_runtime::ops::moe::experts::{self, Adapter, Projection, Weights};
 use kernels_runtime::ops::moe::{Stack, grouped_matmul, permute};
@@ -229,4 +231,58 @@ fn what_no_kernel_takes_has_a_reason() {
     let indices = ints(vec![0], [1, 1], &device);
     let rows = permute::fused(half, indices, 2, None);
     assert_eq!(rows.unwrap_err(), Reason::Dtype);
+}
+
+/// Calls the kernels past the choice of an implementation, which would refuse so many rows.
+#[test]
+#[should_panic(expected = "grouped products: kernels for GPUs don't take 4194305 rows")]
+fn more_rows_than_kernels_count_do_not_reach_one() {
+    let device = gpu();
+    let x = Tensor::<2>::zeros([(1 << 22) + 1, 1], &device).into_dispatch();
+    let weight = Tensor::<3>::zeros([1, 1, 1], &device).into_dispatch();
+    let counts = ints(vec![1], [1], &device).into_dispatch();
+    let operands = grouped_matmul::Operands::new(x, counts, vec![weight], ExpertLayout::Linear);
+    let _ = <Dispatch as grouped_matmul::GroupedMatmulBackend>::grouped_matmul(operands.unwrap());
+}
+
+/// Calls the backward pass with tensors that no forward pass on a GPU returns.
+#[test]
+#[should_panic(expected = "experts: the forward pass on a GPU keeps a row for each slot")]
+fn a_kept_tensor_with_fewer_rows_does_not_reach_a_kernel() {
+    let device = gpu();
+    let DispatchDevice::Cube(device) = device.as_dispatch() else {
+        panic!("the GPU is one of CubeCL");
+    };
+    let zeros = |shape: &[usize]| {
+        <Cube as FloatTensorOps<Cube>>::float_zeros(
+            Shape::from(shape.to_vec()),
+            device,
+            FloatDType::F32,
+        )
+    };
+    let indices =
+        <Cube as IntTensorOps<Cube>>::int_zeros(Shape::new([3, 2]), device, IntDType::I32);
+    let weights = vec![
+        vec![zeros(&[2, 8, 4])],
+        vec![],
+        vec![zeros(&[2, 4, 4])],
+        vec![],
+        vec![],
+        vec![],
+    ];
+    let settings = experts::Settings {
+        key: MoeExpertsKey::QWEN3,
+        limit: None,
+    };
+    let operands =
+        experts::Operands::new(zeros(&[3, 4]), indices, zeros(&[3, 2]), weights, settings);
+    let wanted = experts::Wanted {
+        x: true,
+        routing: true,
+        weights: vec![vec![true], vec![], vec![true], vec![], vec![], vec![]],
+    };
+    let backward = operands
+        .unwrap()
+        .backward(zeros(&[3, 4]), zeros(&[5, 8]), wanted);
+    <Cube as experts::ExpertsKernel>::experts_backward(backward.unwrap());
 }
