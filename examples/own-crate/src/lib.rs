@@ -6,6 +6,9 @@ use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn_kernels::fused_kernel;
 use burn_kernels::nn::Linear;
 
+#[cfg(feature = "learner")]
+pub mod trainee;
+
 /// The width of the model.
 pub const WIDTH: usize = 256;
 /// The number of classes.

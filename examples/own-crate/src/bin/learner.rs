@@ -3,53 +3,14 @@
 use burn::data::dataloader::batcher::Batcher;
 use burn::data::dataloader::{DataLoader, DataLoaderBuilder};
 use burn::data::dataset::{Dataset, InMemDataset};
-use burn::module::Module;
-use burn::nn::loss::CrossEntropyLossConfig;
 use burn::optim::AdamWConfig;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::Device;
 use burn::train::metric::{AccuracyMetric, LossMetric};
-use burn::train::{
-    ClassificationOutput, InferenceStep, Learner, SupervisedTraining, TrainOutput, TrainStep,
-};
+use burn::train::{Learner, SupervisedTraining};
 use burn_kernels::optim::InitFused;
+use own_crate::trainee::{Batch, Trainee};
 use own_crate::{Classifier, batch};
 use std::sync::Arc;
-
-/// Sequences of 32 tokens with their classes.
-type Batch = (Tensor<3>, Tensor<1, Int>);
-
-#[derive(Module, Debug)]
-struct Trainee {
-    model: Classifier,
-}
-
-impl Trainee {
-    fn classify(&self, (x, classes): Batch) -> ClassificationOutput {
-        let logits = self.model.forward(x);
-        let loss = CrossEntropyLossConfig::new().init(&logits.device());
-        let loss = loss.forward(logits.clone(), classes.clone());
-        ClassificationOutput::new(loss, logits, classes)
-    }
-}
-
-impl TrainStep for Trainee {
-    type Input = Batch;
-    type Output = ClassificationOutput;
-
-    fn step(&self, batch: Batch) -> TrainOutput<ClassificationOutput> {
-        let output = self.classify(batch);
-        TrainOutput::new(self, output.loss.backward(), output)
-    }
-}
-
-impl InferenceStep for Trainee {
-    type Input = Batch;
-    type Output = ClassificationOutput;
-
-    fn step(&self, batch: Batch) -> ClassificationOutput {
-        self.classify(batch)
-    }
-}
 
 /// Makes a batch of as many random sequences as there are items.
 #[derive(Clone)]
