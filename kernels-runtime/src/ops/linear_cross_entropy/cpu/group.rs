@@ -11,8 +11,15 @@ use burn::backend::flex::FlexTensor;
 use std::mem::size_of;
 use std::ops::Range;
 
-/// The classes of a block. Its logits and its part of the weight stay in the second-level cache.
-const BLOCK: usize = 256;
+/// The most classes of a block. Each block copies the hidden states into the order that a product reads, and adds to the
+/// whole share of their gradient, so blocks of few classes spend much of their time on that.
+const BLOCK: usize = 1024;
+
+/// Groups are divided into blocks that begin at multiples of so many classes.
+const STEP: usize = 64;
+
+/// The fewest classes that are worth a group of their own.
+const SMALLEST: usize = 128;
 
 /// The memory that all groups' shares of the gradient of the hidden states may take, if that is more than the logits.
 const SHARES: usize = 32 << 20;
@@ -95,11 +102,11 @@ pub(super) fn groups<'a, A: Copy>(
     let share = tokens * width.max(1) * size_of::<A>();
     let most = (classes / width.max(1)).max(SHARES / share.max(1)).max(1);
     let count = classes
-        .div_ceil(BLOCK / 2)
+        .div_ceil(SMALLEST)
         .min(Sizes::GROUPS)
         .min(most)
         .max(1);
-    let each = classes.div_ceil(count).next_multiple_of(64);
+    let each = classes.div_ceil(count).next_multiple_of(STEP);
     (0..classes)
         .step_by(each)
         .map(|start| {
@@ -136,11 +143,16 @@ impl<A> Group<'_, A> {
         &self.share
     }
 
-    /// Returns the blocks of classes, each with the number of classes before it in the group.
+    /// Returns the blocks of classes, each with the number of classes before it in the group. They have about one size.
     fn blocks(&self) -> impl Iterator<Item = (usize, Range<usize>)> + use<A> {
         let Range { start, end } = self.classes;
-        let blocks = (start..end).step_by(BLOCK);
-        blocks.map(move |first| (first - start, first..(first + BLOCK).min(end)))
+        let count = (end - start).div_ceil(BLOCK).max(1);
+        let each = (end - start)
+            .div_ceil(count)
+            .next_multiple_of(STEP)
+            .max(STEP);
+        let blocks = (start..end).step_by(each);
+        blocks.map(move |first| (first - start, first..(first + each).min(end)))
     }
 }
 
