@@ -121,13 +121,25 @@ const OTHERS: usize = 128;
 
 impl Kind {
     /// Returns true if a product of `m × k` times `k × n` has so many rows that copying its operands pays.
-    fn is_copied(self, [m, k, n]: [usize; 3]) -> bool {
+    pub(super) fn is_copied(self, [m, k, n]: [usize; 3]) -> bool {
         let (rows, others) = match self {
             Self::ByFeatures | Self::ByRows => (m, k.min(n)),
             Self::Outer => (k, m.min(n)),
         };
         rows >= MANY_ROWS && others >= OTHERS
     }
+}
+
+/// The number of features or lines of a half type that `gemm` multiplies at once where it multiplies many rows. It copies the
+/// other operand each time, so few would make the copies a good part of the work.
+pub(super) const WIDE: usize = 256;
+
+/// Returns true if this machine has a kernel of its own for products of half types with many rows.
+pub(super) fn has_tiles() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return tiles::available();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
 }
 
 /// Computes as [`multiply`] does, if this machine has a kernel of that kind for the type, the sizes and the strides.
@@ -247,8 +259,8 @@ pub(super) unsafe fn multiply<A: Gemm>(
 }
 
 /// Returns true if a product has so many rows that [`by_rows`] is the fastest in any order of the weights.
-pub(super) fn are_many<A: Gemm>(rows: &Rows<'_, A>, weights: Matrix<'_, A>) -> bool {
-    Kind::ByRows.is_copied([rows.count, weights.inputs, weights.features])
+pub(super) fn are_many<T>(rows: usize, weights: Matrix<'_, T>) -> bool {
+    Kind::ByRows.is_copied([rows, weights.inputs, weights.features])
 }
 
 /// Computes the product with weights whose features are contiguous, or with [many](are_many) rows. Its rows are directly

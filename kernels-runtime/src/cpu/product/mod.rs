@@ -44,6 +44,7 @@ pub(crate) use transpose::Transpose;
 
 use crate::cpu::Element;
 use crate::cpu::share;
+use gemm::WIDE;
 
 /// The number of features of a panel, which is read, and converted if necessary, at once. In f32 and with 1024
 /// inputs, a panel has a quarter of a megabyte and stays in the second-level cache.
@@ -121,21 +122,17 @@ fn serial<T: Element>(
     if pairs::product(rows, weights, out, stride, add) {
         return;
     }
-    let mut scratch = Vec::new();
-    if panel::in_place(weights) {
-        let weights = panel::read(weights, &mut scratch);
-        if gemm::are_many(rows, weights) {
-            return gemm::by_rows(rows, weights, out, stride, add);
-        }
-    }
-    if weights.input_stride == 1 {
+    let in_place = panel::in_place(weights);
+    let are_many = gemm::are_many(rows.count(), weights) && (in_place || !gemm::has_tiles());
+    if weights.input_stride == 1 && !are_many {
         return inputs_together(rows, weights, out, stride, add);
     }
-    let width = if panel::in_place(weights) {
-        weights.features
-    } else {
-        PANEL
+    let width = match (in_place, are_many) {
+        (true, _) => weights.features,
+        (false, true) => WIDE,
+        (false, false) => PANEL,
     };
+    let mut scratch = Vec::new();
     for start in (0..weights.features).step_by(width) {
         let width = width.min(weights.features - start);
         let panel = panel::read(weights.features(start, 1, width), &mut scratch);

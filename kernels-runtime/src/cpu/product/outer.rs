@@ -1,4 +1,4 @@
-use super::gemm::{Gemm, Kind, Strides, Terms, multiply, places};
+use super::gemm::{Gemm, Kind, Strides, Terms, WIDE, has_tiles, multiply, places};
 #[cfg(target_arch = "x86_64")]
 use super::memory::with_memory;
 use super::panel::load;
@@ -336,27 +336,38 @@ struct Product<'a, A> {
 }
 
 impl<A: Gemm> Product<'_, A> {
+    /// Returns the number of lines that are computed at once.
+    fn lines_of_part(&self) -> usize {
+        let sizes = [self.lines, self.count, self.length];
+        match self.terms == Terms::Single && !has_tiles() && Kind::Outer.is_copied(sizes) {
+            true => WIDE,
+            false => LINES,
+        }
+    }
+
     /// # Safety
     /// If `add`, the caller must have written the places of `out`.
     unsafe fn run(&self, out: &mut [MaybeUninit<A>], spread: bool) {
-        if !spread || self.lines <= LINES {
+        let each = self.lines_of_part();
+        if !spread || self.lines <= each {
             // SAFETY: the caller upholds the requirements.
             return unsafe { self.part(0, self.lines, out) };
         }
-        let parts = out.chunks_mut(LINES * self.strides.row);
-        let parts = parts.take(self.lines.div_ceil(LINES)).enumerate();
+        let parts = out.chunks_mut(each * self.strides.row);
+        let parts = parts.take(self.lines.div_ceil(each)).enumerate();
         share::each(parts.collect(), |(chunk, out)| {
-            let first = chunk * LINES;
+            let first = chunk * each;
             // SAFETY: the caller upholds the requirements.
-            unsafe { self.part(first, LINES.min(self.lines - first), out) };
+            unsafe { self.part(first, each.min(self.lines - first), out) };
         });
     }
 
     /// Computes some lines at a time and rounds them into `out`.
     fn run_rounded<T: Element<Acc = A>>(&self, out: Destination<'_, T>, spread: bool) {
+        let each = self.lines_of_part();
         let part = |(index, data): (usize, &mut [MaybeUninit<T>])| {
-            let first = index * LINES;
-            let lines = LINES.min(self.lines - first);
+            let first = index * each;
+            let lines = each.min(self.lines - first);
             let mut sums: Vec<A> = Vec::with_capacity(lines * self.length);
             let places = &mut sums.spare_capacity_mut()[..lines * self.length];
             // SAFETY: nothing is added to previous contents, and `part` writes every place.
@@ -372,7 +383,7 @@ impl<A: Gemm> Product<'_, A> {
                 to: data,
             });
         };
-        let (count, size) = (self.lines.div_ceil(LINES), LINES * out.line_stride);
+        let (count, size) = (self.lines.div_ceil(each), each * out.line_stride);
         if self.length == 0 {
             return;
         }

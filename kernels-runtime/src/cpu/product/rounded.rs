@@ -1,7 +1,7 @@
 //! Products of tensors that are rounded once, as the layers of a model need them.
 
 use super::dense::dense;
-use super::gemm::Strides;
+use super::gemm::{Strides, WIDE, are_many, has_tiles};
 use super::memory::with_memory;
 use super::outer::outer_of_tensors;
 use super::{Gemm, Matrix, PART, Rows, few, panel, serial};
@@ -60,7 +60,8 @@ pub(crate) fn product_rounded<T: Element>(
         return amx::product_rounded(rows, weights, bias, out, parallel);
     }
     let rows = Operand::new(rows, count, weights);
-    in_columns(out, features, PART, parallel, |mut part| {
+    let width = rows.columns(weights);
+    in_columns(out, features, width, parallel, |mut part| {
         let weights = weights.features(part.start(), 1, part.width());
         with_memory(count * part.width(), |sums| {
             rows.multiply(weights, sums);
@@ -198,6 +199,14 @@ where
             count,
             inputs: weights.inputs,
         })
+    }
+
+    /// Returns the number of columns of the product that are computed at once.
+    fn columns(&self, weights: Matrix<'_, T>) -> usize {
+        match self {
+            Self::Loaded(rows) if are_many(rows.count, weights) && !has_tiles() => WIDE,
+            _ => PART,
+        }
     }
 
     /// Computes the product with some weights.
