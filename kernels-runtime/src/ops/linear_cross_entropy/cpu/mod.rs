@@ -1,7 +1,7 @@
 //! The linear cross-entropy on Flex: the logits of some tokens at a time.
 //!
-//! Ignored tokens are left out. The logits of a chunk of the others are computed by groups of classes, in blocks that
-//! stay in the cache, and each block's maximum and sum at once. The losses of the chunk are known after that. Where
+//! Ignored tokens are left out. The logits of a chunk of the others are computed by groups of classes, block by block,
+//! and each block's maximum and sum at once. The losses of the chunk are known after that. Where
 //! gradients are wanted, the blocks are kept until then. Each group then turns its logits into their gradient in place,
 //! adds to its own part of the weight's gradient, and sums its own share of the gradient of the hidden states. The
 //! shares are added in the order of the groups. Chunks and groups depend only on the shape, so results don't depend on
