@@ -102,10 +102,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         ops::qk_norm_rope::cube::all(&mut passes);
         ops::cross_entropy::cube::all(&mut passes);
         ops::adam_w::cube::all(&mut passes);
+        ops::linear_cross_entropy::cube::all(&mut passes);
+        ops::attention::cube::all(&mut passes);
         // These take f32 only.
         if element == FloatKind::F32 {
-            ops::linear_cross_entropy::cube::all(&mut passes);
-            ops::attention::cube::all(&mut passes);
             ops::moe::router::cube::all(&mut passes);
             ops::moe::cube::sort::all(&mut passes);
             ops::moe::permute::cube::all(&mut passes);

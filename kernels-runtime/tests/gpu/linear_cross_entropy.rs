@@ -1,7 +1,7 @@
 //! The linear cross-entropy beyond the shapes of verification.
 
-use super::{gpu, numbers};
-use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
+use super::{gpu, numbers, numbers_in, rounding};
+use burn::tensor::{Bool, DType, Device, Int, Tensor, TensorData};
 use kernels_runtime::dispatch::Reason;
 use kernels_runtime::ops::linear_cross_entropy::{Inputs, Settings, fused, reference};
 use kernels_runtime::semantics::{LinearCrossEntropyKey, LossReduction, OutputLayout, Shift};
@@ -14,6 +14,7 @@ const KEY: LinearCrossEntropyKey = LinearCrossEntropyKey {
 /// Returns the loss and the gradients of hidden states, weight and bias, on the GPU or by the reference on the CPU. `ignored` is
 /// the hidden state of ignored tokens, every third one.
 fn computed(
+    dtype: DType,
     [tokens, width, classes]: [usize; 3],
     key: LinearCrossEntropyKey,
     ignored: f32,
@@ -33,7 +34,8 @@ fn computed(
         TensorData::new(is_ignored, [tokens, 1]),
         &device.clone().inner(),
     );
-    let hidden = numbers([tokens, width], &device);
+    let same = |number| number;
+    let hidden = numbers_in(dtype, [tokens, width], &device, same);
     let hidden = hidden
         .mask_fill(is_ignored.expand([tokens, width]), ignored)
         .require_grad();
@@ -41,8 +43,8 @@ fn computed(
         OutputLayout::OutputMajor => [classes, width],
         OutputLayout::InputMajor => [width, classes],
     };
-    let weight = numbers(axes, &device).require_grad();
-    let bias = numbers([classes], &device).require_grad();
+    let weight = numbers_in(dtype, axes, &device, same).require_grad();
+    let bias = numbers_in(dtype, [classes], &device, same).require_grad();
     let targets = TensorData::from(targets.as_slice());
     let inputs = Inputs {
         hidden: hidden.clone(),
@@ -63,7 +65,7 @@ fn computed(
     ]
 }
 
-fn assert_close(got: &[TensorData; 4], expected: &[TensorData; 4]) {
+fn assert_close(dtype: DType, got: &[TensorData; 4], expected: &[TensorData; 4]) {
     // The gradient of hidden states is a sum over all classes, which a product of Burn adds up one after the other.
     let parts = [1e-5, 1e-3, 1e-5, 1e-5];
     for (place, (got, expected)) in got.iter().zip(expected).enumerate() {
@@ -72,20 +74,23 @@ fn assert_close(got: &[TensorData; 4], expected: &[TensorData; 4]) {
         let largest = expected.iter::<f32>().map(f32::abs).fold(1e-3, f32::max);
         for (got, expected) in got.iter::<f32>().zip(expected.iter::<f32>()) {
             let error = (got - expected).abs();
-            let bound = part * largest;
+            let bound = part * largest + rounding(dtype) * expected.abs();
             assert!(error <= bound, "result {place}: {got} and {expected}");
         }
     }
 }
 
-/// The logits of two chunks, and a gradient of the weight whose second chunk is added in two parts.
+/// The logits of two chunks, and a gradient of the weight whose second chunk is added in two parts. In half types, the second
+/// chunk of hidden states is a copy, and two blocks of the weight make the gradient of the hidden states.
 #[test]
 fn chunks_of_tokens_are_a_whole() {
     let sizes = [130, 33, 260_003];
     for layout in [OutputLayout::OutputMajor, OutputLayout::InputMajor] {
         let key = LinearCrossEntropyKey { layout, ..KEY };
-        let expected = computed(sizes, key, 0.5, false);
-        assert_close(&computed(sizes, key, 0.5, true), &expected);
+        for dtype in [DType::F32, DType::F16] {
+            let expected = computed(dtype, sizes, key, 0.5, false);
+            assert_close(dtype, &computed(dtype, sizes, key, 0.5, true), &expected);
+        }
     }
 }
 
@@ -97,8 +102,10 @@ fn losses_of_tokens_have_gradients_chunk_by_chunk() {
         reduction: LossReduction::None,
         ..KEY
     };
-    let expected = computed(sizes, key, 0.5, false);
-    assert_close(&computed(sizes, key, 0.5, true), &expected);
+    for dtype in [DType::F32, DType::F16] {
+        let expected = computed(dtype, sizes, key, 0.5, false);
+        assert_close(dtype, &computed(dtype, sizes, key, 0.5, true), &expected);
+    }
 }
 
 /// The logits of 64 tokens would not fit into a chunk. Nothing computes these: fusion waits for a read.
@@ -118,8 +125,10 @@ fn more_classes_take_the_reference() {
 #[test]
 fn ignored_tokens_reach_no_gradient_whatever_they_hold() {
     let sizes = [40, 12, 50];
-    let expected = computed(sizes, KEY, 0.5, true);
-    for ignored in [f32::NAN, f32::INFINITY] {
-        assert_eq!(computed(sizes, KEY, ignored, true), expected);
+    for dtype in [DType::F32, DType::F16] {
+        let expected = computed(dtype, sizes, KEY, 0.5, true);
+        for ignored in [f32::NAN, f32::INFINITY] {
+            assert_eq!(computed(dtype, sizes, KEY, ignored, true), expected);
+        }
     }
 }

@@ -24,13 +24,21 @@ pub fn all(passes: &mut Passes) {
         shape.forward(passes.pass(&format!("attention forward{name}")));
         shape.queries(passes.pass(&format!("attention backward queries{name}")));
         shape.keys(passes.pass(&format!("attention backward keys{name}")));
+        let sums = passes.pass(&format!("attention backward sums{name}"));
+        if sums.is_half() {
+            shape.sums(sums);
+        }
     }
     let shape = Shape {
         width: 128,
         has_all: false,
     };
-    shape.add_sinks(passes.pass("attention add sinks"));
-    shape.statistics(passes.pass("attention backward statistics"));
+    shape.sinks(passes.pass("attention sinks"));
+    let statistics = passes.pass("attention backward statistics");
+    match statistics.is_half() {
+        false => shape.statistics(statistics),
+        true => shape.statistics_without_sums(statistics),
+    }
     shape.sink_gradients(passes.pass("attention backward sinks"));
 }
 
@@ -116,10 +124,10 @@ impl Shape {
 
     fn forward(self, mut pass: Pass<'_>) {
         let (size, of) = (pass.size(), self.operands(&mut pass));
-        let ranges = pass.buffer(2 * TOKENS, Role::Operand);
+        let ranges = pass.numbers(2 * TOKENS, Role::Operand);
         let y = pass.buffer(ROWS * self.width, Role::Result);
-        let lse = pass.buffer(ROWS, Role::Result);
-        let (name, form) = (pass.name(), self.form(size));
+        let lse = pass.numbers(ROWS, Role::Result);
+        let (name, form, element) = (pass.name(), self.form(size), pass.element());
         pass.launch(&name, form.units(), |client, count, dim| {
             // SAFETY: nothing runs.
             unsafe {
@@ -137,6 +145,8 @@ impl Shape {
                     lse.arg(),
                     self.numbers(size),
                     form,
+                    self.has_all,
+                    element,
                 );
             }
         });
@@ -146,9 +156,9 @@ impl Shape {
     fn queries(self, mut pass: Pass<'_>) {
         let (size, of) = (pass.size(), self.operands(&mut pass));
         let dy = pass.buffer(ROWS * self.width, Role::Operand);
-        let statistics = pass.buffer(4 * ROWS, Role::Operand);
+        let statistics = pass.numbers(4 * ROWS, Role::Operand);
         let dq = pass.buffer(ROWS * self.width, Role::Result);
-        let (name, form) = (pass.name(), self.form(size));
+        let (name, form, element) = (pass.name(), self.form(size), pass.element());
         pass.launch(&name, form.units(), |client, count, dim| {
             // SAFETY: nothing runs.
             unsafe {
@@ -166,6 +176,7 @@ impl Shape {
                     dq.arg(),
                     self.numbers(size),
                     form,
+                    element,
                 );
             }
         });
@@ -175,10 +186,14 @@ impl Shape {
     fn keys(self, mut pass: Pass<'_>) {
         let (size, of) = (pass.size(), self.operands(&mut pass));
         let dy = pass.buffer(ROWS * self.width, Role::Operand);
-        let statistics = pass.buffer(4 * ROWS, Role::Operand);
+        let statistics = pass.numbers(4 * ROWS, Role::Operand);
         let of_keys = KV_HEADS * TOKENS * self.width;
         let gradients = pass.buffer(2 * of_keys, Role::Result);
-        let (name, form) = (pass.name(), self.form(size));
+        let form = Form {
+            lines: 12,
+            ..self.form(size)
+        };
+        let (name, element) = (pass.name(), pass.element());
         pass.launch(&name, form.units(), |client, count, dim| {
             // SAFETY: nothing runs.
             unsafe {
@@ -197,32 +212,60 @@ impl Shape {
                     of_keys / size,
                     self.numbers(size),
                     form,
+                    element,
                 );
             }
         });
         pass.end();
     }
 
-    fn add_sinks(self, mut pass: Pass<'_>) {
-        let size = pass.size();
-        let sinks = pass.buffer(HEADS, Role::Operand);
-        let y = pass.buffer(ROWS * self.width, Role::Changed);
-        let lse = pass.buffer(ROWS, Role::Changed);
-        let name = pass.name();
-        pass.launch(&name, 32, |client, count, dim| {
+    fn sums(self, mut pass: Pass<'_>) {
+        let (size, of) = (pass.size(), self.operands(&mut pass));
+        let dy = pass.buffer(ROWS * self.width, Role::Operand);
+        let statistics = pass.numbers(4 * ROWS, Role::Operand);
+        let with_sums = pass.numbers(4 * ROWS, Role::Result);
+        let (name, form, element) = (pass.name(), self.form(size), pass.element());
+        pass.launch(&name, form.units(), |client, count, dim| {
             // SAFETY: nothing runs.
             unsafe {
-                kernels::add_sinks::launch_unchecked(
+                kernels::sums_along::launch_unchecked(
                     client,
                     count,
                     dim,
                     size,
-                    sinks.arg(),
-                    y.arg(),
-                    lse.arg(),
+                    self.heads(&of.q, HEADS),
+                    self.heads(&of.k, KV_HEADS),
+                    self.heads(&of.v, KV_HEADS),
+                    self.heads(&dy, HEADS),
+                    statistics.arg(),
+                    of.bias.map(|bias| bias.arg()).into(),
+                    with_sums.arg(),
                     self.numbers(size),
-                    GROUP,
-                    32,
+                    form,
+                    element,
+                );
+            }
+        });
+        pass.end();
+    }
+
+    fn sinks(self, mut pass: Pass<'_>) {
+        let sinks = pass.buffer(HEADS, Role::Operand);
+        let lse = pass.numbers(ROWS, Role::Result);
+        let (name, element) = (pass.name(), pass.element());
+        pass.launch(&name, 256, |client, count, dim| {
+            // SAFETY: nothing runs.
+            unsafe {
+                kernels::sinks_first::launch_unchecked(
+                    client,
+                    count,
+                    dim,
+                    sinks.arg(),
+                    lse.arg(),
+                    HEADS,
+                    TOKENS,
+                    ROWS,
+                    element,
                 );
             }
         });
@@ -232,10 +275,10 @@ impl Shape {
     fn statistics(self, mut pass: Pass<'_>) {
         let size = pass.size();
         let [y, dy] = [(); 2].map(|()| pass.buffer(ROWS * self.width, Role::Operand));
-        let lse = pass.buffer(ROWS, Role::Operand);
-        let ranges = pass.buffer(2 * TOKENS, Role::Operand);
-        let statistics = pass.buffer(4 * ROWS, Role::Result);
-        let name = pass.name();
+        let lse = pass.numbers(ROWS, Role::Operand);
+        let ranges = pass.numbers(2 * TOKENS, Role::Operand);
+        let statistics = pass.numbers(4 * ROWS, Role::Result);
+        let (name, element) = (pass.name(), pass.element());
         pass.launch(&name, 32, |client, count, dim| {
             // SAFETY: nothing runs.
             unsafe {
@@ -252,6 +295,31 @@ impl Shape {
                     self.numbers(size),
                     GROUP,
                     32,
+                    element,
+                );
+            }
+        });
+        pass.end();
+    }
+
+    fn statistics_without_sums(self, mut pass: Pass<'_>) {
+        let size = pass.size();
+        let lse = pass.numbers(ROWS, Role::Operand);
+        let ranges = pass.numbers(2 * TOKENS, Role::Operand);
+        let statistics = pass.numbers(4 * ROWS, Role::Result);
+        let name = pass.name();
+        pass.launch(&name, 256, |client, count, dim| {
+            // SAFETY: nothing runs.
+            unsafe {
+                kernels::statistics_without_sums::launch_unchecked(
+                    client,
+                    count,
+                    dim,
+                    lse.arg(),
+                    ranges.arg(),
+                    statistics.arg(),
+                    self.numbers(size),
+                    GROUP,
                 );
             }
         });
@@ -261,9 +329,9 @@ impl Shape {
     fn sink_gradients(self, mut pass: Pass<'_>) {
         let size = pass.size();
         let sinks = pass.buffer(HEADS, Role::Operand);
-        let statistics = pass.buffer(4 * ROWS, Role::Operand);
+        let statistics = pass.numbers(4 * ROWS, Role::Operand);
         let gradients = pass.buffer(HEADS, Role::Result);
-        let name = pass.name();
+        let (name, element) = (pass.name(), pass.element());
         pass.launch(&name, 256, |client, count, dim| {
             // SAFETY: nothing runs.
             unsafe {
@@ -277,6 +345,7 @@ impl Shape {
                     self.numbers(size),
                     GROUP,
                     256,
+                    element,
                 );
             }
         });

@@ -35,11 +35,11 @@ fn losses(mut pass: Pass<'_>, has_all: bool, of: Factors) {
         Factors::None => Role::Operand,
         Factors::Shared | Factors::Each => Role::Changed,
     };
-    let logits = pass.buffer(ALL, changed);
-    let classes = pass.buffer(TOKENS, Role::Operand);
+    let logits = pass.numbers(ALL, changed);
+    let classes = pass.numbers(TOKENS, Role::Operand);
     let bias = has_all.then(|| pass.buffer(CLASSES, Role::Operand));
-    let factor = (of != Factors::None).then(|| pass.buffer(1, Role::Operand));
-    let losses = pass.buffer(TOKENS, Role::Result);
+    let factor = (of != Factors::None).then(|| pass.numbers(1, Role::Operand));
+    let losses = pass.numbers(TOKENS, Role::Result);
     let terms = Terms {
         cap: match has_all {
             true => LogitCap::Tanh,
@@ -48,7 +48,7 @@ fn losses(mut pass: Pass<'_>, has_all: bool, of: Factors) {
         is_smooth: has_all,
         has_z_loss: has_all,
     };
-    let units = units(CLASSES / size);
+    let (units, element) = (units(CLASSES / size), pass.element());
     let name = pass.name();
     pass.launch(&name, units, |client, count, dim| {
         // SAFETY: nothing runs.
@@ -68,6 +68,7 @@ fn losses(mut pass: Pass<'_>, has_all: bool, of: Factors) {
                 terms,
                 of,
                 units,
+                element,
             );
         }
     });
@@ -77,9 +78,9 @@ fn losses(mut pass: Pass<'_>, has_all: bool, of: Factors) {
 fn of_weight(mut pass: Pass<'_>) {
     let size = pass.size();
     let hidden = pass.buffer(TOKENS * WIDTH, Role::Operand);
-    let classes = pass.buffer(TOKENS, Role::Operand);
-    let counted = pass.buffer(TOKENS * WIDTH, Role::Result);
-    let name = pass.name();
+    let classes = pass.numbers(TOKENS, Role::Operand);
+    let counted = pass.numbers(TOKENS * WIDTH, Role::Result);
+    let (name, element) = (pass.name(), pass.element());
     pass.launch(&name, 256, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
@@ -94,6 +95,7 @@ fn of_weight(mut pass: Pass<'_>) {
                 0,
                 TOKENS,
                 WIDTH / size,
+                element,
             );
         }
     });
@@ -102,8 +104,8 @@ fn of_weight(mut pass: Pass<'_>) {
 
 fn of_bias(mut pass: Pass<'_>) {
     let (size, parts) = (pass.size(), Parts::of(TOKENS));
-    let slopes = pass.buffer(ALL, Role::Operand);
-    let sums = pass.buffer(parts.count * CLASSES, Role::Between);
+    let slopes = pass.numbers(ALL, Role::Operand);
+    let sums = pass.numbers(parts.count * CLASSES, Role::Between);
     let name = pass.name();
     pass.launch(&name, 256, |client, count, dim| {
         // SAFETY: nothing runs.
@@ -122,8 +124,8 @@ fn of_bias(mut pass: Pass<'_>) {
         }
     });
     pass.sum_rows(&sums, parts.count, CLASSES);
-    let more = pass.buffer(CLASSES, Role::Between);
-    let sum = pass.buffer(CLASSES, Role::Changed);
+    let more = pass.numbers(CLASSES, Role::Between);
+    let sum = pass.numbers(CLASSES, Role::Changed);
     pass.launch("linear_cross_entropy add", 256, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {

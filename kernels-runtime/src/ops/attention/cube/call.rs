@@ -2,18 +2,23 @@
 
 use super::kernels::{self, ACROSS, EACH, Form, NumbersLaunch, StridesLaunch};
 use crate::gpu::launch::{
-    contiguous, cubes, dim, filled, uninitialised, units, vector_size, with_rows, zeros,
+    contiguous, cubes, cubes_of, dim, element_of, filled, uninitialised, uninitialised_as, units,
+    vector_size, with_rows, zeros, zeros_as,
 };
 use crate::ops::attention::{Operands, Sizes};
 use crate::semantics::{HeadLayout, ScoreCap};
 use burn::backend::{Shape, TensorMetadata};
 use burn::tensor::{Bytes, DType};
-use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount, TensorArg};
+use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount, ElemType, TensorArg};
 use burn_cubecl::tensor::CubeTensor;
 
 /// The rows of a block of few rows, and the lines of units for them and for others.
 const FEW: usize = 16;
 const LINES: [usize; 2] = [FEW / EACH, 16];
+
+/// The lines of units for many keys. A unit has two sums for each row there, in more registers than 256 units can have without
+/// spilling some.
+const LINES_OF_KEYS: usize = 12;
 
 /// A call, with its tensors in layouts that kernels read.
 pub(super) struct Call {
@@ -63,6 +68,16 @@ impl Call {
         self.operands.sizes()
     }
 
+    /// Returns the type of the elements.
+    pub(super) fn element(&self) -> ElemType {
+        element_of(self.operands.q())
+    }
+
+    /// Returns true if results are rounded.
+    pub(super) fn is_rounded(&self) -> bool {
+        self.operands.q().dtype != DType::F32
+    }
+
     /// Returns true if there is nothing to sum.
     pub(super) fn is_empty(&self) -> bool {
         self.operands.result().num_elements() * self.sizes().keys == 0
@@ -85,6 +100,15 @@ impl Call {
             parts: parts(width),
             value_parts: parts(value_width),
             is_capped: self.operands.key().cap == ScoreCap::Tanh,
+        }
+    }
+
+    /// Returns the variant of the kernel whose rows are keys.
+    pub(super) fn form_of_keys(&self) -> Form {
+        let form = self.form(self.sizes().keys);
+        Form {
+            lines: form.lines.min(LINES_OF_KEYS),
+            ..form
         }
     }
 
@@ -179,9 +203,11 @@ impl Call {
                 0 => zeros(q, of_lse),
                 _ => filled(q, of_lse, f32::NEG_INFINITY),
             };
-            return [zeros(q, shape), lse];
+            return [zeros_as(q, shape, q.dtype), lse];
         }
-        let [y, lse] = [shape, of_lse].map(|shape| uninitialised(q, shape));
+        let y = uninitialised_as(q, shape, q.dtype);
+        let lse = uninitialised(q, of_lse);
+        self.write_sinks(&lse);
         let rows = self.rows();
         let form = self.form(rows);
         let [q_rows, k_rows, v_rows] = self.arguments();
@@ -192,7 +218,8 @@ impl Call {
         // SAFETY: rows of queries, keys and values are `vectors` or `value_vectors` vectors long and begin where the strides
         // say, at multiples of a vector, because its size divides each stride. Kernels read the rows that the sizes of the
         // call count, and the range of each is within the keys, by the checks of the operands. The bias has a number for each
-        // pair, or strides of 0. The result and `lse` have a place for each row, and cubes beyond the rows end at once.
+        // pair, or strides of 0. The result and `lse` have a place for each row, with a sink in that of `lse` if the call has
+        // sinks, and cubes beyond the rows end at once.
         unsafe {
             kernels::forward::launch_unchecked(
                 &q.client,
@@ -208,36 +235,33 @@ impl Call {
                 lse.clone().into_buffer_arg(),
                 self.numbers(places),
                 form,
+                self.operands.sinks().is_some(),
+                self.element(),
             );
         }
-        self.add_sinks(&y, &lse);
         [y, lse]
     }
 
-    /// Adds the sinks to the sums of the queries, if there are any.
-    fn add_sinks(&self, y: &CubeTensor, lse: &CubeTensor) {
+    /// Writes the sinks in the places of `lse`, if there are any.
+    fn write_sinks(&self, lse: &CubeTensor) {
         let Some(sinks) = self.operands.sinks() else {
             return;
         };
-        let places = Places {
-            y: Some(y),
-            ..Places::default()
-        };
-        let units = self.units();
-        // SAFETY: there is a sink for each head, and a number of `lse` and a row of the result for each query of each head. A
-        // cube touches those of its query alone, and cubes beyond the queries end at once.
+        let Sizes { heads, queries, .. } = self.sizes();
+        let count = lse.shape().num_elements();
+        let (cubes, dim) = cubes_of(lse, units(count), count);
+        // SAFETY: there is a sink for each head, and a number of `lse` for each query of each head. Units beyond them end at once.
         unsafe {
-            kernels::add_sinks::launch_unchecked(
-                &y.client,
-                self.cubes_of_queries(),
-                dim(units),
-                self.size,
+            kernels::sinks_first::launch_unchecked(
+                &lse.client,
+                cubes,
+                dim,
                 sinks.clone().into_buffer_arg(),
-                y.clone().into_buffer_arg(),
                 lse.clone().into_buffer_arg(),
-                self.numbers(places),
-                self.sizes().group(),
-                units,
+                heads,
+                queries,
+                count,
+                self.element(),
             );
         }
     }

@@ -2,14 +2,16 @@
 
 use super::call::{Call, Places};
 use super::{STATISTICS, kernels};
-use crate::gpu::launch::{contiguous, cubes, dim, uninitialised, units, with_rows, zeros};
+use crate::gpu::launch::{
+    contiguous, cubes, cubes_of, dim, uninitialised, uninitialised_as, units, with_rows, zeros_as,
+};
 use crate::ops::attention::{Backward, Sizes};
 use burn::backend::{Shape, TensorMetadata};
 use burn_cubecl::tensor::CubeTensor;
 
 /// Tensors that share memory begin at a multiple of so many elements. They are bindings of kernels, whose places in memory are
-/// multiples of 256 bytes on WebGPU.
-const MULTIPLE: usize = 64;
+/// multiples of 256 bytes on WebGPU, and elements of half types have two.
+const MULTIPLE: usize = 128;
 
 /// Returns the gradients of queries, keys and values, and of sinks if there are any.
 pub(super) fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
@@ -20,14 +22,21 @@ pub(super) fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
     if call.is_empty() {
         let all = [operands.q(), operands.k(), operands.v()];
         let all = all.into_iter().chain(operands.sinks());
-        return all.map(|tensor| zeros(tensor, tensor.shape())).collect();
+        let zeros = |tensor: &CubeTensor| zeros_as(tensor, tensor.shape(), tensor.dtype);
+        return all.map(zeros).collect();
     }
-    let statistics = statistics(&call, &dy, &y, contiguous(lse));
-    let given = Given {
+    let statistics = match call.is_rounded() {
+        false => statistics(&call, &dy, &y, contiguous(lse)),
+        true => statistics_without_sums(&call, contiguous(lse)),
+    };
+    let mut given = Given {
         call: &call,
         dy,
         statistics,
     };
+    if call.is_rounded() {
+        given.statistics = given.with_sums();
+    }
     let (dq, [dk, dv]) = (given.of_queries(), given.of_keys());
     let sinks = operands.sinks().map(|sinks| given.of_sinks(sinks));
     [dq, dk, dv].into_iter().chain(sinks).collect()
@@ -60,6 +69,29 @@ fn statistics(call: &Call, dy: &CubeTensor, y: &CubeTensor, lse: CubeTensor) -> 
             call.numbers(places),
             call.sizes().group(),
             units,
+            call.element(),
+        );
+    }
+    statistics
+}
+
+/// Returns the statistics of each query but for the sum along its result.
+fn statistics_without_sums(call: &Call, lse: CubeTensor) -> CubeTensor {
+    let count = lse.shape().num_elements();
+    let statistics = uninitialised(&lse, Shape::new([count * STATISTICS]));
+    let (cubes, dim) = cubes_of(&lse, units(count), count);
+    // SAFETY: `lse` has a number for each query of each head, the statistics have a vector, and the ranges two numbers for each
+    // query of a sequence. Units beyond the queries end at once.
+    unsafe {
+        kernels::statistics_without_sums::launch_unchecked(
+            &statistics.client,
+            cubes,
+            dim,
+            lse.into_buffer_arg(),
+            call.ranges.clone().into_buffer_arg(),
+            statistics.clone().into_buffer_arg(),
+            call.numbers(Places::default()),
+            call.sizes().group(),
         );
     }
     statistics
@@ -73,9 +105,43 @@ struct Given<'a> {
 }
 
 impl Given<'_> {
+    /// Returns the statistics with the sums along the results.
+    fn with_sums(&self) -> CubeTensor {
+        let (call, q) = (self.call, self.call.operands.q());
+        let with_sums = uninitialised(q, self.statistics.shape());
+        let rows = call.rows();
+        let form = call.form(rows);
+        let [q_rows, k_rows, v_rows] = call.arguments();
+        let places = Places {
+            dy: Some(&self.dy),
+            ..Places::default()
+        };
+        // SAFETY: as in `Call::forward`; the gradient of the result has the rows of the result, and there are two vectors of
+        // statistics for each query of each head, one to read and one to write.
+        unsafe {
+            kernels::sums_along::launch_unchecked(
+                &q.client,
+                call.cubes(rows, form),
+                dim(form.units()),
+                call.size,
+                q_rows,
+                k_rows,
+                v_rows,
+                self.dy.clone().into_tensor_arg(),
+                self.statistics.clone().into_buffer_arg(),
+                call.bias().into(),
+                with_sums.clone().into_buffer_arg(),
+                call.numbers(places),
+                form,
+                call.element(),
+            );
+        }
+        with_sums
+    }
+
     fn of_queries(&self) -> CubeTensor {
         let (call, q) = (self.call, self.call.operands.q());
-        let dq = uninitialised(q, q.shape());
+        let dq = uninitialised_as(q, q.shape(), q.dtype);
         let rows = call.rows();
         let form = call.form(rows);
         let [q_rows, k_rows, v_rows] = call.arguments();
@@ -101,6 +167,7 @@ impl Given<'_> {
                 dq.clone().into_buffer_arg(),
                 call.numbers(places),
                 form,
+                call.element(),
             );
         }
         dq
@@ -112,10 +179,10 @@ impl Given<'_> {
         let (k, v) = (operands.k(), operands.v());
         let of_values = k.shape().num_elements().next_multiple_of(MULTIPLE);
         let all = of_values + v.shape().num_elements();
-        let both = uninitialised(k, Shape::new([all]));
+        let both = uninitialised_as(k, Shape::new([all]), k.dtype);
         let [dk, dv] = [(k, 0), (v, of_values)].map(|(like, start)| piece(&both, start, like));
         let rows = call.sizes().keys;
-        let form = call.form(rows);
+        let form = call.form_of_keys();
         let [q_rows, k_rows, v_rows] = call.arguments();
         let places = Places {
             dy: Some(&self.dy),
@@ -141,13 +208,14 @@ impl Given<'_> {
                 of_values / call.size,
                 call.numbers(places),
                 form,
+                call.element(),
             );
         }
         [dk, dv]
     }
 
     fn of_sinks(&self, sinks: &CubeTensor) -> CubeTensor {
-        let gradients = uninitialised(sinks, sinks.shape());
+        let gradients = uninitialised_as(sinks, sinks.shape(), sinks.dtype);
         let Sizes {
             batch,
             heads,
@@ -168,6 +236,7 @@ impl Given<'_> {
                 self.call.numbers(Places::default()),
                 self.call.sizes().group(),
                 units,
+                self.call.element(),
             );
         }
         gradients

@@ -1,18 +1,22 @@
-//! Attention on GPUs, in f32: blocks of scores in shared memory, with products by plain multiplications and additions.
+//! Attention on GPUs: blocks of scores in shared memory, with products by plain multiplications and additions in f32.
 //!
 //! | pass | kernels | products of a pair of query and key |
 //! |---|---|---|
-//! | forward | [`kernels::forward`]; with sinks [`kernels::add_sinks`] | 2 |
+//! | forward | with sinks [`kernels::sinks_first`]; [`kernels::forward`] | 2 |
 //! | backward | [`kernels::row_statistics`], [`kernels::query_gradients`] for dq, [`kernels::key_gradients`] for dk and dv; with sinks [`kernels::sink_gradients`] | 7 |
+//! | backward in half types | the same, but [`kernels::statistics_without_sums`] and [`kernels::sums_along`] for the statistics | 9 |
 //!
 //! A cube has a block of up to 64 queries, those of all heads that share keys, and goes over the keys that they see, 32 at a
 //! time. Rows are read as vectors, a part of each at a time, into shared memory, from where the units multiply them in tiles of
 //! 4 × 2 scores. The results stay in registers. The gradients of keys and values have a kernel of their own, in which blocks
-//! of 64 keys go over the queries that see them, so that no two cubes add to one number.
+//! of 48 keys go over the queries that see them, so that no two cubes add to one number.
 //!
 //! **Ranges.** Every query sees consecutive keys, whatever mask, window and lengths are. The host computes where they begin and
 //! end, and kernels skip the rest. Where they are floats, among the [statistics](kernels::row_statistics) of a query, they have at
 //! most 24 bits.
+//!
+//! **Half types.** Rows are widened where they are staged. Scores, weights and all sums are in f32, and what is written is
+//! rounded once.
 //!
 //! **Limits.** Heads are at most [`WIDEST`] elements wide. Queries, keys and values may have any strides if the elements of a
 //! row are adjacent. Others are copied first. A bias has no gradient here: a call with a tracked bias takes the reference.
@@ -22,14 +26,13 @@ mod gradients;
 mod kernels;
 
 use super::{AttentionBackend, AttentionKernel, Backward, Gradients, Tensors};
-use crate::gpu::{Deferred, IN_F32, MOST_ELEMENTS, indexable, like};
+use crate::gpu::{BASE, Deferred, MOST_ELEMENTS, indexable, like};
 use crate::ops::operands::checked;
 use crate::reason::Reason;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{AttentionBias, AttentionKey, HeadLayout, SemanticsKey};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, Dispatch, DispatchTensor, Shape, TensorMetadata};
-use burn::tensor::DType;
 use call::Call;
 
 /// The largest number of elements of a row of keys or values. Units hold their sums in registers.
@@ -45,7 +48,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     launch: Launch::Attention(super::launch),
     accepts: |key| matches!(key, SemanticsKey::Attention(_)),
     limits: Some(|key, tensors| within_limits(key.known(), tensors)),
-    ..IN_F32
+    ..BASE
 };
 
 /// Returns the reason why kernels don't take the tensors, if they don't.
@@ -96,10 +99,10 @@ impl AttentionBackend for Cube {
 
 impl AttentionKernel for Cube {
     fn attention_forward(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        checked(operands.dtype());
+        let dtype = checked(operands.dtype());
         assert_fits(&operands);
-        let mut deferred = Deferred::in_f32("burn-kernels/attention", operands.q());
-        let results = [(operands.result(), DType::F32), operands.lse()];
+        let mut deferred = Deferred::new("burn-kernels/attention", operands.q());
+        let results = [(operands.result(), dtype), operands.lse()];
         let operands = operands.map(|tensor| deferred.operand(tensor));
         let mut results = deferred.results(results, move |tensors| {
             let operands = operands.clone().map(|operand| tensors.tensor(operand));
@@ -116,7 +119,7 @@ impl AttentionKernel for Cube {
             "kernels for GPUs have no gradient of a bias"
         );
         assert_fits(operands);
-        let mut deferred = Deferred::in_f32("burn-kernels/attention_backward", operands.q());
+        let mut deferred = Deferred::new("burn-kernels/attention_backward", operands.q());
         let required = [operands.q(), operands.k(), operands.v()];
         let results = required.into_iter().chain(operands.sinks()).map(like);
         let (results, has_sinks) = (results.collect::<Vec<_>>(), operands.sinks().is_some());

@@ -1,6 +1,7 @@
 //! The kernels around the products of a chunk. Matrices are slices of vectors: rows one after the other, of `vectors` vectors
-//! each.
+//! each. Those in f32 are results of products, and operands have elements of a type `E`.
 
+use crate::gpu::elements::wide;
 use crate::gpu::parts::{at_least, largest_of_cube, shrinkage, sum_of_cube};
 use crate::ops::cross_entropy::cube::kernels::{
     IGNORED, LEAST, Numbers, Terms, capped, element_at, largest_element, loss, slopes,
@@ -22,9 +23,9 @@ pub(super) enum Factors {
 /// Writes the loss of one token of a chunk, given its logits without the bias. Writes their gradient in their place if there
 /// are factors. Classes, factors and losses are those of all tokens, of which the chunk begins at `first`.
 #[cube(launch_unchecked)]
-pub(super) fn losses<N: Size>(
+pub(super) fn losses<E: Float, N: Size>(
     logits: &mut [Vector<f32, N>],
-    bias: ComptimeOption<&[Vector<f32, N>]>,
+    bias: ComptimeOption<&[Vector<E, N>]>,
     classes: &[i32],
     factors: ComptimeOption<&[f32]>,
     losses: &mut [f32],
@@ -33,6 +34,7 @@ pub(super) fn losses<N: Size>(
     #[comptime] terms: Terms,
     #[comptime] of: Factors,
     #[comptime] units: usize,
+    #[define(E)] _element: ElemType,
 ) {
     if CUBE_POS >= numbers.tokens {
         terminate!();
@@ -100,32 +102,33 @@ pub(super) fn losses<N: Size>(
 
 /// Adds the bias, if there is one.
 #[cube]
-fn shifted<N: Size>(
+fn shifted<E: Float, N: Size>(
     logits: Vector<f32, N>,
-    bias: ComptimeOption<&[Vector<f32, N>]>,
+    bias: ComptimeOption<&[Vector<E, N>]>,
     at: usize,
 ) -> Vector<f32, N> {
-    let bias: ComptimeOption<Vector<f32, N>> = bias.map(|bias| bias[at]);
+    let bias: ComptimeOption<Vector<f32, N>> = bias.map(|bias| wide(bias[at]));
     logits + bias.unwrap_or_else(|| Vector::new(0.0))
 }
 
-/// Copies rows, with zeros for those of ignored tokens: a product makes no zero of infinity and NaN. A unit copies one vector.
-/// The classes are those of all tokens, of which the rows begin at `first`.
+/// Copies rows as numbers, with zeros for those of ignored tokens: a product makes no zero of infinity and NaN. A unit copies one
+/// vector. The classes are those of all tokens, of which the rows begin at `first`.
 #[cube(launch_unchecked)]
-pub(super) fn counted<N: Size>(
-    from: &[Vector<f32, N>],
+pub(super) fn counted<E: Float, N: Size>(
+    from: &[Vector<E, N>],
     classes: &[i32],
     to: &mut [Vector<f32, N>],
     first: usize,
     rows: usize,
     vectors: usize,
+    #[define(E)] _element: ElemType,
 ) {
     let i = ABSOLUTE_POS;
     if i >= rows * vectors {
         terminate!();
     }
     let token = first + i / vectors;
-    let mut x = from[first * vectors + i];
+    let mut x = wide(from[first * vectors + i]);
     if classes[token] == IGNORED {
         x = Vector::new(0.0);
     }

@@ -1,16 +1,18 @@
-//! Matrices in f32 on the device: views, and products of Burn.
+//! Matrices on the device: views, and products of Burn, whose results are in f32.
 
 use super::kernels;
 use crate::gpu::launch::{cubes_of, uninitialised, units, vector_size};
 use burn::backend::{Shape, TensorMetadata};
 use burn::tensor::DType;
-use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::kernel::matmul::{MatmulStrategy, matmul};
+use burn_cubecl::kernel::{into_contiguous, slice};
 use burn_cubecl::tensor::CubeTensor;
 use std::ops::Range;
 
-/// Parts of a matrix begin at a multiple of so many rows or columns. They are bindings of kernels, whose places in memory are
-/// multiples of 256 bytes on WebGPU.
+/// Bindings of kernels begin at multiples of so many bytes on WebGPU.
+const ALIGNMENT: usize = 256;
+
+/// Parts of a matrix in f32 begin at a multiple of so many rows or columns.
 pub(super) const MULTIPLE: usize = 64;
 
 /// Returns the matrix in a layout whose products need no copy: by rows or by columns, without gaps.
@@ -30,24 +32,35 @@ pub(super) fn turned(mut matrix: CubeTensor) -> CubeTensor {
 /// Returns a view of a part of an axis of a matrix.
 ///
 /// # Panics
-/// Panics if the part begins at no multiple of [`MULTIPLE`].
+/// Panics if kernels can't bind the part: in f32 it begins at no multiple of [`MULTIPLE`].
 pub(super) fn part(matrix: &CubeTensor, axis: usize, range: Range<usize>) -> CubeTensor {
+    let start = start_of(matrix, axis, &range);
     assert!(
-        range.start.is_multiple_of(MULTIPLE),
+        start.is_multiple_of(ALIGNMENT),
         "a part of a matrix begins where kernels can bind it"
     );
-    let stride = matrix.meta.strides()[axis];
     let mut view = matrix.clone();
-    view.handle = view
-        .handle
-        .offset_start((range.start * stride * matrix.elem_size()) as u64);
+    view.handle = view.handle.offset_start(start as u64);
     let mut shape = matrix.shape();
     shape[axis] = range.len();
     *view.meta.shape_mut() = shape;
     view
 }
 
-/// Returns the product of two matrices.
+/// Returns the rows of a matrix: a view, or a copy where kernels can't bind the view.
+pub(super) fn rows_of(matrix: &CubeTensor, range: Range<usize>) -> CubeTensor {
+    match start_of(matrix, 0, &range).is_multiple_of(ALIGNMENT) {
+        true => part(matrix, 0, range),
+        false => slice(matrix.clone(), &[range, 0..matrix.shape()[1]]),
+    }
+}
+
+/// Returns the byte at which a part of an axis of a matrix begins.
+fn start_of(matrix: &CubeTensor, axis: usize, range: &Range<usize>) -> usize {
+    range.start * matrix.meta.strides()[axis] * matrix.elem_size()
+}
+
+/// Returns the product of two matrices of one type.
 pub(super) fn product(left: CubeTensor, right: CubeTensor) -> CubeTensor {
     let shape = Shape::new([left.shape()[0], right.shape()[1]]);
     let result = uninitialised(&left, shape);
@@ -55,11 +68,11 @@ pub(super) fn product(left: CubeTensor, right: CubeTensor) -> CubeTensor {
     result
 }
 
-/// Writes the product of two matrices.
+/// Writes the product of two matrices of one type. Burn multiplies half types as numbers in f32, and adds up in f32.
 pub(super) fn write_product(left: CubeTensor, right: CubeTensor, to: CubeTensor) {
     let strategy = MatmulStrategy::default();
     matmul(left, right, Some(to), strategy, DType::F32)
-        .expect("Burn multiplies matrices of f32 on every GPU");
+        .expect("Burn multiplies matrices of types that a GPU computes in");
 }
 
 /// Adds the product of two matrices to the contiguous matrix `sum`. At most `block` elements of the product are in memory at

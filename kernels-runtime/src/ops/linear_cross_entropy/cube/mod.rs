@@ -1,4 +1,4 @@
-//! The linear cross-entropy on GPUs, in f32: the logits of some tokens at a time.
+//! The linear cross-entropy on GPUs: the logits of some tokens at a time.
 //!
 //! Burn's own kernels multiply the matrices, whichever it takes for their sizes. A kernel reads the logits of a chunk for the
 //! losses, and once more for their gradient, which it writes in their place.
@@ -8,9 +8,13 @@
 //! | without gradients | a product, [`kernels::losses`] |
 //! | with gradients | the same; for those of the hidden states a product; for those of the weight [`kernels::counted`], and products that [`kernels::add`] adds up; for those of the bias [`kernels::sum_parts`] and the sums of the parts |
 //!
+//! **Half types.** Burn multiplies hidden states and weight as they are and adds up in f32. The logits and their gradients stay in
+//! f32, and so do all gradients until their last factor; each is rounded once. For their products, the hidden states of a chunk and
+//! the weights of some classes at a time become numbers in f32.
+//!
 //! **Memory.** The logits of a chunk take at most [`LOGITS`] bytes. Besides them, there are the hidden states of the chunk, and
-//! of the gradient of the weight a part of at most [`PRODUCT`] bytes, or of [`MULTIPLE`] rows. More than [`MOST_CLASSES`]
-//! classes take the reference.
+//! of the gradient of the weight a part of at most [`PRODUCT`] bytes, or of [`MULTIPLE`] rows. With half types, there is as much of
+//! the weight in f32, and of its product. More than [`MOST_CLASSES`] classes take the reference.
 //!
 //! **Mistakes.** As for the [cross-entropy](crate::ops::cross_entropy), nothing reads the targets on the host: a target that is
 //! neither a class nor the ignored index makes the loss NaN, and so it does the gradients.
@@ -27,7 +31,7 @@ use super::{
     Tensors, Wanted,
 };
 use crate::gpu::launch::{contiguous, filled};
-use crate::gpu::{Deferred, IN_F32, indexable};
+use crate::gpu::{BASE, Deferred, indexable};
 use crate::ops::cross_entropy::cube::classes::of_targets;
 use crate::ops::cross_entropy::cube::{reduced, shared};
 use crate::ops::operands::checked;
@@ -38,6 +42,7 @@ use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Cube, Shape, TensorMetadata};
 use burn::tensor::DType;
+use burn_cubecl::kernel::cast;
 use burn_cubecl::tensor::CubeTensor;
 use matrix::MULTIPLE;
 use pass::Pass;
@@ -72,7 +77,7 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
             false => Err(Reason::Shape),
         }
     }),
-    ..IN_F32
+    ..BASE
 };
 
 impl LinearCrossEntropyBackend for Cube {
@@ -91,7 +96,7 @@ impl LinearCrossEntropyKernel for Cube {
         let id = "burn-kernels/linear_cross_entropy";
         let loss = operands.result();
         let shapes = operands.shapes(kept).map(|shape| (shape, DType::F32));
-        let mut deferred = Deferred::in_f32(id, operands.hidden());
+        let mut deferred = Deferred::new(id, operands.hidden());
         let operands = operands_of(&mut deferred, operands);
         let results = std::iter::once(loss).chain(shapes.clone().all().flatten());
         let mut results = deferred.results(results, move |tensors| {
@@ -104,11 +109,16 @@ impl LinearCrossEntropyKernel for Cube {
     }
 
     fn linear_cross_entropy_scale(kept: Kept<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {
+        let dtype = kept.dtype();
         let (gradients, dy) = kept.into_parts();
         gradients.map(|gradient| {
             let ones = vec![1; gradient.shape().num_dims()];
             let dy = Self::float_reshape(dy.clone(), Shape::from(ones));
-            Self::float_mul(gradient, dy)
+            let scaled = Self::float_mul(gradient, dy);
+            match dtype {
+                DType::F32 => scaled,
+                half => Self::float_cast(scaled, half.into()),
+            }
         })
     }
 
@@ -117,15 +127,17 @@ impl LinearCrossEntropyKernel for Cube {
     ) -> Gradients<FloatTensor<Self>> {
         let (operands, dy, wanted) = backward.into_parts();
         let id = "burn-kernels/linear_cross_entropy_backward";
-        let shapes = operands.shapes(wanted).map(|shape| (shape, DType::F32));
-        let mut deferred = Deferred::in_f32(id, operands.hidden());
+        let dtype = operands.hidden().dtype();
+        let shapes = operands.shapes(wanted).map(|shape| (shape, dtype));
+        let mut deferred = Deferred::new(id, operands.hidden());
         let operands = operands_of(&mut deferred, operands);
         let dy = deferred.operand(dy);
         let results = shapes.clone().all().flatten();
         let mut results = deferred.results(results, move |tensors| {
             let dy = tensors.tensor(dy.clone());
             let operands = resolved(&operands, |of| tensors.tensor(of));
-            again(&operands, dy, wanted).all().flatten().collect()
+            let gradients = again(&operands, dy, wanted).all().flatten();
+            gradients.map(|gradient| cast(gradient, dtype)).collect()
         });
         shapes.map(|_| results.next().expect("there are as many as were wanted"))
     }

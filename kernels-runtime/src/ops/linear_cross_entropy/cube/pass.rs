@@ -1,10 +1,12 @@
 //! A pass over all tokens, chunk by chunk.
 
 use super::kernels::{self, Factors};
-use super::matrix::{MULTIPLE, add, add_product, dense, part, product, turned, write_product};
+use super::matrix::{
+    MULTIPLE, add, add_product, dense, part, product, rows_of, turned, write_product,
+};
 use super::{BYTES, LOGITS, PRODUCT};
 use crate::gpu::launch::{
-    contiguous, cubes, cubes_of, dim, uninitialised, units, vector_size, zeros,
+    contiguous, cubes, cubes_of, dim, element_of, uninitialised, units, vector_size, zeros,
 };
 use crate::gpu::rows::{self, Parts};
 use crate::ops::cross_entropy::cube::kernels::Terms;
@@ -12,8 +14,13 @@ use crate::ops::cross_entropy::cube::numbers;
 use crate::ops::linear_cross_entropy::{Gradients, Operands, Sizes, Wanted};
 use crate::semantics::{LossReduction, OutputLayout};
 use burn::backend::{Shape, TensorMetadata};
+use burn::tensor::DType;
+use burn_cubecl::kernel::cast;
 use burn_cubecl::tensor::CubeTensor;
 use std::ops::Range;
+
+/// Blocks of classes have a multiple of so many, so that a part of a weight in a half type begins where kernels can bind it.
+const BLOCK: usize = 2 * MULTIPLE;
 
 /// A call, with its tensors in layouts that kernels read.
 pub(super) struct Pass<'a> {
@@ -55,7 +62,7 @@ impl<'a> Pass<'a> {
         self.operands.sizes()
     }
 
-    /// Returns the losses of all tokens and, with the factors of their gradients, the wanted gradients.
+    /// Returns the losses of all tokens and, with the factors of their gradients, the wanted gradients, all in f32.
     pub(super) fn run(
         &self,
         factors: Option<CubeTensor>,
@@ -66,7 +73,7 @@ impl<'a> Pass<'a> {
         let factors = factors.map(contiguous);
         let gradients = self.unwritten(wanted);
         for tokens in self.chunks() {
-            let hidden = part(&self.hidden, 0, tokens.clone());
+            let hidden = rows_of(&self.hidden, tokens.clone());
             let of_logits = self.logits(hidden);
             self.write_losses(&of_logits, &tokens, factors.clone(), &losses);
             let slopes = Slopes { tokens, of_logits };
@@ -155,6 +162,7 @@ impl<'a> Pass<'a> {
                 Terms::of(settings),
                 of,
                 units,
+                element_of(&self.hidden),
             );
         }
     }
@@ -169,8 +177,7 @@ impl<'a> Pass<'a> {
             return;
         }
         if let Some(hidden) = &gradients.hidden {
-            let rows = part(hidden, 0, slopes.tokens.clone());
-            write_product(slopes.of_logits.clone(), turned(self.weight.clone()), rows);
+            self.write_hidden(slopes, &part(hidden, 0, slopes.tokens.clone()));
         }
         if let Some(weight) = &gradients.weight {
             let (of_logits, hidden) = (slopes.of_logits.clone(), self.counted(&slopes.tokens));
@@ -185,7 +192,31 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Returns the hidden states of a chunk, with zeros for those of ignored tokens.
+    /// Writes the gradient of the hidden states of a chunk: the sum of the products with the weights of some classes at a time,
+    /// as numbers in f32. The gradients of logits, which a half type might not hold, are multiplied as they are.
+    fn write_hidden(&self, slopes: &Slopes, rows: &CubeTensor) {
+        for classes in self.blocks() {
+            let of_logits = part(&slopes.of_logits, 1, classes.clone());
+            let weight = cast(part(&self.weight, 1, classes.clone()), DType::F32);
+            match classes.start {
+                0 => write_product(of_logits, turned(weight), rows.clone()),
+                _ => add_product(&of_logits, &turned(weight), rows, PRODUCT / BYTES),
+            }
+        }
+    }
+
+    /// Returns the classes whose weights are in memory as numbers in f32 together: all of them if they are such numbers.
+    fn blocks(&self) -> impl Iterator<Item = Range<usize>> {
+        let Sizes { width, classes, .. } = self.sizes();
+        let together = match self.weight.dtype {
+            DType::F32 => classes,
+            _ => (PRODUCT / BYTES / width / BLOCK).max(1) * BLOCK,
+        };
+        let starts = (0..classes).step_by(together);
+        starts.map(move |start| start..(start + together).min(classes))
+    }
+
+    /// Returns the hidden states of a chunk in f32, with zeros for those of ignored tokens.
     fn counted(&self, tokens: &Range<usize>) -> CubeTensor {
         let width = self.sizes().width;
         let counted = uninitialised(&self.hidden, Shape::new([tokens.len(), width]));
@@ -207,6 +238,7 @@ impl<'a> Pass<'a> {
                 tokens.start,
                 tokens.len(),
                 vectors,
+                element_of(&self.hidden),
             );
         }
         counted

@@ -1,6 +1,7 @@
 //! Products of blocks of rows, which the units of a cube stage together in shared memory.
 
 use super::{ACROSS, COLUMNS, EACH, Four, Place, Strides};
+use crate::gpu::elements::{narrow, wide};
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 
@@ -66,10 +67,11 @@ fn place_of_row(rows: &Rows, row: usize) -> usize {
     rows.start + row / group * rows.position + row % group * rows.head
 }
 
-/// Copies a part of `count` rows, `width` vectors of each, to shared memory, where rows are `stride` vectors apart.
+/// Copies a part of `count` rows, `width` vectors of each, to shared memory, where rows are `stride` vectors apart. Each element
+/// is widened here once, and not for each of its products.
 #[cube]
-fn stage<N: Size>(
-    from: &Tensor<Vector<f32, N>>,
+fn stage<E: Float, N: Size>(
+    from: &Tensor<Vector<E, N>>,
     rows: &Rows,
     first: usize,
     column: usize,
@@ -86,7 +88,7 @@ fn stage<N: Size>(
         let at = column + item % width;
         let mut vector = Vector::<f32, N>::new(0.0);
         if row < rows.count && at < rows.vectors {
-            vector = from[place_of_row(rows, row) + at];
+            vector = wide(from[place_of_row(rows, row) + at]);
         }
         to[start + item / width * stride + item % width] = vector;
         item += units;
@@ -94,17 +96,17 @@ fn stage<N: Size>(
 }
 
 /// Computes the products of the rows of a block from `first_row` on with those of its columns from `first_column` on. Writes
-/// the vectors whose sums are the unit's: one for each row of its line, for its first column and then for its second. All
-/// units of a cube meet before shared memory is written, and after.
+/// the unit's: one for each row of its line, for its first column and then for its second. All units of a cube meet before
+/// shared memory is written, and after.
 #[cube]
-pub(super) fn products<N: Size>(
-    a: &Tensor<Vector<f32, N>>,
+pub(super) fn products<E: Float, N: Size>(
+    a: &Tensor<Vector<E, N>>,
     a_rows: &Rows,
     first_row: usize,
-    b: &Tensor<Vector<f32, N>>,
+    b: &Tensor<Vector<E, N>>,
     b_rows: &Rows,
     first_column: usize,
-    sums: &mut Array<Vector<f32, N>>,
+    sums: &mut Array<f32>,
     shared: &mut [Vector<f32, N>],
     #[comptime] lines: usize,
 ) {
@@ -120,7 +122,7 @@ pub(super) fn products<N: Size>(
     let column = of_columns + across * stride;
     #[unroll]
     for i in 0..comptime!(2 * EACH) {
-        sums[i] = Vector::new(0.0);
+        sums[i] = 0.0;
     }
     let mut from = 0usize;
     while from < a_rows.vectors {
@@ -149,20 +151,31 @@ pub(super) fn products<N: Size>(
             #[unroll]
             for i in 0..EACH {
                 let x = shared[row + comptime!(i * stride + at)];
-                sums[i] += x * first;
-                sums[comptime!(EACH + i)] += x * second;
+                sums[i] = with_product(sums[i], x, first);
+                sums[comptime!(EACH + i)] = with_product(sums[comptime!(EACH + i)], x, second);
             }
         }
         from += width;
     }
 }
 
+/// Returns a sum and the products of the elements of two vectors. One number stays in a register for each sum, and not a vector.
+#[cube]
+fn with_product<N: Size>(sum: f32, a: Vector<f32, N>, b: Vector<f32, N>) -> f32 {
+    let mut with = sum;
+    #[unroll]
+    for k in 0..N::value() {
+        with += a.extract(k) * b.extract(k);
+    }
+    with
+}
+
 /// Adds the products of weights and the rows of a block's columns from `first` on to sums: for each part of a row, one vector
 /// for each row of the unit's line. All units of a cube meet between the writing of weights and their reading here.
 #[cube]
-pub(super) fn add_weighted<N: Size>(
+pub(super) fn add_weighted<E: Float, N: Size>(
     weights: &[Vector<f32, Four>],
-    values: &Tensor<Vector<f32, N>>,
+    values: &Tensor<Vector<E, N>>,
     rows: &Rows,
     first: usize,
     sums: &mut Array<Vector<f32, N>>,
@@ -203,14 +216,14 @@ pub(super) fn no_sums<N: Size>(#[comptime] parts: usize) -> Array<Vector<f32, N>
     sums
 }
 
-/// Writes the sums of a unit's line of rows, each times the factor of its row. The rows of the result begin at `start`.
+/// Writes the sums of a unit's line of rows, each times the factor of its row, rounded. The rows of the result begin at `start`.
 #[cube]
-pub(super) fn write<N: Size>(
+pub(super) fn write<E: Float, N: Size>(
     sums: &Array<Vector<f32, N>>,
     factors: Vector<f32, Four>,
     rows: &Rows,
     first: usize,
-    to: &mut [Vector<f32, N>],
+    to: &mut [Vector<E, N>],
     start: usize,
     #[comptime] parts: usize,
 ) {
@@ -225,7 +238,7 @@ pub(super) fn write<N: Size>(
             if row < rows.count && at < rows.vectors {
                 let factor = Vector::new(factors.extract(i));
                 to[start + place_of_row(rows, row) + at] =
-                    sums[comptime!(part * EACH + i)] * factor;
+                    narrow(sums[comptime!(part * EACH + i)] * factor);
             }
         }
     }

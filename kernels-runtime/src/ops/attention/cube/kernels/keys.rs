@@ -2,7 +2,7 @@
 
 use super::block::{STAGE, add_weighted, no_sums, products, rows_of_keys, rows_of_queries, write};
 use super::{
-    ACROSS, COLUMNS, EACH, Form, Four, Numbers, Place, bias_of, capped, index_of, place_of, slope,
+    ACROSS, COLUMNS, EACH, Form, Four, Numbers, Place, bias_of, index_of, place_of, slope, weight,
 };
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
@@ -10,17 +10,18 @@ use burn_cubecl::cubecl::prelude::*;
 /// Writes the gradients of a block of keys and of their values: `gradients` has those of all keys first, and those of the
 /// values from `of_values` on.
 #[cube(launch_unchecked)]
-pub(in super::super) fn key_gradients<N: Size>(
-    q: &Tensor<Vector<f32, N>>,
-    k: &Tensor<Vector<f32, N>>,
-    v: &Tensor<Vector<f32, N>>,
-    dy: &Tensor<Vector<f32, N>>,
+pub(in super::super) fn key_gradients<E: Float, N: Size>(
+    q: &Tensor<Vector<E, N>>,
+    k: &Tensor<Vector<E, N>>,
+    v: &Tensor<Vector<E, N>>,
+    dy: &Tensor<Vector<E, N>>,
     statistics: &[Vector<f32, Four>],
-    bias: ComptimeOption<&[f32]>,
-    gradients: &mut [Vector<f32, N>],
+    bias: ComptimeOption<&[E]>,
+    gradients: &mut [Vector<E, N>],
     of_values: usize,
     numbers: &Numbers,
     #[comptime] form: Form,
+    #[define(E)] _element: ElemType,
 ) {
     let group = comptime!(form.group);
     let lines = comptime!(form.lines);
@@ -44,8 +45,10 @@ pub(in super::super) fn key_gradients<N: Size>(
     );
     let k_rows = rows_of_keys(&place, &numbers.k, numbers.keys, numbers.vectors);
     let v_rows = rows_of_keys(&place, &numbers.v, numbers.keys, numbers.value_vectors);
-    let mut scores = no_sums::<N>(2usize);
-    let mut slopes = no_sums::<N>(2usize);
+    let first_key = place.first + line * EACH;
+    let first = f32::cast_from(first_key);
+    let mut scores = Array::<f32>::new(comptime!(2 * EACH));
+    let mut slopes = Array::<f32>::new(comptime!(2 * EACH));
     let mut of_keys = no_sums::<N>(comptime!(form.parts));
     let mut sums = no_sums::<N>(comptime!(form.value_parts));
     let behind = min(place.first + comptime!(form.rows()), numbers.keys);
@@ -64,7 +67,6 @@ pub(in super::super) fn key_gradients<N: Size>(
             lines,
         );
         let mut within = Array::<Vector<f32, Four>>::new(2usize);
-        let mut own = Array::<Vector<f32, Four>>::new(2usize);
         #[unroll]
         for c in 0..2usize {
             let column = across + comptime!(c * ACROSS);
@@ -73,29 +75,32 @@ pub(in super::super) fn key_gradients<N: Size>(
             if row + column < rows {
                 of_query = statistics[index_of(&place, row + column, numbers, group)];
                 if comptime!(bias.is_some()) {
-                    of_bias = bias_of(&place, row + column, numbers, group);
+                    of_bias = bias_of(&place, row + column, numbers, group) + first_key;
                 }
             }
+            // The keys that the query sees, counted from the first one of the line: one number in a register, not one a key.
+            let begin = of_query.extract(2usize) - first;
+            let end = of_query.extract(3usize) - first;
             let mut caps = Vector::<f32, Four>::new(0.0);
             let mut p = Vector::<f32, Four>::new(0.0);
             #[unroll]
             for i in 0..EACH {
-                let key = place.first + line * EACH + i;
-                let at = f32::cast_from(key);
-                if at >= of_query.extract(2usize) && at < of_query.extract(3usize) {
-                    let score = scores[comptime!(c * EACH + i)].vector_sum() * numbers.scale;
-                    let mut score = capped(score, numbers.cap, comptime!(form.is_capped));
+                let at = comptime!(i as f32);
+                if begin <= at && end > at {
+                    let (score, of_key) = weight(
+                        scores[comptime!(c * EACH + i)],
+                        of_query.extract(0usize),
+                        bias,
+                        of_bias + i,
+                        numbers,
+                        comptime!(form.is_capped),
+                    );
                     caps.insert(i, score);
-                    if comptime!(bias.is_some()) {
-                        let bias: &[f32] = bias.unwrap();
-                        score += bias[of_bias + key];
-                    }
-                    p.insert(i, (score - of_query.extract(0usize)).exp());
+                    p.insert(i, of_key);
                 }
             }
             weights[column * lines + line] = p;
             within[c] = caps;
-            own[c] = p;
         }
         add_weighted(
             &weights,
@@ -125,13 +130,15 @@ pub(in super::super) fn key_gradients<N: Size>(
             if row + column < rows {
                 along = statistics[index_of(&place, row + column, numbers, group)].extract(1usize);
             }
-            let mut ds = own[c];
+            // The unit's own weights, still in shared memory: registers hold the sums.
+            let p = weights[column * lines + line];
+            let mut ds = p;
             #[unroll]
             for i in 0..EACH {
-                let d = slopes[comptime!(c * EACH + i)].vector_sum() - along;
+                let d = slopes[comptime!(c * EACH + i)] - along;
                 let d = d * slope(within[c].extract(i), numbers.cap, comptime!(form.is_capped));
                 // A product with zero is not zero for what a hidden pair holds.
-                let p = own[c].extract(i);
+                let p = p.extract(i);
                 ds.insert(i, select(p == 0.0, 0.0, p * d));
             }
             weights[column * lines + line] = ds;

@@ -3,15 +3,19 @@
 //! columns keys, and in the kernel over keys it is the other way round.
 //!
 //! Heads of queries that share a head of keys are rows of one sequence: the row `r` is that of the query `r / group`.
+//!
+//! Operands and results have elements of a type `E`. Everything between is in f32.
 
 pub(super) mod block;
 mod keys;
 mod queries;
+mod results;
 mod statistics;
 
 pub(super) use keys::key_gradients;
-pub(super) use queries::{forward, query_gradients};
-pub(super) use statistics::{add_sinks, row_statistics, sink_gradients};
+pub(super) use queries::{query_gradients, sums_along};
+pub(super) use results::{forward, sinks_first};
+pub(super) use statistics::{row_statistics, sink_gradients, statistics_without_sums};
 
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
@@ -151,6 +155,32 @@ pub(super) fn capped(score: f32, cap: f32, #[comptime] is_capped: bool) -> f32 {
     } else {
         score
     }
+}
+
+/// Returns a score with its bias, if there are biases.
+#[cube]
+pub(super) fn biased<E: Float>(score: f32, bias: ComptimeOption<&[E]>, at: usize) -> f32 {
+    let mut with = score;
+    if comptime!(bias.is_some()) {
+        let bias: &[E] = bias.unwrap();
+        with += f32::cast_from(bias[at]);
+    }
+    with
+}
+
+/// Returns the score within the cap of a pair of query and key, given their product, and its weight, given the `lse` of the
+/// query.
+#[cube]
+pub(super) fn weight<E: Float>(
+    product: f32,
+    lse: f32,
+    bias: ComptimeOption<&[E]>,
+    at: usize,
+    numbers: &Numbers,
+    #[comptime] is_capped: bool,
+) -> (f32, f32) {
+    let within = capped(product * numbers.scale, numbers.cap, is_capped);
+    (within, (biased(within, bias, at) - lse).exp())
 }
 
 /// Returns the slope of a capped score.

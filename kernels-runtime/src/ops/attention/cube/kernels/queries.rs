@@ -1,215 +1,47 @@
-//! The kernels whose rows are queries: the result, and the gradient of the queries.
+//! The kernels of the backward pass whose rows are queries: the sums along their results, and their gradients.
 
-use super::block::{STAGE, add_weighted, no_sums, products, rows_of_keys, rows_of_queries, write};
-use super::{
-    ACROSS, COLUMNS, EACH, Form, Four, Numbers, bias_of, capped, index_of, place_of, slope,
+use super::block::{
+    Rows, STAGE, add_weighted, no_sums, products, rows_of_keys, rows_of_queries, write,
 };
-use crate::gpu::parts::{at_least, shrinkage};
+use super::{
+    ACROSS, COLUMNS, EACH, Form, Four, Numbers, Place, bias_of, index_of, place_of, slope, weight,
+};
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 
-/// The least finite number in f32, at which running maxima start. Differences to it are no NaN, as those of two negative
-/// infinities are.
-const LEAST: f32 = f32::MIN;
-
-/// Writes the result of a block of queries, and their `lse`. `ranges` has the first key that each query of a sequence sees and
-/// the end of those, neither of which decreases from one query to the next.
-#[cube(launch_unchecked)]
-pub(in super::super) fn forward<N: Size>(
-    q: &Tensor<Vector<f32, N>>,
-    k: &Tensor<Vector<f32, N>>,
-    v: &Tensor<Vector<f32, N>>,
-    bias: ComptimeOption<&[f32]>,
-    ranges: &[u32],
-    y: &mut [Vector<f32, N>],
-    lse: &mut [f32],
-    numbers: &Numbers,
-    #[comptime] form: Form,
-) {
-    let group = comptime!(form.group);
-    let lines = comptime!(form.lines);
-    let rows = numbers.queries * group;
-    let place = place_of(numbers, rows, comptime!(form.rows()));
-    if place.sequence >= numbers.sequences {
-        terminate!();
-    }
-    let size = N::value();
-    let mut shared = Shared::<[Vector<f32, N>]>::new_slice(comptime!(STAGE / size));
-    let mut weights = Shared::<[Vector<f32, Four>]>::new_slice(comptime!(COLUMNS * lines));
-    let line = UNIT_POS as usize / ACROSS;
-    let across = UNIT_POS as usize % ACROSS;
-    let of_sequence = place.sequence * numbers.ranges;
-    let last = min(place.first + comptime!(form.rows()), rows) - 1;
-    let begin = ranges[of_sequence + place.first / group * 2] as usize;
-    let end = ranges[of_sequence + last / group * 2 + 1] as usize;
-    // What the unit's rows see, and where their biases are.
-    let mut starts = Array::<usize>::new(EACH);
-    let mut ends = Array::<usize>::new(EACH);
-    let mut biases = Array::<usize>::new(EACH);
-    #[unroll]
-    for i in 0..EACH {
-        let row = place.first + line * EACH + i;
-        starts[i] = 0;
-        ends[i] = 0;
-        biases[i] = 0;
-        if row < rows {
-            starts[i] = ranges[of_sequence + row / group * 2] as usize;
-            ends[i] = ranges[of_sequence + row / group * 2 + 1] as usize;
-            if comptime!(bias.is_some()) {
-                biases[i] = bias_of(&place, row, numbers, group);
-            }
-        }
-    }
-    let q_rows = rows_of_queries(&place, &numbers.q, numbers.queries, numbers.vectors, group);
-    let k_rows = rows_of_keys(&place, &numbers.k, end, numbers.vectors);
-    let v_rows = rows_of_keys(&place, &numbers.v, end, numbers.value_vectors);
-    let mut scores = no_sums::<N>(2usize);
-    let mut sums = no_sums::<N>(comptime!(form.value_parts));
-    // The largest score so far, and this unit's sum of the exponentials of the differences to it.
-    let mut largest = Vector::<f32, Four>::new(LEAST);
-    let mut sum = Vector::<f32, Four>::new(0.0);
-    let mut key = begin;
-    while key < end {
-        products(
-            q,
-            &q_rows,
-            place.first,
-            k,
-            &k_rows,
-            key,
-            &mut scores,
-            &mut shared,
-            lines,
-        );
-        let mut own = Array::<Vector<f32, Four>>::new(2usize);
-        #[unroll]
-        for c in 0..2usize {
-            let column = across + comptime!(c * ACROSS);
-            let mut of_rows = Vector::<f32, Four>::new(LEAST);
-            #[unroll]
-            for i in 0..EACH {
-                if key + column >= starts[i] && key + column < ends[i] {
-                    let score = scores[comptime!(c * EACH + i)].vector_sum() * numbers.scale;
-                    let mut score = capped(score, numbers.cap, comptime!(form.is_capped));
-                    if comptime!(bias.is_some()) {
-                        let bias: &[f32] = bias.unwrap();
-                        score += bias[biases[i] + key + column];
-                    }
-                    of_rows.insert(i, score);
-                }
-            }
-            weights[column * lines + line] = of_rows;
-            own[c] = of_rows;
-        }
-        sync_cube();
-        let mut next = largest;
-        for column in 0..COLUMNS {
-            next = at_least(weights[column * lines + line], next);
-        }
-        sync_cube();
-        let shrink = shrinkage(largest, next);
-        largest = next;
-        sum *= shrink;
-        #[unroll]
-        for c in 0..2usize {
-            let column = across + comptime!(c * ACROSS);
-            let exponentials = (own[c] - next).exp();
-            let mut of_rows = Vector::<f32, Four>::new(0.0);
-            #[unroll]
-            for i in 0..EACH {
-                if key + column >= starts[i] && key + column < ends[i] {
-                    of_rows.insert(i, exponentials.extract(i));
-                }
-            }
-            weights[column * lines + line] = of_rows;
-            sum += of_rows;
-        }
-        #[unroll]
-        for i in 0..comptime!(form.value_parts * EACH) {
-            sums[i] *= Vector::new(shrink.extract(comptime!(i % EACH)));
-        }
-        add_weighted(
-            &weights,
-            v,
-            &v_rows,
-            key,
-            &mut sums,
-            &mut shared,
-            comptime!(form.value_parts),
-            lines,
-        );
-        key += COLUMNS;
-    }
-    sync_cube();
-    weights[across * lines + line] = sum;
-    sync_cube();
-    let mut total = Vector::<f32, Four>::new(0.0);
-    for unit in 0..ACROSS {
-        total += weights[unit * lines + line];
-    }
-    let mut factors = Vector::<f32, Four>::new(0.0);
-    #[unroll]
-    for i in 0..EACH {
-        let row = place.first + line * EACH + i;
-        let of_row = total.extract(i);
-        if of_row != 0.0 {
-            factors.insert(i, 1.0 / of_row);
-        }
-        if across == 0 && row < rows {
-            let logarithm = largest.extract(i) + of_row.ln();
-            let at = index_of(&place, row, numbers, group);
-            lse[at] = select(of_row == 0.0, numbers.nothing, logarithm);
-        }
-    }
-    let y_rows = rows_of_queries(
-        &place,
-        &numbers.y,
-        numbers.queries,
-        numbers.value_vectors,
-        group,
-    );
-    write(
-        &sums,
-        factors,
-        &y_rows,
-        place.first,
-        y,
-        0,
-        comptime!(form.value_parts),
-    );
+/// What a unit knows of its block of queries.
+#[derive(CubeType)]
+struct Block {
+    /// The first key that a query of the block sees, and the end of those.
+    begin: usize,
+    end: usize,
+    /// The statistics of the rows of the unit's line. Those behind the last row see nothing.
+    statistics: Array<Vector<f32, Four>>,
+    /// The places of the biases of these rows and the first key.
+    biases: Array<usize>,
+    q: Rows,
+    k: Rows,
+    v: Rows,
+    dy: Rows,
 }
 
-/// Writes the gradient of a block of queries. `statistics` has those of each query, as
-/// [`row_statistics`](super::row_statistics) makes them.
-#[cube(launch_unchecked)]
-pub(in super::super) fn query_gradients<N: Size>(
-    q: &Tensor<Vector<f32, N>>,
-    k: &Tensor<Vector<f32, N>>,
-    v: &Tensor<Vector<f32, N>>,
-    dy: &Tensor<Vector<f32, N>>,
+/// Returns the block of a cube.
+#[cube]
+fn block_at(
+    place: &Place,
     statistics: &[Vector<f32, Four>],
-    bias: ComptimeOption<&[f32]>,
-    dq: &mut [Vector<f32, N>],
     numbers: &Numbers,
     #[comptime] form: Form,
-) {
+    #[comptime] has_bias: bool,
+) -> Block {
     let group = comptime!(form.group);
-    let lines = comptime!(form.lines);
     let rows = numbers.queries * group;
-    let place = place_of(numbers, rows, comptime!(form.rows()));
-    if place.sequence >= numbers.sequences {
-        terminate!();
-    }
-    let size = N::value();
-    let mut shared = Shared::<[Vector<f32, N>]>::new_slice(comptime!(STAGE / size));
-    let mut weights = Shared::<[Vector<f32, Four>]>::new_slice(comptime!(COLUMNS * lines));
-    let line = UNIT_POS as usize / ACROSS;
-    let across = UNIT_POS as usize % ACROSS;
     let last = min(place.first + comptime!(form.rows()), rows) - 1;
-    let of_first = statistics[index_of(&place, place.first, numbers, group)];
-    let of_last = statistics[index_of(&place, last, numbers, group)];
+    let of_first = statistics[index_of(place, place.first, numbers, group)];
+    let of_last = statistics[index_of(place, last, numbers, group)];
     let begin = usize::cast_from(of_first.extract(2usize));
     let end = usize::cast_from(of_last.extract(3usize));
+    let line = UNIT_POS as usize / ACROSS;
     let mut of_rows = Array::<Vector<f32, Four>>::new(EACH);
     let mut biases = Array::<usize>::new(EACH);
     #[unroll]
@@ -218,33 +50,65 @@ pub(in super::super) fn query_gradients<N: Size>(
         of_rows[i] = Vector::new(0.0);
         biases[i] = 0;
         if row < rows {
-            of_rows[i] = statistics[index_of(&place, row, numbers, group)];
-            if comptime!(bias.is_some()) {
-                biases[i] = bias_of(&place, row, numbers, group);
+            of_rows[i] = statistics[index_of(place, row, numbers, group)];
+            if comptime!(has_bias) {
+                biases[i] = bias_of(place, row, numbers, group);
             }
         }
     }
-    let q_rows = rows_of_queries(&place, &numbers.q, numbers.queries, numbers.vectors, group);
-    let dy_rows = rows_of_queries(
-        &place,
-        &numbers.dy,
-        numbers.queries,
-        numbers.value_vectors,
-        group,
-    );
-    let k_rows = rows_of_keys(&place, &numbers.k, end, numbers.vectors);
-    let v_rows = rows_of_keys(&place, &numbers.v, end, numbers.value_vectors);
-    let mut scores = no_sums::<N>(2usize);
-    let mut slopes = no_sums::<N>(2usize);
-    let mut sums = no_sums::<N>(comptime!(form.parts));
-    let mut key = begin;
-    while key < end {
+    let (queries, vectors, value_vectors) =
+        (numbers.queries, numbers.vectors, numbers.value_vectors);
+    Block {
+        begin,
+        end,
+        statistics: of_rows,
+        biases,
+        q: rows_of_queries(place, &numbers.q, queries, vectors, group),
+        k: rows_of_keys(place, &numbers.k, end, vectors),
+        v: rows_of_keys(place, &numbers.v, end, value_vectors),
+        dy: rows_of_queries(place, &numbers.dy, queries, value_vectors, group),
+    }
+}
+
+/// Writes the statistics of a block of queries with their sums along the results, `Σ dy · y`, as sums `Σ p · (dy · v)`. A result
+/// of a half type is rounded, and where the terms of a gradient cancel, that would be most of its error.
+#[cube(launch_unchecked)]
+pub(in super::super) fn sums_along<E: Float, N: Size>(
+    q: &Tensor<Vector<E, N>>,
+    k: &Tensor<Vector<E, N>>,
+    v: &Tensor<Vector<E, N>>,
+    dy: &Tensor<Vector<E, N>>,
+    statistics: &[Vector<f32, Four>],
+    bias: ComptimeOption<&[E]>,
+    with_sums: &mut [Vector<f32, Four>],
+    numbers: &Numbers,
+    #[comptime] form: Form,
+    #[define(E)] _element: ElemType,
+) {
+    let group = comptime!(form.group);
+    let lines = comptime!(form.lines);
+    let rows = numbers.queries * group;
+    let place = place_of(numbers, rows, comptime!(form.rows()));
+    if place.sequence >= numbers.sequences {
+        terminate!();
+    }
+    let size = N::value();
+    let mut shared = Shared::<[Vector<f32, N>]>::new_slice(comptime!(STAGE / size));
+    let mut sums = Shared::<[Vector<f32, Four>]>::new_slice(comptime!(ACROSS * lines));
+    let line = UNIT_POS as usize / ACROSS;
+    let across = UNIT_POS as usize % ACROSS;
+    let block = block_at(&place, statistics, numbers, form, comptime!(bias.is_some()));
+    let mut scores = Array::<f32>::new(comptime!(2 * EACH));
+    let mut slopes = Array::<f32>::new(comptime!(2 * EACH));
+    let mut sum = Vector::<f32, Four>::new(0.0);
+    let mut key = block.begin;
+    while key < block.end {
         products(
             q,
-            &q_rows,
+            &block.q,
             place.first,
             k,
-            &k_rows,
+            &block.k,
             key,
             &mut scores,
             &mut shared,
@@ -252,10 +116,10 @@ pub(in super::super) fn query_gradients<N: Size>(
         );
         products(
             dy,
-            &dy_rows,
+            &block.dy,
             place.first,
             v,
-            &v_rows,
+            &block.v,
             key,
             &mut slopes,
             &mut shared,
@@ -268,17 +132,115 @@ pub(in super::super) fn query_gradients<N: Size>(
             let mut of_column = Vector::<f32, Four>::new(0.0);
             #[unroll]
             for i in 0..EACH {
-                let row = of_rows[i];
+                let row = block.statistics[i];
                 if at >= row.extract(2usize) && at < row.extract(3usize) {
-                    let score = scores[comptime!(c * EACH + i)].vector_sum() * numbers.scale;
-                    let within = capped(score, numbers.cap, comptime!(form.is_capped));
-                    let mut score = within;
-                    if comptime!(bias.is_some()) {
-                        let bias: &[f32] = bias.unwrap();
-                        score += bias[biases[i] + key + column];
-                    }
-                    let p = (score - row.extract(0usize)).exp();
-                    let d = slopes[comptime!(c * EACH + i)].vector_sum() - row.extract(1usize);
+                    let (_, p) = weight(
+                        scores[comptime!(c * EACH + i)],
+                        row.extract(0usize),
+                        bias,
+                        block.biases[i] + key + column,
+                        numbers,
+                        comptime!(form.is_capped),
+                    );
+                    of_column.insert(i, p * slopes[comptime!(c * EACH + i)]);
+                }
+            }
+            sum += of_column;
+        }
+        key += COLUMNS;
+    }
+    sums[across * lines + line] = sum;
+    sync_cube();
+    if across == 0 {
+        let mut total = Vector::<f32, Four>::new(0.0);
+        for unit in 0..ACROSS {
+            total += sums[unit * lines + line];
+        }
+        #[unroll]
+        for i in 0..EACH {
+            let row = place.first + line * EACH + i;
+            if row < rows {
+                let mut found = block.statistics[i];
+                found.insert(1usize, total.extract(i));
+                with_sums[index_of(&place, row, numbers, group)] = found;
+            }
+        }
+    }
+}
+
+/// Writes the gradient of a block of queries. `statistics` has those of each query, as
+/// [`row_statistics`](super::row_statistics) or [`sums_along`] make them.
+#[cube(launch_unchecked)]
+pub(in super::super) fn query_gradients<E: Float, N: Size>(
+    q: &Tensor<Vector<E, N>>,
+    k: &Tensor<Vector<E, N>>,
+    v: &Tensor<Vector<E, N>>,
+    dy: &Tensor<Vector<E, N>>,
+    statistics: &[Vector<f32, Four>],
+    bias: ComptimeOption<&[E]>,
+    dq: &mut [Vector<E, N>],
+    numbers: &Numbers,
+    #[comptime] form: Form,
+    #[define(E)] _element: ElemType,
+) {
+    let group = comptime!(form.group);
+    let lines = comptime!(form.lines);
+    let rows = numbers.queries * group;
+    let place = place_of(numbers, rows, comptime!(form.rows()));
+    if place.sequence >= numbers.sequences {
+        terminate!();
+    }
+    let size = N::value();
+    let mut shared = Shared::<[Vector<f32, N>]>::new_slice(comptime!(STAGE / size));
+    let mut weights = Shared::<[Vector<f32, Four>]>::new_slice(comptime!(COLUMNS * lines));
+    let line = UNIT_POS as usize / ACROSS;
+    let across = UNIT_POS as usize % ACROSS;
+    let block = block_at(&place, statistics, numbers, form, comptime!(bias.is_some()));
+    let mut scores = Array::<f32>::new(comptime!(2 * EACH));
+    let mut slopes = Array::<f32>::new(comptime!(2 * EACH));
+    let mut sums = no_sums::<N>(comptime!(form.parts));
+    let mut key = block.begin;
+    while key < block.end {
+        products(
+            q,
+            &block.q,
+            place.first,
+            k,
+            &block.k,
+            key,
+            &mut scores,
+            &mut shared,
+            lines,
+        );
+        products(
+            dy,
+            &block.dy,
+            place.first,
+            v,
+            &block.v,
+            key,
+            &mut slopes,
+            &mut shared,
+            lines,
+        );
+        #[unroll]
+        for c in 0..2usize {
+            let column = across + comptime!(c * ACROSS);
+            let at = f32::cast_from(key + column);
+            let mut of_column = Vector::<f32, Four>::new(0.0);
+            #[unroll]
+            for i in 0..EACH {
+                let row = block.statistics[i];
+                if at >= row.extract(2usize) && at < row.extract(3usize) {
+                    let (within, p) = weight(
+                        scores[comptime!(c * EACH + i)],
+                        row.extract(0usize),
+                        bias,
+                        block.biases[i] + key + column,
+                        numbers,
+                        comptime!(form.is_capped),
+                    );
+                    let d = slopes[comptime!(c * EACH + i)] - row.extract(1usize);
                     of_column.insert(
                         i,
                         p * d * slope(within, numbers.cap, comptime!(form.is_capped)),
@@ -290,7 +252,7 @@ pub(in super::super) fn query_gradients<N: Size>(
         add_weighted(
             &weights,
             k,
-            &k_rows,
+            &block.k,
             key,
             &mut sums,
             &mut shared,
