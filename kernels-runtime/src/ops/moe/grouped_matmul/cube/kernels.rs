@@ -8,6 +8,7 @@
     reason = "kernels have no iterators over slices"
 )]
 
+use crate::gpu::elements::wide;
 use crate::ops::moe::cube::sort::kernels::sum_before;
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
@@ -110,16 +111,17 @@ fn tiles_of(rows: i32) -> i32 {
 
 /// Writes one tile of the product of each row with the weights of its group, or adds it.
 #[cube(launch_unchecked)]
-pub(super) fn product<N: Size>(
-    x: &[Vector<f32, N>],
+pub(super) fn product<E: Float, Y: Float, N: Size>(
+    x: &[Vector<E, N>],
     sources: ComptimeOption<&[i32]>,
-    weights: &[Vector<f32, N>],
-    bias: ComptimeOption<&[f32]>,
+    weights: &[Vector<E, N>],
+    bias: ComptimeOption<&[E]>,
     groups: &[i32],
-    y: &mut [f32],
+    y: &mut [Y],
     sizes: &Sizes,
     #[comptime] last: Last,
     #[comptime] adds: bool,
+    #[define(E, Y)] _elements: [ElemType; 2],
 ) {
     let experts = sizes.experts;
     let ends = experts + 2;
@@ -225,14 +227,14 @@ pub(super) fn product<N: Size>(
                 if group < experts {
                     value = sums[i * 4 + j];
                     if comptime!(bias.is_some()) {
-                        value += bias.unwrap()[group * sizes.features + column];
+                        value += f32::cast_from(bias.unwrap()[group * sizes.features + column]);
                     }
                 }
                 let at = row * sizes.y_stride + sizes.y_first + column;
                 if comptime!(adds) {
-                    value += y[at];
+                    value += f32::cast_from(y[at]);
                 }
-                y[at] = value;
+                y[at] = Y::cast_from(value);
             }
         }
     }
@@ -257,14 +259,14 @@ fn group_of(groups: &[i32], ends: usize, experts: usize, tile: i32) -> usize {
 /// Returns four neighbouring numbers of a line that starts at `start`, zeros from its end on. `start` and `end` are multiples
 /// of the size of a vector.
 #[cube]
-fn four<N: Size>(numbers: &[Vector<f32, N>], start: usize, at: usize, end: usize) -> Four {
+fn four<E: Float, N: Size>(numbers: &[Vector<E, N>], start: usize, at: usize, end: usize) -> Four {
     let mut result = Four::new(0.0);
     let size = N::value();
     #[unroll]
     for k in 0..comptime!(4 / size) {
         let place = at + comptime!(k * size);
         if place < end {
-            let vector = numbers[(start + place) / size];
+            let vector = wide(numbers[(start + place) / size]);
             #[unroll]
             for j in 0..size {
                 result.insert(comptime!(k * size + j), vector.extract(j));
@@ -302,14 +304,15 @@ pub(super) struct Moved {
 /// Writes one tile of the sum of the products of both factors over the rows of an expert, in their order. Cubes along z are
 /// the experts'.
 #[cube(launch_unchecked)]
-pub(super) fn outer<N: Size>(
-    left: &[Vector<f32, N>],
-    right: &[Vector<f32, N>],
+pub(super) fn outer<E: Float, N: Size>(
+    left: &[Vector<E, N>],
+    right: &[Vector<E, N>],
     sources: ComptimeOption<&[i32]>,
     groups: &[i32],
-    result: &mut [f32],
+    result: &mut [E],
     sizes: &Factors,
     #[comptime] moved: Moved,
+    #[define(E)] _element: ElemType,
 ) {
     let (experts, expert) = (sizes.experts, CUBE_POS_Z as usize);
     let (first, end) = (groups[expert] as usize, groups[expert + 1] as usize);
@@ -367,7 +370,7 @@ pub(super) fn outer<N: Size>(
             let (line, column) = (lines + down * 4 + i, columns + across * 4 + j);
             if line < sizes.left && column < sizes.right {
                 let at = (expert * sizes.left + line) * sizes.right + column;
-                result[at] = select(is_wrong, sizes.nan, sums[i * 4 + j]);
+                result[at] = E::cast_from(select(is_wrong, sizes.nan, sums[i * 4 + j]));
             }
         }
     }
