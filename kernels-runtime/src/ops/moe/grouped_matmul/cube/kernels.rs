@@ -1,5 +1,5 @@
 //! The kernels of grouped products. A cube computes a tile of the result, 64 by 64, and each of its 256 units 4 by 4 numbers
-//! of it. Both factors come through shared memory, 16 deep: 9 or 10 KiB.
+//! of it. Both factors come through shared memory, 16 deep, with the numbers of a depth side by side: 8 or 9 KiB.
 //!
 //! Group `experts`, one past the last, has the rows that belong to nobody.
 
@@ -22,9 +22,9 @@ pub(super) const UNITS: usize = 256;
 /// The number of products that are added between two loads.
 const DEPTH: usize = 16;
 
-/// The distance of two lines of 16 numbers in shared memory, in vectors. One more than they need, so that units that read
-/// one column of vectors read from different banks.
-const LINE: usize = 5;
+/// The distance of two depths of a tile in shared memory. Four more than a tile has numbers, so that most units that write
+/// one row to neighbouring depths write to different banks, and four neighbours stay one access.
+const LINE: usize = TILE + 4;
 
 /// The units along one side of a tile.
 const SIDE: usize = 16;
@@ -141,8 +141,8 @@ pub(super) fn product<E: Float, Y: Float, N: Size>(
         sums[i] = 0.0;
     }
     if group < experts {
-        let mut left = Shared::<[Four]>::new_slice(comptime!(TILE * LINE));
-        let mut right = Shared::<[Four]>::new_slice(comptime!(TILE * LINE));
+        let mut left = Shared::<[f32]>::new_slice(comptime!(DEPTH * LINE));
+        let mut right = Shared::<[f32]>::new_slice(comptime!(DEPTH * LINE));
         let (line, part) = (unit / 4, unit % 4 * 4);
         let row = first + line;
         let mut source = row;
@@ -157,54 +157,32 @@ pub(super) fn product<E: Float, Y: Float, N: Size>(
             if row < end {
                 of_x = four(x, start, depth + part, sizes.inputs);
             }
-            left[line * LINE + unit % 4] = of_x;
+            put(of_x, &mut left, part * LINE + line, LINE);
+            let mut of_weight = Four::new(0.0);
             match comptime!(last) {
                 Last::Inputs => {
                     let feature = columns + line;
-                    let mut of_weight = Four::new(0.0);
                     if feature < sizes.features {
                         let start = (group * sizes.features + feature) * sizes.inputs;
                         of_weight = four(weights, start, depth + part, sizes.inputs);
                     }
-                    right[line * LINE + unit % 4] = of_weight;
+                    put(of_weight, &mut right, part * LINE + line, LINE);
                 }
                 Last::Features => {
                     let input = depth + down;
-                    let mut of_weight = Four::new(0.0);
                     if input < sizes.inputs {
                         let start = (group * sizes.inputs + input) * sizes.features;
                         of_weight = four(weights, start, columns + across * 4, sizes.features);
                     }
-                    right[down * SIDE + across] = of_weight;
+                    put(of_weight, &mut right, down * LINE + across * 4, 1usize);
                 }
             }
             sync_cube();
             #[unroll]
-            for q in 0..4usize {
-                let mut of_rows = Array::<Four>::new(4usize);
-                let mut of_columns = Array::<Four>::new(4usize);
-                #[unroll]
-                for i in 0..4usize {
-                    of_rows[i] = left[(down + SIDE * i) * LINE + q];
-                    of_columns[i] = match comptime!(last) {
-                        Last::Inputs => right[(across + SIDE * i) * LINE + q],
-                        Last::Features => right[(q * 4 + i) * SIDE + across],
-                    };
-                }
-                #[unroll]
-                for i in 0..4usize {
-                    #[unroll]
-                    for j in 0..4usize {
-                        #[unroll]
-                        for d in 0..4usize {
-                            let factor = match comptime!(last) {
-                                Last::Inputs => of_columns[j].extract(d),
-                                Last::Features => of_columns[d].extract(j),
-                            };
-                            sums[i * 4 + j] += of_rows[i].extract(d) * factor;
-                        }
-                    }
-                }
+            for d in 0..DEPTH {
+                let a = taken(&left, d * LINE + down * 4);
+                let b = taken(&right, d * LINE + across * 4);
+                add_products(a, b, &mut sums);
             }
             // The next part is written where units still read.
             sync_cube();
@@ -216,12 +194,7 @@ pub(super) fn product<E: Float, Y: Float, N: Size>(
     for i in 0..4usize {
         #[unroll]
         for j in 0..4usize {
-            let row = first + down + SIDE * i;
-            let of_tile = match comptime!(last) {
-                Last::Inputs => across + SIDE * j,
-                Last::Features => across * 4 + j,
-            };
-            let column = columns + of_tile;
+            let (row, column) = (first + down * 4 + i, columns + across * 4 + j);
             if row < end && column < sizes.features {
                 let mut value = nobodys;
                 if group < experts {
@@ -274,6 +247,38 @@ fn four<E: Float, N: Size>(numbers: &[Vector<E, N>], start: usize, at: usize, en
         }
     }
     result
+}
+
+/// Writes four numbers to shared memory, `distance` from one to the next.
+#[cube]
+fn put(numbers: Four, to: &mut [f32], first: usize, #[comptime] distance: usize) {
+    #[unroll]
+    for k in 0..4usize {
+        to[first + comptime!(k * distance)] = numbers.extract(k);
+    }
+}
+
+/// Returns four neighbouring numbers of shared memory.
+#[cube]
+fn taken(from: &[f32], first: usize) -> Four {
+    let mut result = Four::new(0.0);
+    #[unroll]
+    for k in 0..4usize {
+        result.insert(k, from[first + k]);
+    }
+    result
+}
+
+/// Adds the products of four numbers of a row and four of a column of factors.
+#[cube]
+fn add_products(a: Four, b: Four, sums: &mut Array<f32>) {
+    #[unroll]
+    for i in 0..4usize {
+        #[unroll]
+        for j in 0..4usize {
+            sums[i * 4 + j] += a.extract(i) * b.extract(j);
+        }
+    }
 }
 
 /// The sizes of the gradient of the weights.
@@ -350,13 +355,7 @@ pub(super) fn outer<E: Float, N: Size>(
         for d in 0..DEPTH {
             let a = of_left[d * SIDE + down];
             let b = of_right[d * SIDE + across];
-            #[unroll]
-            for i in 0..4usize {
-                #[unroll]
-                for j in 0..4usize {
-                    sums[i * 4 + j] += a.extract(i) * b.extract(j);
-                }
-            }
+            add_products(a, b, &mut sums);
         }
         // The next rows are written where units still read.
         sync_cube();
