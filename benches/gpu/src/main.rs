@@ -102,15 +102,16 @@ fn main() -> Result<(), Box<dyn Error>> {
         ops::qk_norm_rope::cube::all(&mut passes);
         ops::cross_entropy::cube::all(&mut passes);
         ops::adam_w::cube::all(&mut passes);
+        ops::moe::router::cube::all(&mut passes);
+        ops::moe::permute::cube::all(&mut passes);
+        ops::moe::grouped_matmul::cube::all(&mut passes);
+        ops::moe::experts::cube::all(&mut passes);
         // These take f32 only.
         if element == FloatKind::F32 {
             ops::linear_cross_entropy::cube::all(&mut passes);
             ops::attention::cube::all(&mut passes);
-            ops::moe::router::cube::all(&mut passes);
+            // Integers alone.
             ops::moe::cube::sort::all(&mut passes);
-            ops::moe::permute::cube::all(&mut passes);
-            ops::moe::grouped_matmul::cube::all(&mut passes);
-            ops::moe::experts::cube::all(&mut passes);
         }
     }
     passes.finish()
