@@ -135,40 +135,46 @@ pub(super) fn product<E: Float, Y: Float, N: Size>(
     let columns = CUBE_POS_X as usize * TILE;
     let unit = UNIT_POS as usize;
     let (down, across) = (unit / SIDE, unit % SIDE);
+    // What rows of nobody are, and others start with.
+    let nobodys = select(groups[2 * ends] == 1, sizes.nan, 0.0f32);
     let mut sums = Array::<f32>::new(16usize);
     #[unroll]
-    for i in 0..16usize {
-        sums[i] = 0.0;
+    for j in 0..4usize {
+        let mut start = select(group < experts, 0.0f32, nobodys);
+        if comptime!(bias.is_some()) {
+            let column = columns + across * 4 + j;
+            if group < experts && column < sizes.features {
+                start = f32::cast_from(bias.unwrap()[group * sizes.features + column]);
+            }
+        }
+        #[unroll]
+        for i in 0..4usize {
+            sums[i * 4 + j] = start;
+        }
     }
     if group < experts {
         let mut left = Shared::<[f32]>::new_slice(comptime!(DEPTH * LINE));
         let mut right = Shared::<[f32]>::new_slice(comptime!(DEPTH * LINE));
         let (line, part) = (unit / 4, unit % 4 * 4);
-        let row = first + line;
-        let mut source = row;
+        // A tile has a row and a column. Units beyond the last one read it again, for numbers that are not written.
+        let mut source = min(first + line, end - 1);
         if comptime!(sources.is_some()) {
-            // A tile has a row. Those beyond its last one are not read.
-            source = sources.unwrap()[min(row, end - 1)] as usize / sizes.choices;
+            source = sources.unwrap()[source] as usize / sizes.choices;
         }
         let start = source * sizes.x_stride + sizes.x_first;
         let mut depth = 0usize.runtime();
         while depth < sizes.inputs {
-            let mut of_x = Four::new(0.0);
-            if row < end {
-                of_x = four(x, start, depth + part, sizes.inputs);
-            }
+            let of_x = four(x, start, depth + part, sizes.inputs);
             put(of_x, &mut left, part * LINE + line, LINE);
-            let mut of_weight = Four::new(0.0);
             match comptime!(last) {
                 Last::Inputs => {
-                    let feature = columns + line;
-                    if feature < sizes.features {
-                        let start = (group * sizes.features + feature) * sizes.inputs;
-                        of_weight = four(weights, start, depth + part, sizes.inputs);
-                    }
+                    let feature = min(columns + line, sizes.features - 1);
+                    let start = (group * sizes.features + feature) * sizes.inputs;
+                    let of_weight = four(weights, start, depth + part, sizes.inputs);
                     put(of_weight, &mut right, part * LINE + line, LINE);
                 }
                 Last::Features => {
+                    let mut of_weight = Four::new(0.0);
                     let input = depth + down;
                     if input < sizes.inputs {
                         let start = (group * sizes.inputs + input) * sizes.features;
@@ -189,20 +195,13 @@ pub(super) fn product<E: Float, Y: Float, N: Size>(
             depth += DEPTH;
         }
     }
-    let nobodys = select(groups[2 * ends] == 1, sizes.nan, 0.0f32);
     #[unroll]
     for i in 0..4usize {
         #[unroll]
         for j in 0..4usize {
             let (row, column) = (first + down * 4 + i, columns + across * 4 + j);
             if row < end && column < sizes.features {
-                let mut value = nobodys;
-                if group < experts {
-                    value = sums[i * 4 + j];
-                    if comptime!(bias.is_some()) {
-                        value += f32::cast_from(bias.unwrap()[group * sizes.features + column]);
-                    }
-                }
+                let mut value = sums[i * 4 + j];
                 let at = row * sizes.y_stride + sizes.y_first + column;
                 if comptime!(adds) {
                     value += f32::cast_from(y[at]);
