@@ -104,13 +104,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         ops::adam_w::cube::all(&mut passes);
         ops::linear_cross_entropy::cube::all(&mut passes);
         ops::attention::cube::all(&mut passes);
-        // These take f32 only.
+        ops::moe::router::cube::all(&mut passes);
+        ops::moe::permute::cube::all(&mut passes);
+        ops::moe::grouped_matmul::cube::all(&mut passes);
+        ops::moe::experts::cube::all(&mut passes);
+        // Integers alone.
         if element == FloatKind::F32 {
-            ops::moe::router::cube::all(&mut passes);
             ops::moe::cube::sort::all(&mut passes);
-            ops::moe::permute::cube::all(&mut passes);
-            ops::moe::grouped_matmul::cube::all(&mut passes);
-            ops::moe::experts::cube::all(&mut passes);
         }
     }
     passes.finish()

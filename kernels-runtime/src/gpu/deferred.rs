@@ -23,11 +23,12 @@ pub(crate) fn like(tensor: &impl Described) -> Like {
     (tensor.shape(), tensor.dtype())
 }
 
+/// The float types that kernels take.
+const FLOATS: [DType; 3] = [DType::F32, DType::F16, DType::BF16];
+
 /// An operation that runs when Burn's fusion comes to it.
 pub(crate) struct Deferred {
     id: &'static str,
-    /// The float types that its kernels take.
-    floats: &'static [DType],
     inputs: Vec<TensorIr>,
     client: GlobalFusionClient<Runtime>,
 }
@@ -44,17 +45,8 @@ impl Deferred {
     pub(crate) fn new(id: &'static str, on: &FloatTensor<Cube>) -> Self {
         Self {
             id,
-            floats: &[DType::F32, DType::F16, DType::BF16],
             inputs: Vec::new(),
             client: on.client.clone(),
-        }
-    }
-
-    /// Starts an operation whose kernels take f32 only.
-    pub(crate) fn in_f32(id: &'static str, on: &FloatTensor<Cube>) -> Self {
-        Self {
-            floats: &[DType::F32],
-            ..Self::new(id, on)
         }
     }
 
@@ -65,10 +57,9 @@ impl Deferred {
     pub(crate) fn operand(&mut self, tensor: FloatTensor<Cube>) -> Operand {
         let dtype = TensorMetadata::dtype(&tensor);
         assert!(
-            dtype == DType::I32 || self.floats.contains(&dtype),
-            "{}: kernels for GPUs take {:?}, not {dtype:?}",
-            self.id,
-            self.floats
+            dtype == DType::I32 || FLOATS.contains(&dtype),
+            "{}: kernels for GPUs take {FLOATS:?}, not {dtype:?}",
+            self.id
         );
         assert!(
             computes_in(&DispatchDevice::Cube(tensor.device()), dtype),

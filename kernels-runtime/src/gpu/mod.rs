@@ -12,7 +12,7 @@
 //!
 //! **Half types.** Elements in f16 and bf16 are read as they are, computed with in f32 and rounded where they are written
 //! ([`elements`]). Sums and statistics of rows stay in f32. A device that does not compute in such a type itself gets no
-//! kernel for it either: the reference could not run there. [Some kernels](IN_F32) take f32 only.
+//! kernel for it either: the reference could not run there.
 //!
 //! **Determinism.** No kernel adds with atomic operations. A sum over rows is divided by the shape alone into
 //! [parts](rows::Parts), which a second kernel adds in order.
@@ -43,12 +43,6 @@ pub(crate) const BASE: Implementation = Implementation {
     accepts: |_| false,
     limits: Some(|_, tensors| indexable(tensors)),
     launch: Launch::Custom,
-};
-
-/// The fields of those whose kernels take f32 only.
-pub(crate) const IN_F32: Implementation = Implementation {
-    dtypes: &[FloatType::F32],
-    ..BASE
 };
 
 /// Returns [`Reason::Shape`] for tensors whose elements kernels can't count, in 32 bits.

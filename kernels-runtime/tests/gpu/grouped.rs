@@ -1,13 +1,14 @@
 //! Grouped products and experts on a GPU, compared with the CPU's kernels.
 
 use super::moe::{assert_near, ints};
-use super::{gpu, numbers};
+use super::{gpu, numbers, types_of};
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
 use burn::backend::{Cube, Dispatch, DispatchDevice, IntDType, Shape};
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
 use kernels_runtime::dispatch::Reason;
 use kernels_runtime::ops::moe::experts::{self, Adapter, Projection, Weights};
 use kernels_runtime::ops::moe::{Stack, grouped_matmul, permute};
+use kernels_runtime::registry::FloatType;
 use kernels_runtime::semantics::{ExpertBias, ExpertLayout, MoeExpertsKey};
 
 /// A grouped product.
@@ -54,7 +55,7 @@ fn layouts(case: &Case) -> Vec<Case> {
 }
 
 /// Computes a product and its gradients.
-fn computed(case: &Case, device: &Device) -> Vec<TensorData> {
+fn computed(case: &Case, dtype: FloatType, device: &Device) -> Vec<TensorData> {
     let tracked = device.clone().autodiff();
     let experts = case.counts.len();
     let sizes = match case.layout {
@@ -71,6 +72,7 @@ fn computed(case: &Case, device: &Device) -> Vec<TensorData> {
             numbers([experts, sizes[1], sizes[0]], &tracked).swap_dims(1, 2),
         ),
     };
+    let (x, weights) = (x.cast(dtype.dtype()), weights.cast(dtype.dtype()));
     let (x, weights) = (x.detach().require_grad(), weights.detach().require_grad());
     let stack: Stack<3, 2> = match case.is_list {
         false => weights.clone().into(),
@@ -81,7 +83,8 @@ fn computed(case: &Case, device: &Device) -> Vec<TensorData> {
     };
     let counts = ints(case.counts.clone(), [experts], device);
     let y = grouped_matmul::fused(x.clone(), counts, stack, case.layout).unwrap();
-    let dy = numbers([case.features, case.rows], &tracked).transpose();
+    let dy = numbers([case.features, case.rows], &tracked).cast(dtype.dtype());
+    let dy = dy.transpose();
     let gradients = (y.clone() * dy).sum().backward();
     vec![
         y.into_data(),
@@ -106,13 +109,16 @@ fn grouped_products_and_their_gradients_are_those_of_the_cpu() {
         Case::new(&[1; 300], 300, 5, 3),
         Case::new(&[0, 0], 0, 4, 4),
     ];
-    for case in cases.iter().flat_map(layouts) {
-        let expected = computed(&case, &Device::flex());
-        let got = computed(&case, &gpu());
+    let types = types_of(&gpu());
+    let all = cases.iter().flat_map(layouts);
+    for (case, dtype) in all.flat_map(|case| types.iter().map(move |dtype| (case.clone(), *dtype)))
+    {
+        let expected = computed(&case, dtype, &Device::flex());
+        let got = computed(&case, dtype, &gpu());
         for (got, expected) in got.iter().zip(&expected) {
-            assert_near(&format!("{case:?}"), got, expected);
+            assert_near(&format!("{case:?} in {dtype}"), dtype, got, expected);
         }
-        assert_eq!(got, computed(&case, &gpu()), "{case:?}");
+        assert_eq!(got, computed(&case, dtype, &gpu()), "{case:?} in {dtype}");
     }
 }
 
@@ -125,8 +131,10 @@ fn counts_that_are_not_those_of_the_rows_make_all_results_nan() {
                 layout,
                 ..Case::new(&counts, 4, 8, 8)
             };
-            for data in computed(&case, &gpu()) {
-                assert!(data.iter::<f32>().all(f32::is_nan), "{case:?}: {data:?}");
+            for dtype in types_of(&gpu()) {
+                for data in computed(&case, dtype, &gpu()) {
+                    assert!(data.iter::<f32>().all(f32::is_nan), "{case:?}: {data:?}");
+                }
             }
         }
     }
@@ -168,6 +176,55 @@ fn an_expert_that_does_not_exist_shows_in_its_token() {
     assert_eq!(is_nan, expected);
 }
 
+/// Returns the result of experts whose routing weights are in f32, and the gradients of the tokens, the routing weights and all
+/// weights and biases.
+fn routed_in_f32(dtype: FloatType, device: &Device) -> Vec<TensorData> {
+    fn leaf<const D: usize>(shape: [usize; D], dtype: DType, device: &Device) -> Tensor<D> {
+        let leaf = (numbers(shape, device) * 0.25).cast(dtype);
+        leaf.detach().require_grad()
+    }
+    let (device, dtype) = (device.clone().autodiff(), dtype.dtype());
+    let x = (numbers([9, 8], &device) * 2.0).cast(dtype);
+    let x = x.detach().require_grad();
+    let routing = leaf([9, 2], DType::F32, &device);
+    let [gate_up, down] = [[3, 12, 8], [3, 8, 6]].map(|shape| leaf(shape, dtype, &device));
+    let [of_gate_up, of_down] = [[3, 12], [3, 8]].map(|shape| leaf(shape, dtype, &device));
+    let weights = Weights::packed(
+        Projection::new(gate_up.clone()).with_bias(of_gate_up.clone()),
+        Projection::new(down.clone()).with_bias(of_down.clone()),
+    );
+    let key = MoeExpertsKey {
+        bias: ExpertBias::All,
+        ..MoeExpertsKey::QWEN3
+    };
+    let indices: Vec<i64> = (0..18).map(|slot| slot * slot % 4).collect();
+    let indices = ints(indices, [9, 2], &device);
+    let y = experts::fused(x.clone(), indices, routing.clone(), weights, None, key).unwrap();
+    let dy = numbers([9, 8], &device).cast(dtype);
+    let gradients = (y.clone() * dy).sum().backward();
+    let plain = [x, routing, of_gate_up, of_down];
+    let plain = plain.map(|leaf| leaf.grad(&gradients).unwrap().into_data());
+    let stacked = [gate_up, down].map(|leaf| leaf.grad(&gradients).unwrap().into_data());
+    std::iter::once(y.into_data())
+        .chain(plain)
+        .chain(stacked)
+        .collect()
+}
+
+#[test]
+fn routing_weights_may_be_in_f32_beside_half_types() {
+    for dtype in types_of(&gpu()) {
+        let (got, expected) = (
+            routed_in_f32(dtype, &gpu()),
+            routed_in_f32(dtype, &Device::flex()),
+        );
+        assert_eq!(got[2].dtype(), DType::F32);
+        for (got, expected) in got.iter().zip(&expected) {
+            assert_near(&format!("experts in {dtype}"), dtype, got, expected);
+        }
+    }
+}
+
 /// Returns the result of experts with adapters, and the gradients of the tokens and of the adapters' factors.
 fn adapted(device: &Device) -> Vec<TensorData> {
     let device = device.clone().autodiff();
@@ -205,7 +262,7 @@ fn adapted(device: &Device) -> Vec<TensorData> {
 fn experts_with_adapters_are_those_of_the_cpu() {
     let (got, expected) = (adapted(&gpu()), adapted(&Device::flex()));
     for (got, expected) in got.iter().zip(&expected) {
-        assert_near("experts with adapters", got, expected);
+        assert_near("experts with adapters", FloatType::F32, got, expected);
     }
 }
 
@@ -227,9 +284,10 @@ fn what_no_kernel_takes_has_a_reason() {
         assert_eq!(product.unwrap_err(), Reason::Shape);
     }
 
-    let half = Tensor::<2>::from_data([[1.0, 2.0]], (&device, DType::F16));
+    // No device of WebGPU has bf16.
+    let lacking = Tensor::<2>::from_data([[1.0, 2.0]], (&device, DType::BF16));
     let indices = ints(vec![0], [1, 1], &device);
-    let rows = permute::fused(half, indices, 2, None);
+    let rows = permute::fused(lacking, indices, 2, None);
     assert_eq!(rows.unwrap_err(), Reason::Dtype);
 }
 

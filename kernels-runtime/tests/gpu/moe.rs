@@ -1,9 +1,10 @@
 //! The operations of a mixture on a GPU, compared with the CPU's kernels.
 
-use super::{gpu, numbers};
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use super::{gpu, numbers, types_of};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use kernels_runtime::ops::moe::router::{self, Routing};
 use kernels_runtime::ops::moe::{permute, unpermute};
+use kernels_runtime::registry::FloatType;
 use kernels_runtime::semantics::{Correction, Grouping, RouterKey};
 
 pub(super) fn ints<const D: usize>(
@@ -18,12 +19,19 @@ fn read<const D: usize>(tensor: Tensor<D, Int>) -> Vec<i64> {
     tensor.into_data().iter::<i64>().collect()
 }
 
-pub(super) fn assert_near(what: &str, got: &TensorData, expected: &TensorData) {
+/// Asserts that numbers are near those of the CPU. Half types may be rounded to the other neighbour, a few times in a row.
+pub(super) fn assert_near(what: &str, dtype: FloatType, got: &TensorData, expected: &TensorData) {
     assert_eq!(got.shape(), expected.shape(), "{what}");
+    assert_eq!(got.dtype(), expected.dtype(), "{what}");
+    let tolerance = match dtype {
+        FloatType::F16 => 2.0_f32.powi(-9),
+        FloatType::Bf16 => 2.0_f32.powi(-6),
+        FloatType::F32 | FloatType::F64 => 1e-5,
+    };
     for (got, expected) in got.iter::<f32>().zip(expected.iter::<f32>()) {
         let error = (got - expected).abs();
         assert!(
-            error <= 1e-5 * (1.0 + expected.abs()),
+            error <= tolerance * (1.0 + expected.abs()),
             "{what}: {got} and {expected}"
         );
     }
@@ -39,27 +47,41 @@ fn experts_of((tokens, k, experts, ..): Sizes) -> Vec<i64> {
 }
 
 /// Returns numbers above zero.
-fn shifted(shape: [usize; 2], device: &Device) -> Tensor<2> {
+fn shifted(shape: [usize; 2], dtype: DType, device: &Device) -> Tensor<2> {
     let values = numbers(shape, &Device::flex()).into_data();
     let values: Vec<f32> = values.iter::<f32>().map(|value| value + 1.5).collect();
-    Tensor::from_data(TensorData::new(values, shape), device)
+    Tensor::from_data(TensorData::new(values, shape), (device, dtype))
+}
+
+/// The dtypes of tokens and probabilities.
+fn pairs_of(dtype: FloatType) -> Vec<(DType, DType)> {
+    let (half, wide) = (dtype.dtype(), DType::F32);
+    match dtype {
+        FloatType::F32 | FloatType::F64 => vec![(half, half)],
+        FloatType::F16 | FloatType::Bf16 => vec![(half, half), (half, wide)],
+    }
 }
 
 /// Moves tokens to rows and back. Returns the row map, the counts, and the rows, the sums without and with probabilities and
 /// the gradients.
-fn moved(sizes: Sizes, device: &Device) -> (Vec<i64>, Vec<i64>, Vec<(&'static str, TensorData)>) {
+fn moved(
+    sizes: Sizes,
+    (dtype, of_probs): (DType, DType),
+    device: &Device,
+) -> (Vec<i64>, Vec<i64>, Vec<(&'static str, TensorData)>) {
     let (tokens, k, experts, width, kept) = sizes;
     let tracked = device.clone().autodiff();
-    let x = numbers([tokens, width], &tracked).require_grad();
+    let x = numbers([tokens, width], &tracked).cast(dtype);
+    let x = x.detach().require_grad();
     // Burn adds no number to an empty tensor, and so these are shifted before.
-    let probs = shifted([tokens, k], &tracked).require_grad();
+    let probs = shifted([tokens, k], of_probs, &tracked).require_grad();
     let indices = ints(experts_of(sizes), [tokens, k], device);
     let permuted = permute::fused(x.clone(), indices, experts, kept).unwrap();
     let (rows, map) = (permuted.rows, permuted.row_map);
     let sums = unpermute::fused(rows.clone(), map.clone(), None).unwrap();
     let fixed = unpermute::fused(rows.clone(), map.clone(), Some(probs.clone().detach())).unwrap();
     let weighed = unpermute::fused(rows.clone(), map.clone(), Some(probs.clone())).unwrap();
-    let weights = shifted([tokens, width], &tracked);
+    let weights = shifted([tokens, width], dtype, &tracked);
     let all = sums.clone() + fixed + weighed.clone();
     let gradients = (all * weights).sum().backward();
     let floats = vec![
@@ -83,13 +105,23 @@ fn tokens_move_as_on_the_cpu() {
         (700, 3, 300, 8, None),
         (40, 4, 2, 5, Some(0)),
     ];
-    for sizes in sizes {
-        let (map, counts, floats) = moved(sizes, &Device::flex());
-        let (got_map, got_counts, got_floats) = moved(sizes, &gpu());
-        assert_eq!(got_map, map, "{sizes:?}");
-        assert_eq!(got_counts, counts, "{sizes:?}");
-        for ((what, got), (_, expected)) in got_floats.iter().zip(&floats) {
-            assert_near(&format!("{what} of {sizes:?}"), got, expected);
+    for (sizes, dtype) in sizes
+        .iter()
+        .flat_map(|sizes| types_of(&gpu()).into_iter().map(|dtype| (*sizes, dtype)))
+    {
+        for dtypes in pairs_of(dtype) {
+            let (map, counts, floats) = moved(sizes, dtypes, &Device::flex());
+            let (got_map, got_counts, got_floats) = moved(sizes, dtypes, &gpu());
+            assert_eq!(got_map, map, "{sizes:?}");
+            assert_eq!(got_counts, counts, "{sizes:?}");
+            for ((what, got), (_, expected)) in got_floats.iter().zip(&floats) {
+                assert_near(
+                    &format!("{what} of {sizes:?} in {dtypes:?}"),
+                    dtype,
+                    got,
+                    expected,
+                );
+            }
         }
     }
 }
@@ -117,16 +149,17 @@ fn the_token_of_an_expert_that_does_not_exist_becomes_nan() {
 fn routed(
     routing: &Routing,
     logits: &[f32],
+    dtype: FloatType,
     device: &Device,
 ) -> (Vec<i64>, TensorData, TensorData) {
     let (tracked, experts) = (device.clone().autodiff(), routing.num_experts());
     let tokens = logits.len() / experts;
     let logits = TensorData::new(logits.to_vec(), [tokens, experts]);
-    let logits = Tensor::<2>::from_data(logits, &tracked).require_grad();
+    let logits = Tensor::<2>::from_data(logits, (&tracked, dtype.dtype())).require_grad();
     let bias = (routing.key().correction == Correction::Bias)
         .then(|| numbers([experts], &tracked).mul_scalar(0.125));
     let routed = router::fused(logits.clone(), bias, routing).unwrap();
-    let dw = numbers([tokens, routing.top_k()], &tracked);
+    let dw = numbers([tokens, routing.top_k()], &tracked).cast(routed.weights.dtype());
     let gradients = (routed.weights.clone() * dw).sum().backward();
     (
         read(routed.indices),
@@ -163,17 +196,20 @@ fn routings() -> impl Iterator<Item = Routing> {
 
 #[test]
 fn tokens_choose_as_on_the_cpu_also_among_equal_experts() {
-    for routing in routings() {
+    let types = types_of(&gpu());
+    for (routing, dtype) in
+        routings().flat_map(|routing| types.iter().map(move |dtype| (routing, *dtype)))
+    {
         let count = 5 * routing.num_experts();
         let logits: Vec<f32> = (0..count)
             .map(|i| (i * i % 13) as f32 * 0.25 - 1.0)
             .collect();
-        let (experts, weights, gradient) = routed(&routing, &logits, &Device::flex());
-        let (got, got_weights, got_gradient) = routed(&routing, &logits, &gpu());
-        let what = format!("{routing:?}");
+        let (experts, weights, gradient) = routed(&routing, &logits, dtype, &Device::flex());
+        let (got, got_weights, got_gradient) = routed(&routing, &logits, dtype, &gpu());
+        let what = format!("{routing:?} in {dtype}");
         assert_eq!(got, experts, "{what}");
-        assert_near(&what, &got_weights, &weights);
-        assert_near(&what, &got_gradient, &gradient);
+        assert_near(&what, dtype, &got_weights, &weights);
+        assert_near(&what, dtype, &got_gradient, &gradient);
     }
 }
 
@@ -188,8 +224,9 @@ fn the_ends_of_the_number_line_are_chosen_as_on_the_cpu() {
     ];
     for key in [RouterKey::QWEN3_MOE, RouterKey::LLAMA4, RouterKey::GPT_OSS] {
         let routing = Routing::new(key, 6, 5).unwrap();
-        let (experts, ..) = routed(&routing, logits.as_flattened(), &Device::flex());
-        let (got, weights, _) = routed(&routing, logits.as_flattened(), &gpu());
+        let of = |device| routed(&routing, logits.as_flattened(), FloatType::F32, device);
+        let (experts, ..) = of(&Device::flex());
+        let (got, weights, _) = of(&gpu());
         assert_eq!(got, experts, "{key}");
         // The third token's second expert is NaN, and chosen first.
         assert!(

@@ -60,7 +60,7 @@ macro_rules! on_gpu {
 use on_gpu;
 
 /// Checks that a kernel of this module takes the tensors, and returns the reason if not. CPU kernels take every
-/// float type, and those of GPUs f32; `npu` and `gpu` decide the rest for an NPU and a GPU.
+/// float type, and those of GPUs f32 and the half types; `npu` and `gpu` decide the rest for an NPU and a GPU.
 fn refuse(
     op: KernelOp,
     query: Query,
@@ -70,11 +70,11 @@ fn refuse(
     if cfg!(feature = "gpu") && DeviceKinds::GPU.contains(query.device) {
         return match query.tensors {
             _ if !query.served.offers(op) => Err(Reason::NotServed),
-            TensorType::Float(FloatType::F32) => gpu(),
+            TensorType::Float(FloatType::F32 | FloatType::F16 | FloatType::Bf16) => gpu(),
             TensorType::Mixed => Err(Reason::MixedDtypes),
-            TensorType::Float(_) | TensorType::NotOnDevice(_) | TensorType::Unsupported => {
-                Err(Reason::Dtype)
-            }
+            TensorType::Float(FloatType::F64)
+            | TensorType::NotOnDevice(_)
+            | TensorType::Unsupported => Err(Reason::Dtype),
         };
     }
     match query.tensors {

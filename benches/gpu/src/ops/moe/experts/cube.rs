@@ -24,9 +24,10 @@ pub fn all(passes: &mut Passes) {
 fn weigh(mut pass: Pass<'_>) {
     let size = pass.size();
     let [unit, d_unit] = [(); 2].map(|()| pass.buffer(SLOTS * WIDTH, Role::Changed));
-    let [map, routing] = [(); 2].map(|()| pass.buffer(SLOTS, Role::Operand));
+    let map = pass.numbers(SLOTS, Role::Operand);
+    let routing = pass.buffer(SLOTS, Role::Operand);
     let d_routing = pass.buffer(SLOTS, Role::Result);
-    let name = pass.name();
+    let (name, element) = (pass.name(), pass.element());
     let vectors = WIDTH / size;
     let units = units(vectors);
     pass.launch(&name, units, |client, count, dim| {
@@ -44,6 +45,7 @@ fn weigh(mut pass: Pass<'_>) {
                 d_routing.arg(),
                 SizesLaunch::new(SLOTS, CHOICES, vectors, f32::NAN),
                 units,
+                [element; 3],
             );
         }
     });
@@ -54,9 +56,9 @@ fn add_bias(mut pass: Pass<'_>) {
     let size = pass.size();
     let bias = pass.buffer(EXPERTS * HIDDEN, Role::Operand);
     let dy = pass.buffer(TOKENS * HIDDEN, Role::Operand);
-    let [indices, map] = [(); 2].map(|()| pass.buffer(SLOTS, Role::Operand));
-    let d_routing = pass.buffer(SLOTS, Role::Changed);
-    let name = pass.name();
+    let [indices, map, without] = [(); 3].map(|()| pass.numbers(SLOTS, Role::Operand));
+    let d_routing = pass.buffer(SLOTS, Role::Result);
+    let (name, element) = (pass.name(), pass.element());
     let vectors = HIDDEN / size;
     let units = units(vectors);
     pass.launch(&name, units, |client, count, dim| {
@@ -71,9 +73,11 @@ fn add_bias(mut pass: Pass<'_>) {
                 dy.arg(),
                 indices.arg(),
                 map.arg(),
+                without.arg(),
                 d_routing.arg(),
                 SizesLaunch::new(SLOTS, CHOICES, vectors, f32::NAN),
                 units,
+                [element; 2],
             );
         }
     });
@@ -83,9 +87,9 @@ fn add_bias(mut pass: Pass<'_>) {
 fn sums(mut pass: Pass<'_>) {
     let size = pass.size();
     let rows = pass.buffer(SLOTS * 2 * WIDTH, Role::Operand);
-    let groups = pass.buffer(2 * (EXPERTS + 2) + 1, Role::Operand);
+    let groups = pass.numbers(2 * (EXPERTS + 2) + 1, Role::Operand);
     let sums = pass.buffer(EXPERTS * 2 * WIDTH, Role::Result);
-    let name = pass.name();
+    let (name, element) = (pass.name(), pass.element());
     let vectors = 2 * WIDTH / size;
     pass.launch(&name, 256, |client, count, dim| {
         // SAFETY: nothing runs.
@@ -101,6 +105,7 @@ fn sums(mut pass: Pass<'_>) {
                 groups.arg(),
                 sums.arg(),
                 AddedLaunch::new(vectors, vectors, 0, 1),
+                [element; 2],
             );
         }
     });

@@ -26,9 +26,10 @@ fn numbers(size: usize, rows: usize) -> NumbersLaunch {
 fn spread(mut pass: Pass<'_>) {
     let size = pass.size();
     let tokens = pass.buffer(TOKENS * WIDTH, Role::Operand);
-    let [slots, probs] = [(); 2].map(|()| pass.buffer(SLOTS, Role::Operand));
+    let slots = pass.numbers(SLOTS, Role::Operand);
+    let probs = pass.buffer(SLOTS, Role::Operand);
     let rows = pass.buffer(SLOTS * WIDTH, Role::Result);
-    let name = pass.name();
+    let (name, element) = (pass.name(), pass.element());
     pass.launch(&name, 256, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
@@ -42,6 +43,7 @@ fn spread(mut pass: Pass<'_>) {
                 Some(probs.arg()).into(),
                 rows.arg(),
                 numbers(size, SLOTS),
+                [element; 2],
             );
         }
     });
@@ -51,9 +53,10 @@ fn spread(mut pass: Pass<'_>) {
 fn sum(mut pass: Pass<'_>) {
     let size = pass.size();
     let rows = pass.buffer(SLOTS * WIDTH, Role::Operand);
-    let [map, probs] = [(); 2].map(|()| pass.buffer(SLOTS, Role::Operand));
+    let map = pass.numbers(SLOTS, Role::Operand);
+    let probs = pass.buffer(SLOTS, Role::Operand);
     let y = pass.buffer(TOKENS * WIDTH, Role::Result);
-    let name = pass.name();
+    let (name, element) = (pass.name(), pass.element());
     pass.launch(&name, 256, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
@@ -67,6 +70,7 @@ fn sum(mut pass: Pass<'_>) {
                 Some(probs.arg()).into(),
                 y.arg(),
                 numbers(size, TOKENS),
+                [element; 3],
             );
         }
     });
@@ -77,9 +81,9 @@ fn product(mut pass: Pass<'_>) {
     let size = pass.size();
     let dy = pass.buffer(TOKENS * WIDTH, Role::Operand);
     let rows = pass.buffer(SLOTS * WIDTH, Role::Operand);
-    let map = pass.buffer(SLOTS, Role::Operand);
+    let map = pass.numbers(SLOTS, Role::Operand);
     let products = pass.buffer(SLOTS, Role::Result);
-    let name = pass.name();
+    let (name, element) = (pass.name(), pass.element());
     let units = units(WIDTH / size);
     pass.launch(&name, units, |client, count, dim| {
         // SAFETY: nothing runs.
@@ -96,6 +100,7 @@ fn product(mut pass: Pass<'_>) {
                 SLOTS,
                 numbers(size, 0),
                 units,
+                [element; 2],
             );
         }
     });

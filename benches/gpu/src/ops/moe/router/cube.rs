@@ -40,9 +40,10 @@ fn numbers(groups: usize) -> NumbersLaunch {
 
 fn forward(mut pass: Pass<'_>, terms: Terms) {
     let logits = pass.buffer(TOKENS * EXPERTS, Role::Operand);
-    let [weights, indices] = [(); 2].map(|()| pass.buffer(TOKENS * CHOICES, Role::Result));
+    let weights = pass.buffer(TOKENS * CHOICES, Role::Result);
+    let indices = pass.numbers(TOKENS * CHOICES, Role::Result);
     let name = pass.name();
-    let units = units(EXPERTS);
+    let (units, element) = (units(EXPERTS), pass.element());
     pass.launch(&name, units, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
@@ -58,6 +59,7 @@ fn forward(mut pass: Pass<'_>, terms: Terms) {
                 numbers(1),
                 terms,
                 units,
+                [element; 2],
             );
         }
     });
@@ -66,10 +68,11 @@ fn forward(mut pass: Pass<'_>, terms: Terms) {
 
 fn grouped(mut pass: Pass<'_>, terms: Terms) {
     let logits = pass.buffer(TOKENS * EXPERTS, Role::Operand);
-    let bias = pass.buffer(EXPERTS, Role::Operand);
-    let [scores, open] = [(); 2].map(|()| pass.buffer(TOKENS * GROUPS, Role::Between));
-    let [weights, indices] = [(); 2].map(|()| pass.buffer(TOKENS * CHOICES, Role::Result));
-    let units = units(EXPERTS);
+    let bias = pass.numbers(EXPERTS, Role::Operand);
+    let [scores, open] = [(); 2].map(|()| pass.numbers(TOKENS * GROUPS, Role::Between));
+    let weights = pass.buffer(TOKENS * CHOICES, Role::Result);
+    let indices = pass.numbers(TOKENS * CHOICES, Role::Result);
+    let (units, element) = (units(EXPERTS), pass.element());
     pass.launch("router groups", units, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
@@ -83,6 +86,7 @@ fn grouped(mut pass: Pass<'_>, terms: Terms) {
                 numbers(GROUPS),
                 terms,
                 units,
+                element,
             );
         }
     });
@@ -117,6 +121,7 @@ fn grouped(mut pass: Pass<'_>, terms: Terms) {
                 numbers(GROUPS),
                 terms,
                 units,
+                [element; 2],
             );
         }
     });
@@ -124,11 +129,12 @@ fn grouped(mut pass: Pass<'_>, terms: Terms) {
 }
 
 fn backward(mut pass: Pass<'_>, terms: Terms) {
-    let [dw, indices] = [(); 2].map(|()| pass.buffer(TOKENS * CHOICES, Role::Operand));
+    let dw = pass.buffer(TOKENS * CHOICES, Role::Operand);
+    let indices = pass.numbers(TOKENS * CHOICES, Role::Operand);
     let logits = pass.buffer(TOKENS * EXPERTS, Role::Operand);
     let d_logits = pass.buffer(TOKENS * EXPERTS, Role::Result);
     let name = pass.name();
-    let units = units(EXPERTS);
+    let (units, element) = (units(EXPERTS), pass.element());
     pass.launch(&name, units, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
@@ -143,6 +149,7 @@ fn backward(mut pass: Pass<'_>, terms: Terms) {
                 numbers(1),
                 terms,
                 units,
+                [element; 2],
             );
         }
     });

@@ -11,6 +11,7 @@ use crate::ops::moe::permute;
 use crate::ops::operands::checked;
 use crate::semantics::ExpertLayout;
 use burn::backend::{Shape, TensorMetadata};
+use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 
 /// Returns the wanted gradients: of the tokens, of the routing weights, and of each group of weights.
@@ -48,13 +49,18 @@ impl<'a> Rows<'a> {
             layout: other(layer.call.settings.key.layout),
             bias: None,
         };
-        let d_unit = product.of(&layer.groups);
+        let d_unit = product.of(&layer.groups, dy.dtype);
         let operands = layer.unit(kept);
         let unit = glu::cube::forward(operands.clone());
-        let d_routing = weigh(layer, &unit, &d_unit);
-        if let Some(bias) = &layer.call.weights[BIASES + DOWN] {
-            add_bias(layer, bias, &dy, &d_routing);
-        }
+        // A bias without features adds nothing.
+        let bias = layer.call.weights[BIASES + DOWN].as_ref();
+        let d_routing = match bias.filter(|bias| bias.shape()[1] > 0) {
+            Some(bias) => {
+                let without = weigh(layer, &unit, &d_unit, DType::F32);
+                add_bias(layer, bias, &dy, &without)
+            }
+            None => weigh(layer, &unit, &d_unit, layer.call.routing.dtype),
+        };
         let mut of_unit = glu::cube::gradients(checked(operands.backward(d_unit)));
         Self {
             d_parts: of_unit.pop().expect("a packed tensor has one gradient"),
@@ -79,7 +85,7 @@ impl<'a> Rows<'a> {
             };
             product.write(&layer.groups, Columns::all(&rows), at > 0);
         }
-        permute::cube::sum(&rows, &layer.row_map, None)
+        permute::cube::sum(&rows, &layer.row_map, None, x.dtype)
     }
 
     /// Returns the gradient of a group of weights or biases.

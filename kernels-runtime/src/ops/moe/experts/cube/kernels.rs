@@ -1,5 +1,6 @@
 //! The kernels of the experts that are no products, units or moves.
 
+use crate::gpu::elements::{narrow, wide};
 use crate::gpu::parts::sum_of_cube;
 use crate::ops::moe::cube::sort::kernels::MISTAKE;
 use burn_cubecl::cubecl;
@@ -20,14 +21,15 @@ pub(super) struct Sizes {
 /// Multiplies the row of one slot by its routing weight, in the result of the gated unit and in its gradient, and writes the
 /// product of both before that, which is the gradient of the weight: a cube for each slot.
 #[cube(launch_unchecked)]
-pub(super) fn weigh<N: Size>(
-    unit: &mut [Vector<f32, N>],
-    d_unit: &mut [Vector<f32, N>],
+pub(super) fn weigh<E: Float, R: Float, D: Float, N: Size>(
+    unit: &mut [Vector<E, N>],
+    d_unit: &mut [Vector<E, N>],
     row_map: &[i32],
-    routing: &[f32],
-    d_routing: &mut [f32],
+    routing: &[R],
+    d_routing: &mut [D],
     sizes: &Sizes,
     #[comptime] units: usize,
+    #[define(E, R, D)] _elements: [ElemType; 3],
 ) {
     let slot = CUBE_POS;
     if slot >= sizes.slots {
@@ -37,33 +39,35 @@ pub(super) fn weigh<N: Size>(
     // Slots without a row have the number of slots, or that of a mistake.
     let has_row = row >= 0 && row < sizes.slots as i32;
     let start = select(has_row, row, 0i32) as usize * sizes.vectors;
-    let weight = Vector::new(routing[slot]);
+    let weight = Vector::new(f32::cast_from(routing[slot]));
     let mut sum = Vector::<f32, N>::new(0.0);
     let mut at = UNIT_POS as usize;
     while has_row && at < sizes.vectors {
-        let (a, d) = (unit[start + at], d_unit[start + at]);
+        let (a, d) = (wide(unit[start + at]), wide(d_unit[start + at]));
         sum += a * d;
-        unit[start + at] = a * weight;
-        d_unit[start + at] = d * weight;
+        unit[start + at] = narrow(a * weight);
+        d_unit[start + at] = narrow(d * weight);
         at += units;
     }
     let product = sum_of_cube(sum.vector_sum(), units);
     if UNIT_POS == 0 {
-        d_routing[slot] = select(row == MISTAKE, sizes.nan, product);
+        d_routing[slot] = D::cast_from(select(row == MISTAKE, sizes.nan, product));
     }
 }
 
-/// Adds the product of the bias of one slot's expert and the gradient of its token to the gradient of its routing weight: a
-/// cube for each slot.
+/// Writes the gradient of one slot's routing weight: the sum of that without biases, and of the product of the bias of its
+/// expert and the gradient of its token. A cube for each slot.
 #[cube(launch_unchecked)]
-pub(super) fn add_bias<N: Size>(
-    bias: &[Vector<f32, N>],
-    dy: &[Vector<f32, N>],
+pub(super) fn add_bias<E: Float, R: Float, N: Size>(
+    bias: &[Vector<E, N>],
+    dy: &[Vector<E, N>],
     indices: &[i32],
     row_map: &[i32],
-    d_routing: &mut [f32],
+    without: &[f32],
+    d_routing: &mut [R],
     sizes: &Sizes,
     #[comptime] units: usize,
+    #[define(E, R)] _elements: [ElemType; 2],
 ) {
     let slot = CUBE_POS;
     if slot >= sizes.slots {
@@ -77,12 +81,13 @@ pub(super) fn add_bias<N: Size>(
     let mut sum = Vector::<f32, N>::new(0.0);
     let mut at = UNIT_POS as usize;
     while has_row && at < sizes.vectors {
-        sum += bias[expert * sizes.vectors + at] * dy[token * sizes.vectors + at];
+        let of_expert = wide(bias[expert * sizes.vectors + at]);
+        sum += of_expert * wide(dy[token * sizes.vectors + at]);
         at += units;
     }
     let product = sum_of_cube(sum.vector_sum(), units);
     if UNIT_POS == 0 {
-        d_routing[slot] += product;
+        d_routing[slot] = R::cast_from(without[slot] + product);
     }
 }
 
@@ -100,13 +105,14 @@ pub(super) struct Added {
 /// Writes the sum of an expert's rows, in their order, or of their tokens times the routing weights: a unit for each vector
 /// of a row, and cubes along y for the experts.
 #[cube(launch_unchecked)]
-pub(super) fn sum_of_experts<N: Size>(
-    rows: &[Vector<f32, N>],
+pub(super) fn sum_of_experts<E: Float, R: Float, N: Size>(
+    rows: &[Vector<E, N>],
     slots_of: ComptimeOption<&[i32]>,
-    routing: ComptimeOption<&[f32]>,
+    routing: ComptimeOption<&[R]>,
     groups: &[i32],
-    sums: &mut [Vector<f32, N>],
+    sums: &mut [Vector<E, N>],
     added: &Added,
+    #[define(E, R)] _elements: [ElemType; 2],
 ) {
     let column = ABSOLUTE_POS_X as usize;
     if column >= added.vectors {
@@ -121,9 +127,10 @@ pub(super) fn sum_of_experts<N: Size>(
         if comptime!(slots_of.is_some()) {
             let slot = slots_of.unwrap()[row] as usize;
             source = slot / added.choices;
-            weight = routing.unwrap()[slot];
+            weight = f32::cast_from(routing.unwrap()[slot]);
         }
-        sum += rows[source * added.stride + added.first + column] * Vector::new(weight);
+        let term = wide(rows[source * added.stride + added.first + column]);
+        sum += term * Vector::new(weight);
     }
-    sums[expert * added.vectors + column] = sum;
+    sums[expert * added.vectors + column] = narrow(sum);
 }

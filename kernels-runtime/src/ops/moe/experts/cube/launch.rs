@@ -2,9 +2,10 @@
 
 use super::kernels::{self, AddedLaunch, SizesLaunch};
 use super::layer::Layer;
-use crate::gpu::launch::{cubes, dim, uninitialised, units, vector_size, zeros};
+use crate::gpu::launch::{cubes, dim, element_of, uninitialised_as, units, vector_size, zeros_as};
 use crate::ops::moe::grouped_matmul::cube::Columns;
 use burn::backend::{Shape, TensorMetadata};
+use burn::tensor::DType;
 use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount};
 use burn_cubecl::tensor::CubeTensor;
 
@@ -18,14 +19,19 @@ fn sizes(layer: &Layer, vectors: usize) -> SizesLaunch {
 }
 
 /// Multiplies the result of the gated unit and its gradient by the routing weights, in place, and returns the gradient of the
-/// routing weights, without that through biases.
-pub(super) fn weigh(layer: &Layer, unit: &CubeTensor, d_unit: &CubeTensor) -> CubeTensor {
+/// routing weights, without that through biases, rounded to a dtype.
+pub(super) fn weigh(
+    layer: &Layer,
+    unit: &CubeTensor,
+    d_unit: &CubeTensor,
+    dtype: DType,
+) -> CubeTensor {
     let (routing, size) = (&layer.call.routing, vector_size(&[layer.width]));
     let vectors = layer.width / size;
     if layer.rows * vectors == 0 {
-        return zeros(routing, routing.shape());
+        return zeros_as(routing, routing.shape(), dtype);
     }
-    let d_routing = uninitialised(routing, routing.shape());
+    let d_routing = uninitialised_as(routing, routing.shape(), dtype);
     let units = units(vectors);
     // SAFETY: there is an entry of the map, a routing weight and a gradient for each slot, and as many rows of `vectors`
     // vectors of both tensors, which nothing else holds. No two slots have the same row, and slots without one touch none.
@@ -43,22 +49,30 @@ pub(super) fn weigh(layer: &Layer, unit: &CubeTensor, d_unit: &CubeTensor) -> Cu
             arg(&d_routing),
             sizes(layer, vectors),
             units,
+            [unit, routing, &d_routing].map(element_of),
         );
     }
     d_routing
 }
 
-/// Adds the gradient through the biases of down to that of the routing weights, in place.
-pub(super) fn add_bias(layer: &Layer, bias: &CubeTensor, dy: &CubeTensor, d_routing: &CubeTensor) {
-    let hidden = dy.shape()[1];
+/// Returns the gradient of the routing weights: the sum of that without biases, in f32, and of that through the biases of
+/// down.
+pub(super) fn add_bias(
+    layer: &Layer,
+    bias: &CubeTensor,
+    dy: &CubeTensor,
+    without: &CubeTensor,
+) -> CubeTensor {
+    let (hidden, routing) = (dy.shape()[1], &layer.call.routing);
     let size = vector_size(&[hidden]);
     let vectors = hidden / size;
-    if layer.rows * vectors == 0 {
-        return;
+    if layer.rows == 0 {
+        return zeros_as(routing, routing.shape(), routing.dtype);
     }
+    let d_routing = uninitialised_as(routing, routing.shape(), routing.dtype);
     let units = units(vectors);
-    // SAFETY: as in `weigh`; the biases have `vectors` vectors for each expert, and `dy` for each token. The index of a slot
-    // with a row is an expert's.
+    // SAFETY: as in `weigh`, and there is a gradient without biases for each slot; the biases have `vectors` vectors for each
+    // expert, and `dy` for each token. The index of a slot with a row is an expert's.
     unsafe {
         kernels::add_bias::launch_unchecked(
             &dy.client,
@@ -69,11 +83,14 @@ pub(super) fn add_bias(layer: &Layer, bias: &CubeTensor, dy: &CubeTensor, d_rout
             arg(dy),
             arg(&layer.call.indices),
             arg(&layer.row_map),
-            arg(d_routing),
+            arg(without),
+            arg(&d_routing),
             sizes(layer, vectors),
             units,
+            [dy, routing].map(element_of),
         );
     }
+    d_routing
 }
 
 /// Returns the sum of each expert's rows, `[E, width]`. Rows that are sources are multiplied by the routing weights.
@@ -82,12 +99,10 @@ pub(super) fn sum_of_experts(layer: &Layer, columns: Columns<'_>) -> CubeTensor 
     let (tensor, [first, width, stride]) = (columns.tensor(), columns.sizes());
     let shape = Shape::new([experts, width]);
     if layer.rows * width == 0 {
-        return zeros(tensor, shape);
+        return zeros_as(tensor, shape, tensor.dtype);
     }
-    let (sums, size) = (
-        uninitialised(tensor, shape),
-        vector_size(&[first, width, stride]),
-    );
+    let sums = uninitialised_as(tensor, shape, tensor.dtype);
+    let size = vector_size(&[first, width, stride]);
     let vectors = width / size;
     let units = units(vectors);
     let along = |count: usize| u32::try_from(count).expect("`takes` has checked the sizes");
@@ -112,6 +127,7 @@ pub(super) fn sum_of_experts(layer: &Layer, columns: Columns<'_>) -> CubeTensor 
                 first / size,
                 sources.map_or(1, |sources| sources.choices),
             ),
+            [tensor, &layer.call.routing].map(element_of),
         );
     }
     sums

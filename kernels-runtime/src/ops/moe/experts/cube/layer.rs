@@ -2,7 +2,7 @@
 
 use super::super::operands::{BIASES, DOWN, GATE, UP};
 use super::Call;
-use crate::gpu::launch::{contiguous, uninitialised};
+use crate::gpu::launch::{contiguous, uninitialised_as};
 use crate::ops::glu::{self, Projected};
 use crate::ops::moe::cube::sort;
 use crate::ops::moe::grouped_matmul::cube::{Columns, Groups, Product, Sources};
@@ -10,6 +10,7 @@ use crate::ops::moe::permute;
 use crate::ops::operands::checked;
 use crate::semantics::{ExpertLayout, GluKey, Projections};
 use burn::backend::{Shape, TensorMetadata};
+use burn::tensor::DType;
 use burn_cubecl::tensor::CubeTensor;
 
 /// The operands, contiguous, and the sorted slots.
@@ -108,16 +109,18 @@ impl Layer {
     /// Returns the result, and gate and up of each row.
     pub(super) fn forward(&self) -> (CubeTensor, CubeTensor) {
         let shape = Shape::new([self.rows, 2 * self.width]);
-        let kept = uninitialised(&self.call.x, shape);
+        let (x, dtype) = (&self.call.x, self.call.x.dtype);
+        let kept = uninitialised_as(x, shape, dtype);
         for part in self.parts() {
-            let x = Columns::all(&self.call.x).as_sources();
+            let x = Columns::all(x).as_sources();
             let columns = Columns::of(&kept, part.first, part.width);
             self.product(x, part.group)
                 .write(&self.groups, columns, false);
         }
         let unit = glu::cube::forward(self.unit(kept.clone()));
-        let rows = self.product(Columns::all(&unit), DOWN).of(&self.groups);
-        let y = permute::cube::sum(&rows, &self.row_map, Some(&self.call.routing));
+        let down = self.product(Columns::all(&unit), DOWN);
+        let (rows, routing) = (down.of(&self.groups, DType::F32), &self.call.routing);
+        let y = permute::cube::sum(&rows, &self.row_map, Some(routing), dtype);
         (y, kept)
     }
 

@@ -1,4 +1,4 @@
-//! The experts of a mixture on GPUs, in f32. One operation of Burn's fusion sorts the slots by expert and computes all experts
+//! The experts of a mixture on GPUs. One operation of Burn's fusion sorts the slots by expert and computes all experts
 //! together.
 //!
 //! | step | kernels |
@@ -11,6 +11,9 @@
 //!
 //! Gate and up are kept for the backward pass, in one tensor. There, the unit is computed again, and the weights' gradients
 //! read tokens and their gradients through the sort too: neither is copied to rows.
+//!
+//! **Half types.** Sums are in f32. Gate and up, the unit and the gradients of all three are rounded, as in the reference. The
+//! results of the experts, and the gradients of their inputs, stay in f32 until they are added up by token.
 //!
 //! **Lists.** The weights of a list are copied to one tensor first, since a kernel takes seven at most: their memory is needed
 //! twice while the experts are computed.
@@ -29,7 +32,7 @@ use super::operands::{BIASES, DOWN};
 use super::{
     Backward, ExpertsBackend, ExpertsKernel, Gradients, Operands, Settings, Tensors, Wanted,
 };
-use crate::gpu::{Deferred, IN_F32, Like, indexable, like};
+use crate::gpu::{BASE, Deferred, Like, indexable, like};
 use crate::ops::moe::cube::sort::sorts;
 use crate::ops::operands::checked;
 use crate::reason::Reason;
@@ -37,14 +40,13 @@ use crate::registry::{Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Cube, DispatchTensor, Shape, TensorMetadata};
-use burn::tensor::DType;
 use layer::Layer;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     launch: Launch::MoeExperts(super::launch),
     accepts: |key| matches!(key, SemanticsKey::MoeExperts(_)),
     limits: Some(|_, tensors| takes(tensors)),
-    ..IN_F32
+    ..BASE
 };
 
 /// Returns the reason if kernels don't take tensors of these sizes: the tokens, and for a call also the routing weights and
@@ -103,7 +105,7 @@ impl ExpertsKernel for Cube {
     ) -> (FloatTensor<Self>, Option<FloatTensor<Self>>) {
         let dtype = checked(operands.dtype());
         assert_fits(&operands);
-        let mut deferred = Deferred::in_f32("burn-kernels/moe_experts", operands.x());
+        let mut deferred = Deferred::new("burn-kernels/moe_experts", operands.x());
         let kept = Shape::new([
             operands.indices().shape().num_elements(),
             2 * operands.width(),
@@ -131,7 +133,7 @@ impl ExpertsKernel for Cube {
             slots,
             "experts: the forward pass on a GPU keeps a row for each slot"
         );
-        let mut deferred = Deferred::in_f32("burn-kernels/moe_experts_backward", &dy);
+        let mut deferred = Deferred::new("burn-kernels/moe_experts_backward", &dy);
         let call = Call::new(&operands);
         let wants = Wants::new(&wanted);
         let results = wants.results(&call);
@@ -231,7 +233,7 @@ impl Wants {
         let groups = groups.filter_map(|(wants, group)| Some((wants, group.as_ref()?)));
         let all = plain.into_iter().chain(groups);
         all.filter(|(wants, _)| *wants)
-            .map(|(_, tensor)| (tensor.shape(), DType::F32))
+            .map(|(_, tensor)| like(tensor))
             .collect()
     }
 }

@@ -1,5 +1,5 @@
 //! The kernels of grouped products. A cube computes a tile of the result, 64 by 64, and each of its 256 units 4 by 4 numbers
-//! of it. Both factors come through shared memory, 16 deep: 9 or 10 KiB.
+//! of it. Both factors come through shared memory, 16 deep, with the numbers of a depth side by side: 8 or 9 KiB.
 //!
 //! Group `experts`, one past the last, has the rows that belong to nobody.
 
@@ -8,6 +8,7 @@
     reason = "kernels have no iterators over slices"
 )]
 
+use crate::gpu::elements::wide;
 use crate::ops::moe::cube::sort::kernels::sum_before;
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
@@ -21,9 +22,9 @@ pub(super) const UNITS: usize = 256;
 /// The number of products that are added between two loads.
 const DEPTH: usize = 16;
 
-/// The distance of two lines of 16 numbers in shared memory, in vectors. One more than they need, so that units that read
-/// one column of vectors read from different banks.
-const LINE: usize = 5;
+/// The distance of two depths of a tile in shared memory. Four more than a tile has numbers, so that most units that write
+/// one row to neighbouring depths write to different banks, and four neighbours stay one access.
+const LINE: usize = TILE + 4;
 
 /// The units along one side of a tile.
 const SIDE: usize = 16;
@@ -110,16 +111,17 @@ fn tiles_of(rows: i32) -> i32 {
 
 /// Writes one tile of the product of each row with the weights of its group, or adds it.
 #[cube(launch_unchecked)]
-pub(super) fn product<N: Size>(
-    x: &[Vector<f32, N>],
+pub(super) fn product<E: Float, Y: Float, N: Size>(
+    x: &[Vector<E, N>],
     sources: ComptimeOption<&[i32]>,
-    weights: &[Vector<f32, N>],
-    bias: ComptimeOption<&[f32]>,
+    weights: &[Vector<E, N>],
+    bias: ComptimeOption<&[E]>,
     groups: &[i32],
-    y: &mut [f32],
+    y: &mut [Y],
     sizes: &Sizes,
     #[comptime] last: Last,
     #[comptime] adds: bool,
+    #[define(E, Y)] _elements: [ElemType; 2],
 ) {
     let experts = sizes.experts;
     let ends = experts + 2;
@@ -133,106 +135,78 @@ pub(super) fn product<N: Size>(
     let columns = CUBE_POS_X as usize * TILE;
     let unit = UNIT_POS as usize;
     let (down, across) = (unit / SIDE, unit % SIDE);
+    // What rows of nobody are, and others start with.
+    let nobodys = select(groups[2 * ends] == 1, sizes.nan, 0.0f32);
     let mut sums = Array::<f32>::new(16usize);
     #[unroll]
-    for i in 0..16usize {
-        sums[i] = 0.0;
+    for j in 0..4usize {
+        let mut start = select(group < experts, 0.0f32, nobodys);
+        if comptime!(bias.is_some()) {
+            let column = columns + across * 4 + j;
+            if group < experts && column < sizes.features {
+                start = f32::cast_from(bias.unwrap()[group * sizes.features + column]);
+            }
+        }
+        #[unroll]
+        for i in 0..4usize {
+            sums[i * 4 + j] = start;
+        }
     }
     if group < experts {
-        let mut left = Shared::<[Four]>::new_slice(comptime!(TILE * LINE));
-        let mut right = Shared::<[Four]>::new_slice(comptime!(TILE * LINE));
+        let mut left = Shared::<[f32]>::new_slice(comptime!(DEPTH * LINE));
+        let mut right = Shared::<[f32]>::new_slice(comptime!(DEPTH * LINE));
         let (line, part) = (unit / 4, unit % 4 * 4);
-        let row = first + line;
-        let mut source = row;
+        // A tile has a row and a column. Units beyond the last one read it again, for numbers that are not written.
+        let mut source = min(first + line, end - 1);
         if comptime!(sources.is_some()) {
-            // A tile has a row. Those beyond its last one are not read.
-            source = sources.unwrap()[min(row, end - 1)] as usize / sizes.choices;
+            source = sources.unwrap()[source] as usize / sizes.choices;
         }
         let start = source * sizes.x_stride + sizes.x_first;
         let mut depth = 0usize.runtime();
         while depth < sizes.inputs {
-            let mut of_x = Four::new(0.0);
-            if row < end {
-                of_x = four(x, start, depth + part, sizes.inputs);
-            }
-            left[line * LINE + unit % 4] = of_x;
+            let of_x = four(x, start, depth + part, sizes.inputs);
+            put(of_x, &mut left, part * LINE + line, LINE);
             match comptime!(last) {
                 Last::Inputs => {
-                    let feature = columns + line;
-                    let mut of_weight = Four::new(0.0);
-                    if feature < sizes.features {
-                        let start = (group * sizes.features + feature) * sizes.inputs;
-                        of_weight = four(weights, start, depth + part, sizes.inputs);
-                    }
-                    right[line * LINE + unit % 4] = of_weight;
+                    let feature = min(columns + line, sizes.features - 1);
+                    let start = (group * sizes.features + feature) * sizes.inputs;
+                    let of_weight = four(weights, start, depth + part, sizes.inputs);
+                    put(of_weight, &mut right, part * LINE + line, LINE);
                 }
                 Last::Features => {
-                    let input = depth + down;
                     let mut of_weight = Four::new(0.0);
+                    let input = depth + down;
                     if input < sizes.inputs {
                         let start = (group * sizes.inputs + input) * sizes.features;
                         of_weight = four(weights, start, columns + across * 4, sizes.features);
                     }
-                    right[down * SIDE + across] = of_weight;
+                    put(of_weight, &mut right, down * LINE + across * 4, 1usize);
                 }
             }
             sync_cube();
             #[unroll]
-            for q in 0..4usize {
-                let mut of_rows = Array::<Four>::new(4usize);
-                let mut of_columns = Array::<Four>::new(4usize);
-                #[unroll]
-                for i in 0..4usize {
-                    of_rows[i] = left[(down + SIDE * i) * LINE + q];
-                    of_columns[i] = match comptime!(last) {
-                        Last::Inputs => right[(across + SIDE * i) * LINE + q],
-                        Last::Features => right[(q * 4 + i) * SIDE + across],
-                    };
-                }
-                #[unroll]
-                for i in 0..4usize {
-                    #[unroll]
-                    for j in 0..4usize {
-                        #[unroll]
-                        for d in 0..4usize {
-                            let factor = match comptime!(last) {
-                                Last::Inputs => of_columns[j].extract(d),
-                                Last::Features => of_columns[d].extract(j),
-                            };
-                            sums[i * 4 + j] += of_rows[i].extract(d) * factor;
-                        }
-                    }
-                }
+            for d in 0..DEPTH {
+                let a = taken(&left, d * LINE + down * 4);
+                let b = taken(&right, d * LINE + across * 4);
+                add_products(a, b, &mut sums);
             }
             // The next part is written where units still read.
             sync_cube();
             depth += DEPTH;
         }
     }
-    let nobodys = select(groups[2 * ends] == 1, sizes.nan, 0.0f32);
     #[unroll]
     for i in 0..4usize {
         #[unroll]
         for j in 0..4usize {
-            let row = first + down + SIDE * i;
-            let of_tile = match comptime!(last) {
-                Last::Inputs => across + SIDE * j,
-                Last::Features => across * 4 + j,
-            };
-            let column = columns + of_tile;
+            let (row, column) = (first + down * 4 + i, columns + across * 4 + j);
             if row < end && column < sizes.features {
-                let mut value = nobodys;
-                if group < experts {
-                    value = sums[i * 4 + j];
-                    if comptime!(bias.is_some()) {
-                        value += bias.unwrap()[group * sizes.features + column];
-                    }
-                }
+                let mut value = sums[i * 4 + j];
                 let at = row * sizes.y_stride + sizes.y_first + column;
                 if comptime!(adds) {
-                    value += y[at];
+                    value += f32::cast_from(y[at]);
                 }
-                y[at] = value;
+                y[at] = Y::cast_from(value);
             }
         }
     }
@@ -257,14 +231,14 @@ fn group_of(groups: &[i32], ends: usize, experts: usize, tile: i32) -> usize {
 /// Returns four neighbouring numbers of a line that starts at `start`, zeros from its end on. `start` and `end` are multiples
 /// of the size of a vector.
 #[cube]
-fn four<N: Size>(numbers: &[Vector<f32, N>], start: usize, at: usize, end: usize) -> Four {
+fn four<E: Float, N: Size>(numbers: &[Vector<E, N>], start: usize, at: usize, end: usize) -> Four {
     let mut result = Four::new(0.0);
     let size = N::value();
     #[unroll]
     for k in 0..comptime!(4 / size) {
         let place = at + comptime!(k * size);
         if place < end {
-            let vector = numbers[(start + place) / size];
+            let vector = wide(numbers[(start + place) / size]);
             #[unroll]
             for j in 0..size {
                 result.insert(comptime!(k * size + j), vector.extract(j));
@@ -272,6 +246,38 @@ fn four<N: Size>(numbers: &[Vector<f32, N>], start: usize, at: usize, end: usize
         }
     }
     result
+}
+
+/// Writes four numbers to shared memory, `distance` from one to the next.
+#[cube]
+fn put(numbers: Four, to: &mut [f32], first: usize, #[comptime] distance: usize) {
+    #[unroll]
+    for k in 0..4usize {
+        to[first + comptime!(k * distance)] = numbers.extract(k);
+    }
+}
+
+/// Returns four neighbouring numbers of shared memory.
+#[cube]
+fn taken(from: &[f32], first: usize) -> Four {
+    let mut result = Four::new(0.0);
+    #[unroll]
+    for k in 0..4usize {
+        result.insert(k, from[first + k]);
+    }
+    result
+}
+
+/// Adds the products of four numbers of a row and four of a column of factors.
+#[cube]
+fn add_products(a: Four, b: Four, sums: &mut Array<f32>) {
+    #[unroll]
+    for i in 0..4usize {
+        #[unroll]
+        for j in 0..4usize {
+            sums[i * 4 + j] += a.extract(i) * b.extract(j);
+        }
+    }
 }
 
 /// The sizes of the gradient of the weights.
@@ -302,14 +308,15 @@ pub(super) struct Moved {
 /// Writes one tile of the sum of the products of both factors over the rows of an expert, in their order. Cubes along z are
 /// the experts'.
 #[cube(launch_unchecked)]
-pub(super) fn outer<N: Size>(
-    left: &[Vector<f32, N>],
-    right: &[Vector<f32, N>],
+pub(super) fn outer<E: Float, N: Size>(
+    left: &[Vector<E, N>],
+    right: &[Vector<E, N>],
     sources: ComptimeOption<&[i32]>,
     groups: &[i32],
-    result: &mut [f32],
+    result: &mut [E],
     sizes: &Factors,
     #[comptime] moved: Moved,
+    #[define(E)] _element: ElemType,
 ) {
     let (experts, expert) = (sizes.experts, CUBE_POS_Z as usize);
     let (first, end) = (groups[expert] as usize, groups[expert + 1] as usize);
@@ -347,13 +354,7 @@ pub(super) fn outer<N: Size>(
         for d in 0..DEPTH {
             let a = of_left[d * SIDE + down];
             let b = of_right[d * SIDE + across];
-            #[unroll]
-            for i in 0..4usize {
-                #[unroll]
-                for j in 0..4usize {
-                    sums[i * 4 + j] += a.extract(i) * b.extract(j);
-                }
-            }
+            add_products(a, b, &mut sums);
         }
         // The next rows are written where units still read.
         sync_cube();
@@ -367,7 +368,7 @@ pub(super) fn outer<N: Size>(
             let (line, column) = (lines + down * 4 + i, columns + across * 4 + j);
             if line < sizes.left && column < sizes.right {
                 let at = (expert * sizes.left + line) * sizes.right + column;
-                result[at] = select(is_wrong, sizes.nan, sums[i * 4 + j]);
+                result[at] = E::cast_from(select(is_wrong, sizes.nan, sums[i * 4 + j]));
             }
         }
     }

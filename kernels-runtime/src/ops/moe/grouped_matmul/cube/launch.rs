@@ -1,9 +1,12 @@
 //! The launches of the kernels of grouped products, for tensors that are contiguous.
 
 use super::kernels::{self, FactorsLaunch, Last, Moved, SizesLaunch, TILE, UNITS};
-use crate::gpu::launch::{dim, uninitialised, uninitialised_ints, vector_size, zeros};
+use crate::gpu::launch::{
+    dim, element_of, uninitialised_as, uninitialised_ints, vector_size, zeros_as,
+};
 use crate::semantics::ExpertLayout;
 use burn::backend::{Shape, TensorMetadata};
+use burn::tensor::DType;
 use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount};
 use burn_cubecl::tensor::CubeTensor;
 
@@ -157,10 +160,10 @@ pub(in crate::ops::moe) struct Product<'a> {
 }
 
 impl Product<'_> {
-    /// Returns the product, `[rows, features]`.
-    pub(in crate::ops::moe) fn of(&self, groups: &Groups) -> CubeTensor {
+    /// Returns the product, `[rows, features]`, rounded to a dtype.
+    pub(in crate::ops::moe) fn of(&self, groups: &Groups, dtype: DType) -> CubeTensor {
         let shape = Shape::new([groups.rows, self.features()]);
-        let y = uninitialised(self.x.tensor, shape);
+        let y = uninitialised_as(self.x.tensor, shape, dtype);
         self.write(groups, Columns::all(&y), false);
         y
     }
@@ -183,7 +186,8 @@ impl Product<'_> {
         let sources = self.sources.filter(|_| self.x.is_source);
         let size = vector_size(&[&self.x.sizes()[..], &[features]].concat());
         // Without inputs there is nothing to read, but an argument has to have elements.
-        let nothing = (inputs == 0).then(|| zeros(y.tensor, Shape::new([size])));
+        let nothing =
+            (inputs == 0).then(|| zeros_as(y.tensor, Shape::new([size]), self.x.tensor.dtype));
         let [x, weights] = [self.x.tensor, self.weights].map(|one| nothing.as_ref().unwrap_or(one));
         let along = |count: usize| u32::try_from(count).expect("`multiplies` has checked it");
         let tiles = groups.rows.div_ceil(TILE) + groups.experts + 1;
@@ -220,6 +224,7 @@ impl Product<'_> {
                     ExpertLayout::Matmul => Last::Features,
                 },
                 adds,
+                [self.x.tensor, y.tensor].map(element_of),
             );
         }
     }
@@ -232,12 +237,12 @@ pub(in crate::ops::moe) fn outer(
     sources: Option<Sources<'_>>,
     groups: &Groups,
 ) -> CubeTensor {
-    let experts = groups.experts;
+    let (experts, dtype) = (groups.experts, left.tensor.dtype);
     let shape = Shape::new([experts, left.width, right.width]);
     if groups.rows == 0 || left.width * right.width == 0 {
-        return zeros(&groups.plan, shape);
+        return zeros_as(&groups.plan, shape, dtype);
     }
-    let result = uninitialised(&groups.plan, shape);
+    let result = uninitialised_as(&groups.plan, shape, dtype);
     let sources = sources.filter(|_| left.is_source || right.is_source);
     let size = vector_size(&[left.sizes(), right.sizes()].concat());
     let along = |count: usize| u32::try_from(count).expect("`multiplies` has checked it");
@@ -269,6 +274,7 @@ pub(in crate::ops::moe) fn outer(
                 left: left.is_source,
                 right: right.is_source,
             },
+            element_of(&result),
         );
     }
     result

@@ -1,4 +1,5 @@
-//! Grouped products on GPUs, in f32, with tiles in shared memory: 64 rows of one expert by 64 features.
+//! Grouped products on GPUs, with tiles in shared memory: 64 rows of one expert by 64 features. Sums are in f32, also those of
+//! half types, and rounded where they are written.
 //!
 //! | pass | kernels |
 //! |---|---|
@@ -70,7 +71,7 @@ impl GroupedMatmulKernel for Cube {
     fn grouped_matmul_forward(operands: Tensors<Self>) -> FloatTensor<Self> {
         let dtype = checked(operands.dtype());
         assert_fits(&operands);
-        let mut deferred = Deferred::in_f32("burn-kernels/grouped_matmul", operands.x());
+        let mut deferred = Deferred::new("burn-kernels/grouped_matmul", operands.x());
         let (result, layout) = ((operands.result(), dtype), operands.layout());
         let weights = stack::stacked(operands.weights(), 3);
         let tensors = [
@@ -94,7 +95,7 @@ impl GroupedMatmulKernel for Cube {
         let (operands, dy, wanted) = backward.into_parts();
         checked(operands.dtype());
         assert_fits(&operands);
-        let mut deferred = Deferred::in_f32("burn-kernels/grouped_matmul_backward", &dy);
+        let mut deferred = Deferred::new("burn-kernels/grouped_matmul_backward", &dy);
         let (layout, wants_x) = (operands.layout(), wanted.x);
         let wants_weights = wanted.weights.contains(&true);
         let weights = stack::stacked(operands.weights(), 3);
@@ -128,7 +129,7 @@ fn forward([x, weights, counts]: &[CubeTensor; 3], layout: ExpertLayout) -> Cube
         layout,
         bias: None,
     };
-    product.of(&Groups::new(counts, x.shape()[0]))
+    product.of(&Groups::new(counts, x.shape()[0]), x.dtype)
 }
 
 /// Returns the gradients of `x` and of the weights that are wanted.
@@ -147,7 +148,7 @@ fn gradients(
             layout: other(layout),
             bias: None,
         };
-        product.of(&groups)
+        product.of(&groups, dy.dtype)
     };
     let d_weights = || match layout {
         ExpertLayout::Linear => outer(of_dy, of_x, None, &groups),

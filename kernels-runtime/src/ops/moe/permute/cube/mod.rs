@@ -1,4 +1,4 @@
-//! Moving tokens to rows and back on GPUs, in f32.
+//! Moving tokens to rows and back on GPUs. Products and sums are in f32, also those of half types, and rounded once.
 //!
 //! | operation | kernels | tensors read and written |
 //! |---|---|---|
@@ -23,7 +23,7 @@ use super::{
     WeighBackward, WeighTensors,
 };
 use crate::gpu::launch::contiguous;
-use crate::gpu::{Deferred, Like, indexable};
+use crate::gpu::{Deferred, Like, indexable, like};
 use crate::ops::operands::checked;
 use crate::reason::Reason;
 use burn::backend::tensor::{FloatTensor, IntTensor};
@@ -62,7 +62,7 @@ pub(crate) fn takes_rows(rows: &DispatchTensor, row_map: &DispatchTensor) -> Res
     }
 }
 
-/// Puts an operation into the stream that computes one tensor from float tensors and a row map.
+/// Puts an operation into the stream that computes one tensor from float tensors and a row map, in the dtype of the first one.
 fn one<const N: usize>(
     id: &'static str,
     floats: [&FloatTensor<Cube>; N],
@@ -70,7 +70,7 @@ fn one<const N: usize>(
     result: Shape,
     run: impl Fn([CubeTensor; N], CubeTensor) -> CubeTensor + Send + Sync + 'static,
 ) -> FloatTensor<Cube> {
-    let results: [Like; 1] = [(result, DType::F32)];
+    let results = [(result, TensorMetadata::dtype(floats[0]))];
     several(id, floats, row_map, results, move |floats, row_map| {
         vec![run(floats, row_map)]
     })
@@ -86,7 +86,7 @@ fn several<const N: usize, const R: usize>(
     results: [Like; R],
     run: impl Fn([CubeTensor; N], CubeTensor) -> Vec<CubeTensor> + Send + Sync + 'static,
 ) -> impl Iterator<Item = FloatTensor<Cube>> {
-    let mut deferred = Deferred::in_f32(id, floats[0]);
+    let mut deferred = Deferred::new(id, floats[0]);
     let floats = floats.map(|tensor| deferred.operand(tensor.clone()));
     let row_map = deferred.operand(entries(row_map.clone()));
     deferred.results(results, move |tensors| {
@@ -100,7 +100,7 @@ fn several<const N: usize, const R: usize>(
 impl PermuteBackend for Cube {
     fn sort_slots(slots: SortTensors<Self>) -> (IntTensor<Self>, IntTensor<Self>) {
         let indices = entries(slots.indices().clone());
-        let mut deferred = Deferred::in_f32("burn-kernels/moe_sort", &indices);
+        let mut deferred = Deferred::new("burn-kernels/moe_sort", &indices);
         let (experts, rows) = (slots.num_experts(), slots.rows());
         let count = indices.shape().num_elements();
         assert!(
@@ -141,7 +141,7 @@ impl PermuteBackend for Cube {
             [operands.rows()],
             operands.row_map(),
             result,
-            |[rows], map| sum(&rows, &map, None),
+            |[rows], map| sum(&rows, &map, None, rows.dtype),
         )
     }
 
@@ -154,7 +154,7 @@ impl PermuteBackend for Cube {
             floats,
             operands.row_map(),
             result,
-            |[rows, probs], map| sum(&rows, &map, Some(&probs)),
+            |[rows, probs], map| sum(&rows, &map, Some(&probs), rows.dtype),
         )
     }
 }
@@ -178,12 +178,12 @@ impl PermuteKernel for Cube {
         checked(operands.dtype());
         let id = "burn-kernels/moe_unpermute_backward";
         let (rows, probs) = (operands.rows(), operands.probs());
-        let results = [rows.shape(), probs.shape()].map(|shape| (shape, DType::F32));
+        let results = [rows, probs].map(like);
         let floats = [operands.dy(), rows, probs];
         let run = |[dy, rows, probs]: [CubeTensor; 3], map: CubeTensor| {
             let count = rows.shape()[0];
             let d_rows = spread(&dy, &map, Some(&probs), count);
-            vec![d_rows, products(&dy, &rows, &map)]
+            vec![d_rows, products(&dy, &rows, &map, probs.dtype)]
         };
         let mut results = several(id, floats, operands.row_map(), results, run);
         let mut next = || results.next().expect("there are two results");

@@ -50,15 +50,16 @@ struct Norm {
 
 /// Writes the experts of one token and their weights.
 #[cube(launch_unchecked)]
-pub(super) fn choose(
-    logits: &[f32],
+pub(super) fn choose<E: Float, W: Float>(
+    logits: &[E],
     bias: ComptimeOption<&[f32]>,
     open: ComptimeOption<&[i32]>,
-    weights: &mut [f32],
+    weights: &mut [W],
     indices: &mut [i32],
     numbers: &Numbers,
     #[comptime] terms: Terms,
     #[comptime] units: usize,
+    #[define(E, W)] _elements: [ElemType; 2],
 ) {
     let token = CUBE_POS;
     if token >= numbers.tokens {
@@ -100,20 +101,21 @@ pub(super) fn choose(
         for choice in 0..choices {
             let at = first + choice;
             let s = chosen_score(logits, &*indices, start, at, &norm, numbers, terms);
-            weights[at] = s / sum * numbers.scale;
+            weights[at] = W::cast_from(s / sum * numbers.scale);
         }
     }
 }
 
 /// Writes the score of each group of one token.
 #[cube(launch_unchecked)]
-pub(super) fn score_groups(
-    logits: &[f32],
+pub(super) fn score_groups<E: Float>(
+    logits: &[E],
     bias: ComptimeOption<&[f32]>,
     scores: &mut [f32],
     numbers: &Numbers,
     #[comptime] terms: Terms,
     #[comptime] units: usize,
+    #[define(E)] _element: ElemType,
 ) {
     let token = CUBE_POS;
     if token >= numbers.tokens {
@@ -167,14 +169,15 @@ pub(super) fn open_groups(
 
 /// Writes the gradient of one token's logits.
 #[cube(launch_unchecked)]
-pub(super) fn backward(
-    dw: &[f32],
-    logits: &[f32],
+pub(super) fn backward<E: Float, W: Float>(
+    dw: &[W],
+    logits: &[E],
     indices: &[i32],
-    d_logits: &mut [f32],
+    d_logits: &mut [E],
     numbers: &Numbers,
     #[comptime] terms: Terms,
     #[comptime] units: usize,
+    #[define(E, W)] _elements: [ElemType; 2],
 ) {
     let token = CUBE_POS;
     if token >= numbers.tokens {
@@ -193,7 +196,7 @@ pub(super) fn backward(
         are_experts = are_experts && indices[at] >= 0 && indices[at] < experts as i32;
         if comptime!(terms.renormalise == Renormalise::Sum) {
             let s = chosen_score(logits, indices, start, at, &norm, numbers, terms);
-            along += dw[at] * numbers.scale * s;
+            along += f32::cast_from(dw[at]) * numbers.scale * s;
         }
     }
     // The product of the gradients of the scores and the scores.
@@ -201,11 +204,12 @@ pub(super) fn backward(
     for choice in 0..choices {
         let at = first + choice;
         let s = chosen_score(logits, indices, start, at, &norm, numbers, terms);
-        along_scores += (dw[at] * numbers.scale - along / sum) / sum * s;
+        along_scores += (f32::cast_from(dw[at]) * numbers.scale - along / sum) / sum * s;
     }
     let mut expert = UNIT_POS as usize;
     while expert < experts {
-        let s = score(logits[start + expert], &norm, comptime!(terms.scoring));
+        let logit = f32::cast_from(logits[start + expert]);
+        let s = score(logit, &norm, comptime!(terms.scoring));
         let mut d = 0.0f32;
         if comptime!(terms.scoring == Scoring::Softmax) {
             d = -(s * along_scores);
@@ -213,7 +217,7 @@ pub(super) fn backward(
         // An expert may be there twice.
         for choice in 0..choices {
             let at = first + choice;
-            let ds = (dw[at] * numbers.scale - along / sum) / sum;
+            let ds = (f32::cast_from(dw[at]) * numbers.scale - along / sum) / sum;
             let more = match comptime!(terms.scoring) {
                 Scoring::Softmax => s * ds,
                 Scoring::SoftmaxOfChosen => s * (ds - along_scores),
@@ -221,15 +225,15 @@ pub(super) fn backward(
             };
             d += select(indices[at] == expert as i32, more, 0.0);
         }
-        d_logits[start + expert] = select(are_experts, d, numbers.nan);
+        d_logits[start + expert] = E::cast_from(select(are_experts, d, numbers.nan));
         expert += units;
     }
 }
 
 /// Returns the numbers of the softmax of a row, and others that are not used if there is none.
 #[cube]
-fn norm_of_row(
-    logits: &[f32],
+fn norm_of_row<E: Float>(
+    logits: &[E],
     start: usize,
     experts: usize,
     #[comptime] scoring: Scoring,
@@ -241,7 +245,7 @@ fn norm_of_row(
         let mut most = LEAST.runtime();
         let mut at = UNIT_POS as usize;
         while at < experts {
-            let logit = logits[start + at];
+            let logit = f32::cast_from(logits[start + at]);
             most = select(most < logit, logit, most);
             at += units;
         }
@@ -249,7 +253,7 @@ fn norm_of_row(
         let mut powers = 0.0f32;
         let mut at = UNIT_POS as usize;
         while at < experts {
-            powers += (logits[start + at] - largest).exp();
+            powers += (f32::cast_from(logits[start + at]) - largest).exp();
             at += units;
         }
         sum = sum_of_cube(powers, units);
@@ -259,8 +263,8 @@ fn norm_of_row(
 
 /// Returns the numbers of the softmax of the chosen experts if there is one, and else the given ones.
 #[cube]
-fn norm_of_chosen(
-    logits: &[f32],
+fn norm_of_chosen<E: Float>(
+    logits: &[E],
     indices: &[i32],
     start: usize,
     first: usize,
@@ -273,12 +277,14 @@ fn norm_of_chosen(
     if comptime!(terms.scoring == Scoring::SoftmaxOfChosen) {
         let mut most = LEAST.runtime();
         for choice in 0..numbers.choices {
-            let logit = logits[start + place(indices[first + choice], numbers.experts)];
+            let at = start + place(indices[first + choice], numbers.experts);
+            let logit = f32::cast_from(logits[at]);
             most = select(most < logit, logit, most);
         }
         let mut powers = 0.0f32;
         for choice in 0..numbers.choices {
-            let logit = logits[start + place(indices[first + choice], numbers.experts)];
+            let at = start + place(indices[first + choice], numbers.experts);
+            let logit = f32::cast_from(logits[at]);
             powers += (logit - most).exp();
         }
         largest = most;
@@ -289,8 +295,8 @@ fn norm_of_chosen(
 
 /// Returns the number that the weights of a token are divided by.
 #[cube]
-fn sum_of_chosen(
-    logits: &[f32],
+fn sum_of_chosen<E: Float>(
+    logits: &[E],
     indices: &[i32],
     start: usize,
     first: usize,
@@ -310,8 +316,8 @@ fn sum_of_chosen(
 }
 
 #[cube]
-fn chosen_score(
-    logits: &[f32],
+fn chosen_score<E: Float>(
+    logits: &[E],
     indices: &[i32],
     start: usize,
     at: usize,
@@ -319,8 +325,8 @@ fn chosen_score(
     numbers: &Numbers,
     #[comptime] terms: Terms,
 ) -> f32 {
-    let logit = logits[start + place(indices[at], numbers.experts)];
-    score(logit, norm, comptime!(terms.scoring))
+    let at = start + place(indices[at], numbers.experts);
+    score(f32::cast_from(logits[at]), norm, comptime!(terms.scoring))
 }
 
 /// Returns the place of an expert in its row, and 0 for what is no expert.
@@ -332,8 +338,8 @@ fn place(index: i32, experts: usize) -> usize {
 
 /// Returns the number that an expert is compared by. NaN counts as infinity.
 #[cube]
-fn compared(
-    logits: &[f32],
+fn compared<E: Float>(
+    logits: &[E],
     bias: ComptimeOption<&[f32]>,
     start: usize,
     expert: usize,
@@ -341,7 +347,7 @@ fn compared(
     numbers: &Numbers,
     #[comptime] terms: Terms,
 ) -> f32 {
-    let mut value = logits[start + expert];
+    let mut value = f32::cast_from(logits[start + expert]);
     if comptime!(!terms.by_logits) {
         value = score(value, norm, comptime!(terms.scoring));
         if comptime!(bias.is_some()) {

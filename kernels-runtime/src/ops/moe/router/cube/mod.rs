@@ -1,5 +1,4 @@
-//! Routers on GPUs, in f32: one cube for each token, which takes the best of the remaining experts as often as a token
-//! chooses.
+//! Routers on GPUs: one cube for each token, which takes the best of the remaining experts as often as a token chooses.
 //!
 //! | pass | kernels |
 //! |---|---|
@@ -9,16 +8,21 @@
 //! **Order.** Values are compared together with their places, so that the choice is the reference's if values are equal.
 //! Scores are not kept: they are computed again for each choice, from logits that the cache holds.
 //!
+//! **Half types.** Logits are read as they are. Scores, and the bias that corrects a choice, are in f32, and weights and
+//! gradients are rounded once, if they are not in f32 too.
+//!
 //! **Mistakes.** If an index that the backward pass gets is no expert's, the gradient of its token is NaN.
 
 mod kernels;
 
 use super::super::cube::entries::{entries, returned};
+use super::operands::weights_dtype;
 use super::{Backward, Operands, RouterBackend, RouterKernel, Routing, Tensors};
 use crate::gpu::launch::{
-    contiguous, cubes, cubes_of, dim, uninitialised, uninitialised_ints, units,
+    contiguous, cubes, cubes_of, dim, element_of, uninitialised, uninitialised_as,
+    uninitialised_ints, units,
 };
-use crate::gpu::{Deferred, IN_F32, like};
+use crate::gpu::{BASE, Deferred, like};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::SemanticsKey;
@@ -33,16 +37,17 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     name: "cubecl-router",
     launch: Launch::MoeBlock(super::launch),
     accepts: |key| matches!(key, SemanticsKey::MoeBlock(_)),
-    ..IN_F32
+    ..BASE
 };
 
 impl RouterBackend for Cube {
     fn route(operands: Tensors<Self>) -> (FloatTensor<Self>, IntTensor<Self>) {
-        checked(operands.dtype());
-        let mut deferred = Deferred::in_f32("burn-kernels/router", operands.logits());
+        let dtype = checked(operands.dtype());
+        let mut deferred = Deferred::new("burn-kernels/router", operands.logits());
         let (ints, routing) = (operands.ints(), operands.routing());
         let shape = Shape::new([operands.logits().shape()[0], routing.top_k()]);
-        let results = [(shape.clone(), DType::F32), (shape, DType::I32)];
+        let weights = weights_dtype(dtype, &routing);
+        let results = [(shape.clone(), weights), (shape, DType::I32)];
         let operands = operands.map(|tensor| deferred.operand(tensor));
         let mut results = deferred.results(results, move |tensors| {
             forward(operands.clone().map(|operand| tensors.tensor(operand)))
@@ -54,7 +59,7 @@ impl RouterBackend for Cube {
 
 impl RouterKernel for Cube {
     fn route_backward(backward: Backward<FloatTensor<Self>, IntTensor<Self>>) -> FloatTensor<Self> {
-        let mut deferred = Deferred::in_f32("burn-kernels/router_backward", backward.logits());
+        let mut deferred = Deferred::new("burn-kernels/router_backward", backward.logits());
         let (result, routing) = (like(backward.logits()), backward.routing());
         let indices = entries(backward.indices().clone());
         let tensors = [backward.dw().clone(), backward.logits().clone(), indices];
@@ -103,7 +108,8 @@ fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
     let (logits, routing) = (operands.logits(), operands.routing());
     let tokens = logits.shape()[0];
     let shape = Shape::new([tokens, routing.top_k()]);
-    let weights = uninitialised(logits, shape.clone());
+    let dtype = weights_dtype(logits.dtype, &routing);
+    let weights = uninitialised_as(logits, shape.clone(), dtype);
     let indices = uninitialised_ints(logits, shape);
     if tokens == 0 {
         return vec![weights, indices];
@@ -128,6 +134,7 @@ fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
             numbers(routing, tokens),
             terms(routing),
             units,
+            [logits, &weights].map(element_of),
         );
     }
     vec![weights, indices]
@@ -159,6 +166,7 @@ fn open_groups(operands: &Operands<CubeTensor>, groups: usize, chosen: usize) ->
             numbers(routing, tokens),
             terms(routing),
             units_of_token,
+            element_of(logits),
         );
         kernels::open_groups::launch_unchecked(
             &logits.client,
@@ -177,7 +185,8 @@ fn open_groups(operands: &Operands<CubeTensor>, groups: usize, chosen: usize) ->
 /// Returns the gradient of the logits, given that of the weights, the logits and the chosen experts.
 fn gradient(tensors: [CubeTensor; 3], routing: Routing) -> CubeTensor {
     let [dw, logits, indices] = tensors.map(contiguous);
-    let d_logits = uninitialised(&logits, logits.shape());
+    let d_logits = uninitialised_as(&logits, logits.shape(), logits.dtype);
+    let elements = [&logits, &dw].map(element_of);
     let (tokens, units) = (logits.shape()[0], units(routing.num_experts()));
     if tokens == 0 {
         return d_logits;
@@ -196,6 +205,7 @@ fn gradient(tensors: [CubeTensor; 3], routing: Routing) -> CubeTensor {
             numbers(routing, tokens),
             terms(routing),
             units,
+            elements,
         );
     }
     d_logits
