@@ -16,9 +16,10 @@ use burn_cubecl::tensor::CubeTensor;
 const FEW: usize = 16;
 const LINES: [usize; 2] = [FEW / EACH, 16];
 
-/// The lines of units for many keys. A unit has two sums for each row there, in more registers than 256 units can have without
-/// spilling some.
-const LINES_OF_KEYS: usize = 12;
+/// The lines of units of variants that need more registers than compilers give to each of 256 units without spilling some. Which
+/// those are was found with `benches/gpu/sass.py`.
+const FEWER_LINES: usize = 12;
+const WIDE: usize = 128;
 
 /// A call, with its tensors in layouts that kernels read.
 pub(super) struct Call {
@@ -100,16 +101,48 @@ impl Call {
             parts: parts(width),
             value_parts: parts(value_width),
             is_capped: self.operands.key().cap == ScoreCap::Tanh,
+            puts_aside: false,
         }
+    }
+
+    /// Returns the variant of the kernel of the sums along results.
+    pub(super) fn form_of_sums(&self) -> Form {
+        let form = self.form(self.rows());
+        let puts_aside = form.is_capped;
+        self.with_fewer_units(form, self.size == 4 && !puts_aside, puts_aside)
+    }
+
+    /// Returns the variant of the kernel of the gradients of queries.
+    pub(super) fn form_of_queries(&self) -> Form {
+        let form = self.form(self.rows());
+        self.with_fewer_units(form, self.is_wide(), self.is_wide() || form.is_capped)
     }
 
     /// Returns the variant of the kernel whose rows are keys.
     pub(super) fn form_of_keys(&self) -> Form {
         let form = self.form(self.sizes().keys);
+        let has_fewer = form.is_capped || self.size == 4 && !self.is_wide();
+        self.with_fewer_units(form, has_fewer, false)
+    }
+
+    /// Returns a variant with fewer units if `has_fewer`, in which products wait in shared memory if `puts_aside`.
+    fn with_fewer_units(&self, form: Form, has_fewer: bool, puts_aside: bool) -> Form {
         Form {
-            lines: form.lines.min(LINES_OF_KEYS),
+            lines: match has_fewer {
+                true => form.lines.min(FEWER_LINES),
+                false => form.lines,
+            },
+            puts_aside,
             ..form
         }
+    }
+
+    /// Returns true if a unit has the sums of more elements than those of most models' heads.
+    fn is_wide(&self) -> bool {
+        let Sizes {
+            width, value_width, ..
+        } = self.sizes();
+        width.max(value_width) > WIDE
     }
 
     /// Returns a cube for each block of `rows` rows of each head of keys.
