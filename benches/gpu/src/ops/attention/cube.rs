@@ -236,7 +236,7 @@ impl Shape {
         let with_sums = pass.numbers(4 * ROWS, Role::Result);
         let form = Form {
             lines: match size == 4 && !self.has_all {
-                true => 12,
+                true => 14,
                 false => 16,
             },
             puts_aside: self.has_all,

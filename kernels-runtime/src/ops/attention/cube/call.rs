@@ -14,11 +14,11 @@ use burn_cubecl::tensor::CubeTensor;
 
 /// The rows of a block of few rows, and the lines of units for them and for others.
 const FEW: usize = 16;
-const LINES: [usize; 2] = [FEW / EACH, 16];
+const LINES: [usize; 2] = [FEW / EACH, MOST_LINES];
 
-/// The lines of units of variants that need more registers than compilers give to each of 256 units without spilling some. Which
-/// those are was found with `benches/gpu/sass.py`.
-const FEWER_LINES: usize = 12;
+/// The most lines of units. Some variants have fewer: they need more registers than compilers give to each of 256 units without
+/// spilling some, as `benches/gpu/sass.py` found, above all for heads of more elements than [`WIDE`].
+const MOST_LINES: usize = 16;
 const WIDE: usize = 128;
 
 /// A call, with its tensors in layouts that kernels read.
@@ -109,32 +109,31 @@ impl Call {
     pub(super) fn form_of_sums(&self) -> Form {
         let form = self.form(self.rows());
         let puts_aside = form.is_capped;
-        self.with_fewer_units(form, self.size == 4 && !puts_aside, puts_aside)
+        let lines = match self.size == 4 && !puts_aside {
+            true => 14,
+            false => MOST_LINES,
+        };
+        with_lines(form, lines, puts_aside)
     }
 
     /// Returns the variant of the kernel of the gradients of queries.
     pub(super) fn form_of_queries(&self) -> Form {
         let form = self.form(self.rows());
-        self.with_fewer_units(form, self.is_wide(), self.is_wide() || form.is_capped)
+        let lines = match self.is_wide() {
+            true => 12,
+            false => MOST_LINES,
+        };
+        with_lines(form, lines, self.is_wide() || form.is_capped)
     }
 
     /// Returns the variant of the kernel whose rows are keys.
     pub(super) fn form_of_keys(&self) -> Form {
         let form = self.form(self.sizes().keys);
-        let has_fewer = form.is_capped || self.size == 4 && !self.is_wide();
-        self.with_fewer_units(form, has_fewer, false)
-    }
-
-    /// Returns a variant with fewer units if `has_fewer`, in which products wait in shared memory if `puts_aside`.
-    fn with_fewer_units(&self, form: Form, has_fewer: bool, puts_aside: bool) -> Form {
-        Form {
-            lines: match has_fewer {
-                true => form.lines.min(FEWER_LINES),
-                false => form.lines,
-            },
-            puts_aside,
-            ..form
-        }
+        let lines = match form.is_capped || self.size == 4 && !self.is_wide() {
+            true => 12,
+            false => MOST_LINES,
+        };
+        with_lines(form, lines, false)
     }
 
     /// Returns true if a unit has the sums of more elements than those of most models' heads.
@@ -297,6 +296,15 @@ impl Call {
                 self.element(),
             );
         }
+    }
+}
+
+/// Returns a variant with at most so many lines of units, in which products wait in shared memory if `puts_aside`.
+fn with_lines(form: Form, lines: usize, puts_aside: bool) -> Form {
+    Form {
+        lines: form.lines.min(lines),
+        puts_aside,
+        ..form
     }
 }
 
