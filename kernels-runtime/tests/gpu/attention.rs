@@ -94,7 +94,7 @@ impl Call {
     }
 }
 
-/// A block has 64 rows of queries or 48 of keys and 32 columns, or 16 rows if there are few, and heads are read 16 elements at a
+/// A block has 48 to 64 rows and 32 columns, or 16 rows if there are few, and heads are read 16 elements at a
 /// time.
 #[test]
 fn blocks_of_every_size_are_a_whole() {

@@ -78,6 +78,7 @@ impl Shape {
             parts,
             value_parts: parts,
             is_capped: self.has_all,
+            puts_aside: false,
         }
     }
 
@@ -158,7 +159,13 @@ impl Shape {
         let dy = pass.buffer(ROWS * self.width, Role::Operand);
         let statistics = pass.numbers(4 * ROWS, Role::Operand);
         let dq = pass.buffer(ROWS * self.width, Role::Result);
-        let (name, form, element) = (pass.name(), self.form(size), pass.element());
+        let is_wide = self.width > 128;
+        let form = Form {
+            lines: if is_wide { 12 } else { 16 },
+            puts_aside: is_wide || self.has_all,
+            ..self.form(size)
+        };
+        let (name, element) = (pass.name(), pass.element());
         pass.launch(&name, form.units(), |client, count, dim| {
             // SAFETY: nothing runs.
             unsafe {
@@ -190,7 +197,10 @@ impl Shape {
         let of_keys = KV_HEADS * TOKENS * self.width;
         let gradients = pass.buffer(2 * of_keys, Role::Result);
         let form = Form {
-            lines: 12,
+            lines: match self.has_all || size == 4 && self.width <= 128 {
+                true => 12,
+                false => 16,
+            },
             ..self.form(size)
         };
         let (name, element) = (pass.name(), pass.element());
@@ -224,7 +234,15 @@ impl Shape {
         let dy = pass.buffer(ROWS * self.width, Role::Operand);
         let statistics = pass.numbers(4 * ROWS, Role::Operand);
         let with_sums = pass.numbers(4 * ROWS, Role::Result);
-        let (name, form, element) = (pass.name(), self.form(size), pass.element());
+        let form = Form {
+            lines: match size == 4 && !self.has_all {
+                true => 14,
+                false => 16,
+            },
+            puts_aside: self.has_all,
+            ..self.form(size)
+        };
+        let (name, element) = (pass.name(), pass.element());
         pass.launch(&name, form.units(), |client, count, dim| {
             // SAFETY: nothing runs.
             unsafe {

@@ -14,11 +14,12 @@ use burn_cubecl::tensor::CubeTensor;
 
 /// The rows of a block of few rows, and the lines of units for them and for others.
 const FEW: usize = 16;
-const LINES: [usize; 2] = [FEW / EACH, 16];
+const LINES: [usize; 2] = [FEW / EACH, MOST_LINES];
 
-/// The lines of units for many keys. A unit has two sums for each row there, in more registers than 256 units can have without
-/// spilling some.
-const LINES_OF_KEYS: usize = 12;
+/// The most lines of units. Some variants have fewer: they need more registers than compilers give to each of 256 units without
+/// spilling some, as `benches/gpu/sass.py` found, above all for heads of more elements than [`WIDE`].
+const MOST_LINES: usize = 16;
+const WIDE: usize = 128;
 
 /// A call, with its tensors in layouts that kernels read.
 pub(super) struct Call {
@@ -100,16 +101,47 @@ impl Call {
             parts: parts(width),
             value_parts: parts(value_width),
             is_capped: self.operands.key().cap == ScoreCap::Tanh,
+            puts_aside: false,
         }
+    }
+
+    /// Returns the variant of the kernel of the sums along results.
+    pub(super) fn form_of_sums(&self) -> Form {
+        let form = self.form(self.rows());
+        let puts_aside = form.is_capped;
+        let lines = match self.size == 4 && !puts_aside {
+            true => 14,
+            false => MOST_LINES,
+        };
+        with_lines(form, lines, puts_aside)
+    }
+
+    /// Returns the variant of the kernel of the gradients of queries.
+    pub(super) fn form_of_queries(&self) -> Form {
+        let form = self.form(self.rows());
+        let lines = match self.is_wide() {
+            true => 12,
+            false => MOST_LINES,
+        };
+        with_lines(form, lines, self.is_wide() || form.is_capped)
     }
 
     /// Returns the variant of the kernel whose rows are keys.
     pub(super) fn form_of_keys(&self) -> Form {
         let form = self.form(self.sizes().keys);
-        Form {
-            lines: form.lines.min(LINES_OF_KEYS),
-            ..form
-        }
+        let lines = match form.is_capped || self.size == 4 && !self.is_wide() {
+            true => 12,
+            false => MOST_LINES,
+        };
+        with_lines(form, lines, false)
+    }
+
+    /// Returns true if a unit has the sums of more elements than those of most models' heads.
+    fn is_wide(&self) -> bool {
+        let Sizes {
+            width, value_width, ..
+        } = self.sizes();
+        width.max(value_width) > WIDE
     }
 
     /// Returns a cube for each block of `rows` rows of each head of keys.
@@ -264,6 +296,15 @@ impl Call {
                 self.element(),
             );
         }
+    }
+}
+
+/// Returns a variant with at most so many lines of units, in which products wait in shared memory if `puts_aside`.
+fn with_lines(form: Form, lines: usize, puts_aside: bool) -> Form {
+    Form {
+        lines: form.lines.min(lines),
+        puts_aside,
+        ..form
     }
 }
 

@@ -110,7 +110,7 @@ impl Given<'_> {
         let (call, q) = (self.call, self.call.operands.q());
         let with_sums = uninitialised(q, self.statistics.shape());
         let rows = call.rows();
-        let form = call.form(rows);
+        let form = call.form_of_sums();
         let [q_rows, k_rows, v_rows] = call.arguments();
         let places = Places {
             dy: Some(&self.dy),
@@ -143,7 +143,7 @@ impl Given<'_> {
         let (call, q) = (self.call, self.call.operands.q());
         let dq = uninitialised_as(q, q.shape(), q.dtype);
         let rows = call.rows();
-        let form = call.form(rows);
+        let form = call.form_of_queries();
         let [q_rows, k_rows, v_rows] = call.arguments();
         let places = Places {
             dy: Some(&self.dy),

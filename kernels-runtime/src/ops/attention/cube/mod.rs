@@ -9,7 +9,7 @@
 //! A cube has a block of up to 64 queries, those of all heads that share keys, and goes over the keys that they see, 32 at a
 //! time. Rows are read as vectors, a part of each at a time, into shared memory, from where the units multiply them in tiles of
 //! 4 × 2 scores. The results stay in registers. The gradients of keys and values have a kernel of their own, in which blocks
-//! of 48 keys go over the queries that see them, so that no two cubes add to one number.
+//! of up to 64 keys go over the queries that see them, so that no two cubes add to one number.
 //!
 //! **Ranges.** Every query sees consecutive keys, whatever mask, window and lengths are. The host computes where they begin and
 //! end, and kernels skip the rest. Where they are floats, among the [statistics](kernels::row_statistics) of a query, they have at

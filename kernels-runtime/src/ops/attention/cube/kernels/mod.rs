@@ -43,6 +43,8 @@ pub(super) struct Form {
     pub(super) parts: usize,
     pub(super) value_parts: usize,
     pub(super) is_capped: bool,
+    /// True if products wait in shared memory for others, because there are too few registers.
+    pub(super) puts_aside: bool,
 }
 
 impl Form {

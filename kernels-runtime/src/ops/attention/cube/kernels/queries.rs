@@ -70,6 +70,23 @@ fn block_at(
     }
 }
 
+/// Writes the products of a unit's pairs in the places of its weights in shared memory, where no other unit reads them: registers
+/// hold the sums.
+#[cube]
+fn put_aside(products: &Array<f32>, weights: &mut [Vector<f32, Four>], #[comptime] lines: usize) {
+    let line = UNIT_POS as usize / ACROSS;
+    let across = UNIT_POS as usize % ACROSS;
+    #[unroll]
+    for c in 0..2usize {
+        let mut of_column = Vector::<f32, Four>::new(0.0);
+        #[unroll]
+        for i in 0..EACH {
+            of_column.insert(i, products[comptime!(c * EACH + i)]);
+        }
+        weights[(across + comptime!(c * ACROSS)) * lines + line] = of_column;
+    }
+}
+
 /// Writes the statistics of a block of queries with their sums along the results, `Σ dy · y`, as sums `Σ p · (dy · v)`. A result
 /// of a half type is rounded, and where the terms of a gradient cancel, that would be most of its error.
 #[cube(launch_unchecked)]
@@ -94,7 +111,7 @@ pub(in super::super) fn sums_along<E: Float, N: Size>(
     }
     let size = N::value();
     let mut shared = Shared::<[Vector<f32, N>]>::new_slice(comptime!(STAGE / size));
-    let mut sums = Shared::<[Vector<f32, Four>]>::new_slice(comptime!(ACROSS * lines));
+    let mut weights = Shared::<[Vector<f32, Four>]>::new_slice(comptime!(COLUMNS * lines));
     let line = UNIT_POS as usize / ACROSS;
     let across = UNIT_POS as usize % ACROSS;
     let block = block_at(&place, statistics, numbers, form, comptime!(bias.is_some()));
@@ -103,17 +120,6 @@ pub(in super::super) fn sums_along<E: Float, N: Size>(
     let mut sum = Vector::<f32, Four>::new(0.0);
     let mut key = block.begin;
     while key < block.end {
-        products(
-            q,
-            &block.q,
-            place.first,
-            k,
-            &block.k,
-            key,
-            &mut scores,
-            &mut shared,
-            lines,
-        );
         products(
             dy,
             &block.dy,
@@ -125,10 +131,25 @@ pub(in super::super) fn sums_along<E: Float, N: Size>(
             &mut shared,
             lines,
         );
+        if comptime!(form.puts_aside) {
+            put_aside(&slopes, &mut weights, lines);
+        }
+        products(
+            q,
+            &block.q,
+            place.first,
+            k,
+            &block.k,
+            key,
+            &mut scores,
+            &mut shared,
+            lines,
+        );
         #[unroll]
         for c in 0..2usize {
             let column = across + comptime!(c * ACROSS);
             let at = f32::cast_from(key + column);
+            let aside = weights[column * lines + line];
             let mut of_column = Vector::<f32, Four>::new(0.0);
             #[unroll]
             for i in 0..EACH {
@@ -142,19 +163,23 @@ pub(in super::super) fn sums_along<E: Float, N: Size>(
                         numbers,
                         comptime!(form.is_capped),
                     );
-                    of_column.insert(i, p * slopes[comptime!(c * EACH + i)]);
+                    let mut d = slopes[comptime!(c * EACH + i)];
+                    if comptime!(form.puts_aside) {
+                        d = aside.extract(i);
+                    }
+                    of_column.insert(i, p * d);
                 }
             }
             sum += of_column;
         }
         key += COLUMNS;
     }
-    sums[across * lines + line] = sum;
+    weights[across * lines + line] = sum;
     sync_cube();
     if across == 0 {
         let mut total = Vector::<f32, Four>::new(0.0);
         for unit in 0..ACROSS {
-            total += sums[unit * lines + line];
+            total += weights[unit * lines + line];
         }
         #[unroll]
         for i in 0..EACH {
@@ -202,17 +227,6 @@ pub(in super::super) fn query_gradients<E: Float, N: Size>(
     let mut key = block.begin;
     while key < block.end {
         products(
-            q,
-            &block.q,
-            place.first,
-            k,
-            &block.k,
-            key,
-            &mut scores,
-            &mut shared,
-            lines,
-        );
-        products(
             dy,
             &block.dy,
             place.first,
@@ -223,10 +237,25 @@ pub(in super::super) fn query_gradients<E: Float, N: Size>(
             &mut shared,
             lines,
         );
+        if comptime!(form.puts_aside) {
+            put_aside(&slopes, &mut weights, lines);
+        }
+        products(
+            q,
+            &block.q,
+            place.first,
+            k,
+            &block.k,
+            key,
+            &mut scores,
+            &mut shared,
+            lines,
+        );
         #[unroll]
         for c in 0..2usize {
             let column = across + comptime!(c * ACROSS);
             let at = f32::cast_from(key + column);
+            let aside = weights[column * lines + line];
             let mut of_column = Vector::<f32, Four>::new(0.0);
             #[unroll]
             for i in 0..EACH {
@@ -240,7 +269,11 @@ pub(in super::super) fn query_gradients<E: Float, N: Size>(
                         numbers,
                         comptime!(form.is_capped),
                     );
-                    let d = slopes[comptime!(c * EACH + i)] - row.extract(1usize);
+                    let mut d = slopes[comptime!(c * EACH + i)];
+                    if comptime!(form.puts_aside) {
+                        d = aside.extract(i);
+                    }
+                    d -= row.extract(1usize);
                     of_column.insert(
                         i,
                         p * d * slope(within, numbers.cap, comptime!(form.is_capped)),
