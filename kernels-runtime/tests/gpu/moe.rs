@@ -105,10 +105,11 @@ fn tokens_move_as_on_the_cpu() {
         (700, 3, 300, 8, None),
         (40, 4, 2, 5, Some(0)),
     ];
-    for (sizes, dtype) in sizes
-        .iter()
-        .flat_map(|sizes| types_of(&gpu()).into_iter().map(|dtype| (*sizes, dtype)))
-    {
+    for (sizes, dtype) in sizes.iter().flat_map(|sizes| {
+        types_of(&gpu())
+            .into_iter()
+            .map(move |dtype| (*sizes, dtype))
+    }) {
         for dtypes in pairs_of(dtype) {
             let (map, counts, floats) = moved(sizes, dtypes, &Device::flex());
             let (got_map, got_counts, got_floats) = moved(sizes, dtypes, &gpu());

@@ -135,13 +135,14 @@ pub(super) fn product<E: Float, Y: Float, N: Size>(
     let columns = CUBE_POS_X as usize * TILE;
     let unit = UNIT_POS as usize;
     let (down, across) = (unit / SIDE, unit % SIDE);
-    // What rows of nobody are, and others start with.
-    let nobodys = select(groups[2 * ends] == 1, sizes.nan, 0.0f32);
     let mut sums = Array::<f32>::new(16usize);
     #[unroll]
     for j in 0..4usize {
-        let mut start = select(group < experts, 0.0f32, nobodys);
+        let mut start = 0.0f32;
+        // With biases, sums start as what they are for rows of nobody. The group is not needed at the end then, where it would
+        // be one number too many for the registers of some devices.
         if comptime!(bias.is_some()) {
+            start = select(group < experts, 0.0f32, nobodys(groups, ends, sizes));
             let column = columns + across * 4 + j;
             if group < experts && column < sizes.features {
                 start = f32::cast_from(bias.unwrap()[group * sizes.features + column]);
@@ -195,6 +196,10 @@ pub(super) fn product<E: Float, Y: Float, N: Size>(
             depth += DEPTH;
         }
     }
+    let mut of_nobody = 0.0f32;
+    if comptime!(bias.is_none()) {
+        of_nobody = nobodys(groups, ends, sizes);
+    }
     #[unroll]
     for i in 0..4usize {
         #[unroll]
@@ -202,6 +207,9 @@ pub(super) fn product<E: Float, Y: Float, N: Size>(
             let (row, column) = (first + down * 4 + i, columns + across * 4 + j);
             if row < end && column < sizes.features {
                 let mut value = sums[i * 4 + j];
+                if comptime!(bias.is_none()) {
+                    value = select(group < experts, value, of_nobody);
+                }
                 let at = row * sizes.y_stride + sizes.y_first + column;
                 if comptime!(adds) {
                     value += f32::cast_from(y[at]);
@@ -210,6 +218,12 @@ pub(super) fn product<E: Float, Y: Float, N: Size>(
             }
         }
     }
+}
+
+/// Returns the number that rows of nobody have.
+#[cube]
+fn nobodys(groups: &[i32], ends: usize, sizes: &Sizes) -> f32 {
+    select(groups[2 * ends] == 1, sizes.nan, 0.0f32)
 }
 
 /// Returns the group of a tile: the last one that starts at it or before.
