@@ -152,7 +152,12 @@ fn results_and_gradients_of_every_size() {
 fn results_and_gradients_of_several_threads() {
     for dtype in [FloatDType::F32, FloatDType::BF16, FloatDType::F16] {
         for key in keys() {
-            for sizes in [[3, 1000, 1030], [129, 130, 258], [160, 99, 131]] {
+            // So many rows as in the last ones are multiplied in wider parts, where there is no kernel of a type's own.
+            let many = [[200, 130, 300], [193, 290, 129]];
+            for sizes in [[3, 1000, 1030], [129, 130, 258], [160, 99, 131]]
+                .into_iter()
+                .chain(many)
+            {
                 compare(sizes, key, dtype);
             }
         }

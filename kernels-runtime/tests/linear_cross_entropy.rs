@@ -191,6 +191,8 @@ fn every_size_is_exact() {
         [5, 8, 1000],
         [90, 64, 5000],
         [1700, 5, 40],
+        // Groups of so many classes have two blocks.
+        [5, 3, 70_000],
     ] {
         let leaves = Leaves::new(sizes, &device);
         for reduction in REDUCTIONS {

@@ -1,7 +1,7 @@
 //! Attention beyond the shapes of verification: many blocks, wide heads, grouped heads, and what the kernels don't take.
 
 use super::{gpu, numbers, numbers_in, rounding};
-use burn::tensor::{DType, Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, TensorData};
 use kernels_runtime::dispatch::Reason;
 use kernels_runtime::ops::attention::{Inputs, Lengths, Settings, fused};
 use kernels_runtime::semantics::{

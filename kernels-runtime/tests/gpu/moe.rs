@@ -225,7 +225,7 @@ fn the_ends_of_the_number_line_are_chosen_as_on_the_cpu() {
     ];
     for key in [RouterKey::QWEN3_MOE, RouterKey::LLAMA4, RouterKey::GPT_OSS] {
         let routing = Routing::new(key, 6, 5).unwrap();
-        let of = |device| routed(&routing, logits.as_flattened(), FloatType::F32, device);
+        let of = |device: &Device| routed(&routing, logits.as_flattened(), FloatType::F32, device);
         let (experts, ..) = of(&Device::flex());
         let (got, weights, _) = of(&gpu());
         assert_eq!(got, experts, "{key}");

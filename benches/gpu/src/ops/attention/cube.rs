@@ -128,7 +128,14 @@ impl Shape {
         let ranges = pass.numbers(2 * TOKENS, Role::Operand);
         let y = pass.buffer(ROWS * self.width, Role::Result);
         let lse = pass.numbers(ROWS, Role::Result);
-        let (name, form, element) = (pass.name(), self.form(size), pass.element());
+        let form = Form {
+            lines: match self.width > 128 || self.has_all {
+                true => 12,
+                false => 16,
+            },
+            ..self.form(size)
+        };
+        let (name, element) = (pass.name(), pass.element());
         pass.launch(&name, form.units(), |client, count, dim| {
             // SAFETY: nothing runs.
             unsafe {
@@ -197,7 +204,7 @@ impl Shape {
         let of_keys = KV_HEADS * TOKENS * self.width;
         let gradients = pass.buffer(2 * of_keys, Role::Result);
         let form = Form {
-            lines: match self.has_all || size == 4 && self.width <= 128 {
+            lines: match self.has_all || size != 2 && self.width <= 128 {
                 true => 12,
                 false => 16,
             },

@@ -105,6 +105,16 @@ impl Call {
         }
     }
 
+    /// Returns the variant of the kernel of results.
+    fn form_of_results(&self) -> Form {
+        let form = self.form(self.rows());
+        let lines = match self.is_wide() || form.is_capped {
+            true => 12,
+            false => MOST_LINES,
+        };
+        with_lines(form, lines, false)
+    }
+
     /// Returns the variant of the kernel of the sums along results.
     pub(super) fn form_of_sums(&self) -> Form {
         let form = self.form(self.rows());
@@ -129,7 +139,7 @@ impl Call {
     /// Returns the variant of the kernel whose rows are keys.
     pub(super) fn form_of_keys(&self) -> Form {
         let form = self.form(self.sizes().keys);
-        let lines = match form.is_capped || self.size == 4 && !self.is_wide() {
+        let lines = match form.is_capped || self.size != 2 && !self.is_wide() {
             true => 12,
             false => MOST_LINES,
         };
@@ -241,7 +251,7 @@ impl Call {
         let lse = uninitialised(q, of_lse);
         self.write_sinks(&lse);
         let rows = self.rows();
-        let form = self.form(rows);
+        let form = self.form_of_results();
         let [q_rows, k_rows, v_rows] = self.arguments();
         let places = Places {
             y: Some(&y),

@@ -116,7 +116,6 @@ pub(in super::super) fn forward<E: Float, N: Size>(
             &mut shared,
             lines,
         );
-        let mut own = Array::<Vector<f32, Four>>::new(2usize);
         #[unroll]
         for c in 0..2usize {
             let column = across + comptime!(c * ACROSS);
@@ -130,7 +129,6 @@ pub(in super::super) fn forward<E: Float, N: Size>(
                 }
             }
             weights[column * lines + line] = of_rows;
-            own[c] = of_rows;
         }
         sync_cube();
         let mut next = largest;
@@ -144,7 +142,8 @@ pub(in super::super) fn forward<E: Float, N: Size>(
         #[unroll]
         for c in 0..2usize {
             let column = across + comptime!(c * ACROSS);
-            let exponentials = (own[c] - next).exp();
+            // This unit's own scores, which wait there so that registers hold the sums.
+            let exponentials = (weights[column * lines + line] - next).exp();
             let mut of_rows = Vector::<f32, Four>::new(0.0);
             #[unroll]
             for i in 0..EACH {
