@@ -4,7 +4,7 @@
 //! AVX-512, products in f32 have special kernels, `tiles` and, for rows that don't fill a vector, `quads`, as long as
 //! there are too few rows to copy weights for them. Products in bf16 use tiles of AMX, or take two elements at a time,
 //! if there are instructions for it (`amx`, `pairs`). [`dot`] multiplies few rows, and the `gemm` crate everything
-//! else. Half types are converted in panels that stay in the cache.
+//! else. Half types are converted in panels.
 
 #[cfg(target_arch = "x86_64")]
 mod amx;

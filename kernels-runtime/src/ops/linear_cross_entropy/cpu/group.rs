@@ -146,11 +146,8 @@ impl<A> Group<'_, A> {
     /// Returns the blocks of classes, each with the number of classes before it in the group. They have about one size.
     fn blocks(&self) -> impl Iterator<Item = (usize, Range<usize>)> + use<A> {
         let Range { start, end } = self.classes;
-        let count = (end - start).div_ceil(BLOCK).max(1);
-        let each = (end - start)
-            .div_ceil(count)
-            .next_multiple_of(STEP)
-            .max(STEP);
+        let count = (end - start).div_ceil(BLOCK);
+        let each = (end - start).div_ceil(count).next_multiple_of(STEP);
         let blocks = (start..end).step_by(each);
         blocks.map(move |first| (first - start, first..(first + each).min(end)))
     }

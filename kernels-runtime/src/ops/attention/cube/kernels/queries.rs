@@ -9,7 +9,7 @@ use super::{
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 
-/// What a unit knows of its block of queries.
+/// A block of queries, as a unit of its cube reads it.
 #[derive(CubeType)]
 struct Block {
     /// The first key that a query of the block sees, and the end of those.

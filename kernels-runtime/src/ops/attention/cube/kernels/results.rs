@@ -63,7 +63,7 @@ pub(in super::super) fn forward<E: Float, N: Size>(
     let last = min(place.first + comptime!(form.rows()), rows) - 1;
     let begin = ranges[of_sequence + place.first / group * 2] as usize;
     let end = ranges[of_sequence + last / group * 2 + 1] as usize;
-    // What the unit's rows see, and where their biases are.
+    // The keys that the unit's rows see, and where their biases are.
     let mut starts = Array::<usize>::new(EACH);
     let mut ends = Array::<usize>::new(EACH);
     let mut biases = Array::<usize>::new(EACH);
