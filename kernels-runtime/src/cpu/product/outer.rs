@@ -336,7 +336,7 @@ struct Product<'a, A> {
 }
 
 impl<A: Gemm> Product<'_, A> {
-    /// Returns the number of lines that are computed at once.
+    /// Returns the number of lines that are computed and rounded at once.
     fn lines_of_part(&self) -> usize {
         let sizes = [self.lines, self.count, self.length];
         match self.terms == Terms::Single && !has_tiles() && Kind::Outer.is_copied(sizes) {
@@ -348,17 +348,16 @@ impl<A: Gemm> Product<'_, A> {
     /// # Safety
     /// If `add`, the caller must have written the places of `out`.
     unsafe fn run(&self, out: &mut [MaybeUninit<A>], spread: bool) {
-        let each = self.lines_of_part();
-        if !spread || self.lines <= each {
+        if !spread || self.lines <= LINES {
             // SAFETY: the caller upholds the requirements.
             return unsafe { self.part(0, self.lines, out) };
         }
-        let parts = out.chunks_mut(each * self.strides.row);
-        let parts = parts.take(self.lines.div_ceil(each)).enumerate();
+        let parts = out.chunks_mut(LINES * self.strides.row);
+        let parts = parts.take(self.lines.div_ceil(LINES)).enumerate();
         share::each(parts.collect(), |(chunk, out)| {
-            let first = chunk * each;
+            let first = chunk * LINES;
             // SAFETY: the caller upholds the requirements.
-            unsafe { self.part(first, each.min(self.lines - first), out) };
+            unsafe { self.part(first, LINES.min(self.lines - first), out) };
         });
     }
 
