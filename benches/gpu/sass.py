@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compiles the GPU kernels to machine code of NVIDIA's architectures, without a GPU or a toolkit, and measures it.
 
-    benches/gpu/sass.py            fails if a kernel spills registers, or a pass moves other bytes than the table says
+    benches/gpu/sass.py            fails if a kernel spills registers, or the table has other kernels or bytes of a pass
     benches/gpu/sass.py --write    also writes the table, benches/results/gpu-sass-cpp.md
 
 The program of this folder makes CUDA C++ of the kernels. The compilers, NVRTC and ptxas, are packages of PyPI, which this
@@ -24,8 +24,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 TABLE = HERE.parent / "results" / "gpu-sass-cpp.md"
 TARGET = Path(os.environ.get("CARGO_TARGET_DIR", HERE / "target")) / "gpu-code"
-PACKAGES = ["nvrtc", "nvcc", "nvdisasm", "runtime", "cccl"]
 VERSION = "13.5.37"
+PACKAGES = {**dict.fromkeys(["nvrtc", "nvcc", "nvdisasm", "runtime"], VERSION), "cccl": "13.3.5.0.6"}
 # Architecture: warps, blocks and bytes of shared memory of a multiprocessor. All have 65,536 registers.
 ARCHITECTURES = {
     "sm_80": (64, 32, 164 * 1024),
@@ -41,7 +41,7 @@ def compilers():
     """Returns the folder of the compilers, or None if they can't be had."""
     folder = TARGET / "compilers"
     python = folder / "bin" / "python"
-    packages = [f"nvidia-cuda-{name}" + ("" if name == "cccl" else f"=={VERSION}") for name in PACKAGES]
+    packages = [f"nvidia-cuda-{name}=={version}" for name, version in PACKAGES.items()]
     try:
         if not python.exists():
             venv.create(folder, with_pip=True)
@@ -151,6 +151,12 @@ def kernels_table(kernels, results):
         yield f"| {' | '.join(map(str, row))} |"
 
 
+def names(kernels):
+    """Returns the first columns of the kernels' rows."""
+    columns = ["name", "dtype", "vector", "units"]
+    return ["".join(f"| {kernel[column]} " for column in columns) + "|" for kernel in kernels]
+
+
 def spills_list(kernels, results):
     """Returns the kernels that spill registers or have a stack, one a line."""
     for kernel in kernels:
@@ -185,10 +191,14 @@ one does. Four elements of a half type are 64 bits, so kernels in f16 and bf16 h
 ## Bytes
 
 The bytes of each pass, with vectors of four elements: each launch reads and writes each of its tensors once, and further
-reads of the same row come from a cache. The least is every operand once and every result once. Gradients of weights read
-their operands again, because a kernel that also sums over rows would have to add with atomic operations, whose order, and so
-whose result, differs from run to run. Norms are of 4096 rows of 4096 elements; gated units 4096 rows of 11,008; heads 4096
-tokens with 32 of 128; logits 4096 tokens with 32,768; and AdamW's parameter has 4096 · 4096.
+reads of the same row come from a cache. In attention and in products, each block reads the rows of the other operand again,
+and how many of these reads a cache answers is not counted here. The least is every operand once and every result once.
+Gradients of weights read their operands again, because a kernel that also sums over rows would have to add with atomic
+operations, whose order, and so whose result, differs from run to run.
+
+Norms are of 4096 rows of 4096 elements; gated units 4096 rows of 11,008; heads 4096 tokens with 32 of 128; attention has 8
+heads of keys for these; logits 4096 tokens with 32,768 classes; blocks of logits 1024 tokens; AdamW's parameter 4096 · 4096.
+Mixtures have 4096 tokens of 2048 elements, of which each goes to 8 of 128 experts of 768.
 
 {passes}
 """
@@ -213,10 +223,12 @@ def main():
         sys.exit(f"kernels spill registers:\n{spills}")
     passes = "\n".join(passes_table([one for one in found["passes"] if one["vector"] == 4]))
     if arguments.write:
-        kernels = "\n".join(kernels_table(kernels, results))
-        names = ", ".join(ARCHITECTURES)
-        TABLE.write_text(PAGE.format(version=VERSION, architectures=names, kernels=kernels, passes=passes, shown=SHOWN))
+        table = "\n".join(kernels_table(kernels, results))
+        architectures = ", ".join(ARCHITECTURES)
+        TABLE.write_text(PAGE.format(version=VERSION, architectures=architectures, kernels=table, passes=passes, shown=SHOWN))
     text = TABLE.read_text()
+    if names(kernels) != re.findall(r"^\| [^|]+ \| \w+ \| \d+ \| \d+ \|", text, re.MULTILINE):
+        sys.exit(f"{TABLE.name} has other kernels; write it anew with --write")
     if passes not in text:
         sys.exit(f"passes move other bytes than {TABLE.name} says; write it anew with --write and compare")
     print(f"{len(results)} times machine code and {passes.count(chr(10)) - 1} passes, as in {TABLE.name}")

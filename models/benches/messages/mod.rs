@@ -1,11 +1,14 @@
 //! Counts the messages of a training step on a served device, by its server's log.
 
 use burn::optim::{AdamWConfig, GradientsParams, ModuleOptimizer};
-use burn::server::telemetry::{DrainStatus, TelemetryEvent, TelemetrySubscription};
+use burn::server::telemetry::{
+    DrainStatus, GraphOp, OpClass, TelemetryEvent, TelemetrySubscription,
+};
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn_kernels::optim::InitFused;
 use burn_kernels::policy::{self, Policy};
 use kernels_models::CausalLm;
+use std::collections::HashMap;
 
 #[path = "../model/mod.rs"]
 mod model;
@@ -20,7 +23,10 @@ pub const PARTS: [&str; 3] = ["forward", "backward", "AdamW"];
 
 /// Counts the messages of each of the [`PARTS`] of a step of the default Qwen3: with kernels, then without.
 pub fn of_a_step(served: &Device, events: TelemetrySubscription) -> [[Count; 3]; 2] {
-    let mut messages = Messages(events);
+    let mut messages = Messages {
+        events,
+        graphs: HashMap::new(),
+    };
     [Policy::auto(), Policy::reference()].map(|policy| {
         let _scope = policy::scope(policy);
         let device = served.clone().autodiff();
@@ -61,9 +67,13 @@ fn step(
 }
 
 /// The messages in the server's log.
-struct Messages(TelemetrySubscription);
+struct Messages {
+    events: TelemetrySubscription,
+    /// The operations of each graph. Burn's fusion sends operations that recur as a graph, once, and then its name.
+    graphs: HashMap<u64, Count>,
+}
 
-/// The number of messages of each kind.
+/// The number of messages of each kind. Those of a graph count each time that it runs.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Count {
     /// Operations.
@@ -96,7 +106,7 @@ impl Messages {
 
     fn drain(&mut self) -> Count {
         let mut seen = Vec::new();
-        let DrainStatus::Open { lagged: 0 } = self.0.drain_into(&mut seen) else {
+        let DrainStatus::Open { lagged: 0 } = self.events.drain_into(&mut seen) else {
             panic!("events were lost")
         };
         let mut count = Count::default();
@@ -105,9 +115,25 @@ impl Messages {
                 TelemetryEvent::Op { .. } => count.operations += 1,
                 TelemetryEvent::TensorDropped { .. } => count.drops += 1,
                 TelemetryEvent::Read { .. } | TelemetryEvent::Sync { .. } => count.reads += 1,
+                TelemetryEvent::GraphRegistered { graph, ops, .. } => {
+                    self.graphs.insert(graph.0, of_graph(ops));
+                }
+                TelemetryEvent::GraphExecuted { graph, .. } => {
+                    count = sum(&[count, self.graphs[&graph.0]]);
+                }
                 _ => {}
             }
         }
         count
+    }
+}
+
+fn of_graph(operations: &[GraphOp]) -> Count {
+    let drops = operations.iter().filter(|one| one.kind == OpClass::Drop);
+    let drops = drops.count();
+    Count {
+        operations: operations.len() - drops,
+        drops,
+        reads: 0,
     }
 }

@@ -5,7 +5,7 @@ mod kernels;
 
 use crate::passes::{Buffer, Pass, Passes, Role};
 use cubecl::prelude::TensorArg;
-use kernels::{ACROSS, Form, NumbersLaunch, StridesLaunch};
+use kernels::{Heads, NumbersLaunch, StridesLaunch};
 
 const TOKENS: usize = 4096;
 const KV_HEADS: usize = 8;
@@ -70,15 +70,14 @@ impl Shape {
         }
     }
 
-    fn form(self, size: usize) -> Form {
-        let parts = (self.width / size).div_ceil(ACROSS);
-        Form {
-            lines: 16,
+    /// Returns what the variants of the kernels depend on.
+    fn variants(self, size: usize) -> Heads {
+        Heads {
+            size,
+            width: self.width,
+            value_width: self.width,
             group: GROUP,
-            parts,
-            value_parts: parts,
             is_capped: self.has_all,
-            puts_aside: false,
         }
     }
 
@@ -128,13 +127,7 @@ impl Shape {
         let ranges = pass.numbers(2 * TOKENS, Role::Operand);
         let y = pass.buffer(ROWS * self.width, Role::Result);
         let lse = pass.numbers(ROWS, Role::Result);
-        let form = Form {
-            lines: match self.width > 128 || self.has_all {
-                true => 12,
-                false => 16,
-            },
-            ..self.form(size)
-        };
+        let form = self.variants(size).results(GROUP * TOKENS);
         let (name, element) = (pass.name(), pass.element());
         pass.launch(&name, form.units(), |client, count, dim| {
             // SAFETY: nothing runs.
@@ -166,12 +159,7 @@ impl Shape {
         let dy = pass.buffer(ROWS * self.width, Role::Operand);
         let statistics = pass.numbers(4 * ROWS, Role::Operand);
         let dq = pass.buffer(ROWS * self.width, Role::Result);
-        let is_wide = self.width > 128;
-        let form = Form {
-            lines: if is_wide { 12 } else { 16 },
-            puts_aside: is_wide || self.has_all,
-            ..self.form(size)
-        };
+        let form = self.variants(size).queries(GROUP * TOKENS);
         let (name, element) = (pass.name(), pass.element());
         pass.launch(&name, form.units(), |client, count, dim| {
             // SAFETY: nothing runs.
@@ -203,13 +191,7 @@ impl Shape {
         let statistics = pass.numbers(4 * ROWS, Role::Operand);
         let of_keys = KV_HEADS * TOKENS * self.width;
         let gradients = pass.buffer(2 * of_keys, Role::Result);
-        let form = Form {
-            lines: match self.has_all || size != 2 && self.width <= 128 {
-                true => 12,
-                false => 16,
-            },
-            ..self.form(size)
-        };
+        let form = self.variants(size).keys(TOKENS);
         let (name, element) = (pass.name(), pass.element());
         pass.launch(&name, form.units(), |client, count, dim| {
             // SAFETY: nothing runs.
@@ -241,14 +223,7 @@ impl Shape {
         let dy = pass.buffer(ROWS * self.width, Role::Operand);
         let statistics = pass.numbers(4 * ROWS, Role::Operand);
         let with_sums = pass.numbers(4 * ROWS, Role::Result);
-        let form = Form {
-            lines: match size == 4 && !self.has_all {
-                true => 14,
-                false => 16,
-            },
-            puts_aside: self.has_all,
-            ..self.form(size)
-        };
+        let form = self.variants(size).sums(GROUP * TOKENS);
         let (name, element) = (pass.name(), pass.element());
         pass.launch(&name, form.units(), |client, count, dim| {
             // SAFETY: nothing runs.

@@ -1,6 +1,6 @@
 //! A call on the thread of the device: the sizes and places that the kernels need, and the forward pass.
 
-use super::kernels::{self, ACROSS, EACH, Form, NumbersLaunch, StridesLaunch};
+use super::kernels::{self, Form, Heads, NumbersLaunch, StridesLaunch};
 use crate::gpu::launch::{
     contiguous, cubes, cubes_of, dim, element_of, filled, uninitialised, uninitialised_as, units,
     vector_size, with_rows, zeros, zeros_as,
@@ -12,14 +12,8 @@ use burn::tensor::{Bytes, DType};
 use burn_cubecl::cubecl::prelude::{BufferArg, CubeCount, ElemType, TensorArg};
 use burn_cubecl::tensor::CubeTensor;
 
-/// The rows of a block of few rows, and the lines of units for them and for others.
-const FEW: usize = 16;
-const LINES: [usize; 2] = [FEW / EACH, MOST_LINES];
-
-/// The most lines of units. Some variants have fewer: they need more registers than compilers give to each of 256 units without
-/// spilling some, as `benches/gpu/sass.py` found, above all for heads of more elements than [`WIDE`].
-const MOST_LINES: usize = 16;
-const WIDE: usize = 128;
+/// The most units that go over a row of values.
+const MOST_UNITS: usize = 32;
 
 /// A call, with its tensors in layouts that kernels read.
 pub(super) struct Call {
@@ -89,69 +83,18 @@ impl Call {
         self.sizes().queries * self.sizes().group()
     }
 
-    /// Returns the variant of a kernel whose blocks have some of `rows` rows.
-    pub(super) fn form(&self, rows: usize) -> Form {
+    /// Returns what the variants of the kernels depend on.
+    pub(super) fn heads(&self) -> Heads {
         let Sizes {
             width, value_width, ..
         } = self.sizes();
-        let parts = |width: usize| (width / self.size).div_ceil(ACROSS);
-        Form {
-            lines: LINES[usize::from(rows > FEW)],
+        Heads {
+            size: self.size,
+            width,
+            value_width,
             group: self.sizes().group(),
-            parts: parts(width),
-            value_parts: parts(value_width),
             is_capped: self.operands.key().cap == ScoreCap::Tanh,
-            puts_aside: false,
         }
-    }
-
-    /// Returns the variant of the kernel of results.
-    fn form_of_results(&self) -> Form {
-        let form = self.form(self.rows());
-        let lines = match self.is_wide() || form.is_capped {
-            true => 12,
-            false => MOST_LINES,
-        };
-        with_lines(form, lines, false)
-    }
-
-    /// Returns the variant of the kernel of the sums along results.
-    pub(super) fn form_of_sums(&self) -> Form {
-        let form = self.form(self.rows());
-        let puts_aside = form.is_capped;
-        let lines = match self.size == 4 && !puts_aside {
-            true => 14,
-            false => MOST_LINES,
-        };
-        with_lines(form, lines, puts_aside)
-    }
-
-    /// Returns the variant of the kernel of the gradients of queries.
-    pub(super) fn form_of_queries(&self) -> Form {
-        let form = self.form(self.rows());
-        let lines = match self.is_wide() {
-            true => 12,
-            false => MOST_LINES,
-        };
-        with_lines(form, lines, self.is_wide() || form.is_capped)
-    }
-
-    /// Returns the variant of the kernel whose rows are keys.
-    pub(super) fn form_of_keys(&self) -> Form {
-        let form = self.form(self.sizes().keys);
-        let lines = match form.is_capped || self.size != 2 && !self.is_wide() {
-            true => 12,
-            false => MOST_LINES,
-        };
-        with_lines(form, lines, false)
-    }
-
-    /// Returns true if a unit has the sums of more elements than those of most models' heads.
-    fn is_wide(&self) -> bool {
-        let Sizes {
-            width, value_width, ..
-        } = self.sizes();
-        width.max(value_width) > WIDE
     }
 
     /// Returns a cube for each block of `rows` rows of each head of keys.
@@ -171,7 +114,7 @@ impl Call {
 
     /// Returns the number of units that go over a row of values.
     pub(super) fn units(&self) -> usize {
-        units(self.sizes().value_width / self.size).min(FEW * 2)
+        units(self.sizes().value_width / self.size).min(MOST_UNITS)
     }
 
     pub(super) fn arguments(&self) -> [TensorArg; 3] {
@@ -251,7 +194,7 @@ impl Call {
         let lse = uninitialised(q, of_lse);
         self.write_sinks(&lse);
         let rows = self.rows();
-        let form = self.form_of_results();
+        let form = self.heads().results(rows);
         let [q_rows, k_rows, v_rows] = self.arguments();
         let places = Places {
             y: Some(&y),
@@ -306,15 +249,6 @@ impl Call {
                 self.element(),
             );
         }
-    }
-}
-
-/// Returns a variant with at most so many lines of units, in which products wait in shared memory if `puts_aside`.
-fn with_lines(form: Form, lines: usize, puts_aside: bool) -> Form {
-    Form {
-        lines: form.lines.min(lines),
-        puts_aside,
-        ..form
     }
 }
 

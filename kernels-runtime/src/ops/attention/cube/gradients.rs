@@ -110,7 +110,7 @@ impl Given<'_> {
         let (call, q) = (self.call, self.call.operands.q());
         let with_sums = uninitialised(q, self.statistics.shape());
         let rows = call.rows();
-        let form = call.form_of_sums();
+        let form = call.heads().sums(rows);
         let [q_rows, k_rows, v_rows] = call.arguments();
         let places = Places {
             dy: Some(&self.dy),
@@ -143,7 +143,7 @@ impl Given<'_> {
         let (call, q) = (self.call, self.call.operands.q());
         let dq = uninitialised_as(q, q.shape(), q.dtype);
         let rows = call.rows();
-        let form = call.form_of_queries();
+        let form = call.heads().queries(rows);
         let [q_rows, k_rows, v_rows] = call.arguments();
         let places = Places {
             dy: Some(&self.dy),
@@ -182,7 +182,7 @@ impl Given<'_> {
         let both = uninitialised_as(k, Shape::new([all]), k.dtype);
         let [dk, dv] = [(k, 0), (v, of_values)].map(|(like, start)| piece(&both, start, like));
         let rows = call.sizes().keys;
-        let form = call.form_of_keys();
+        let form = call.heads().keys(rows);
         let [q_rows, k_rows, v_rows] = call.arguments();
         let places = Places {
             dy: Some(&self.dy),

@@ -7,11 +7,13 @@
 //! Operands and results have elements of a type `E`. Everything between is in f32.
 
 pub(super) mod block;
+mod form;
 mod keys;
 mod queries;
 mod results;
 mod statistics;
 
+pub(super) use form::{Form, Heads};
 pub(super) use keys::key_gradients;
 pub(super) use queries::{query_gradients, sums_along};
 pub(super) use results::{forward, sinks_first};
@@ -31,33 +33,6 @@ pub(super) const COLUMNS: usize = 2 * ACROSS;
 
 /// The numbers of a vector with one number for each row of a line, and of the statistics of a query.
 pub(super) type Four = Const<4>;
-
-/// The variant of a kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Form {
-    /// The number of lines of units.
-    pub(super) lines: usize,
-    /// The number of heads of queries that share a head of keys.
-    pub(super) group: usize,
-    /// The number of parts of a row of keys, and of one of values, each as wide as a line has units.
-    pub(super) parts: usize,
-    pub(super) value_parts: usize,
-    pub(super) is_capped: bool,
-    /// True if products wait in shared memory for others, because there are too few registers.
-    pub(super) puts_aside: bool,
-}
-
-impl Form {
-    /// Returns the number of rows of a block.
-    pub(super) const fn rows(self) -> usize {
-        self.lines * EACH
-    }
-
-    /// Returns the number of units of a cube.
-    pub(super) const fn units(self) -> usize {
-        self.lines * ACROSS
-    }
-}
 
 /// The distances of neighbours in a tensor, in vectors, or in elements for a bias.
 #[derive(CubeType, CubeLaunch)]
