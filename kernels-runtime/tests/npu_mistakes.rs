@@ -58,10 +58,13 @@ fn an_index_of_no_expert_is_an_error_of_the_next_read() {
             y.assert_eq(&right.clone().into_data(), true);
         }
 
-        // Any read reports it, and so does a synchronisation. Counts of several calls are added.
-        forward(&device, [[-1, -7], [0, 1]]);
-        forward(&device, [[9, 1], [0, 1]]);
-        let read = right.clone().try_into_data();
+        // Any read reports it, and so does a synchronisation. Counts of several calls are added. Burn's fusion, which builds
+        // for GPUs have, first calls them when a result is read.
+        let wrong = [[[-1, -7], [0, 1]], [[9, 1], [0, 1]]].map(|wrong| forward(&device, wrong));
+        let read = match cfg!(feature = "gpu") {
+            true => wrong[1].clone().try_into_data(),
+            false => right.clone().try_into_data(),
+        };
         assert!(said(&read).contains("3 indices"), "{}", said(&read));
         forward(&device, [[9, 1], [0, 1]]);
         let waited = device.sync();
