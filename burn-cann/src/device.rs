@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use cann_sys::errors::ACL_ERROR_RT_SYSPARAMOPT_NOT_SET;
 use cann_sys::runtime::{
     ACL_DEVICE_INFO_VECTOR_CORE_NUM, ACL_HBM_MEM, ACL_MEM_MALLOC_HUGE_FIRST, ACL_OPT_DETERMINISTIC,
+    ACL_RT_DEVICE_STATUS_NORMAL,
 };
 use cann_sys::types::aclrtContext;
 
@@ -310,6 +311,23 @@ impl DeviceInner {
     pub(crate) fn enter(&self) -> Result<()> {
         // SAFETY: the context lives as long as the device is set, which is as long as `self`.
         unsafe { call!(self.cann, runtime.aclrtSetCurrentContext(self.context.0)) }
+    }
+
+    /// Returns `false` if the toolkit says that the device does not work.
+    pub(crate) fn works(&self) -> Result<bool> {
+        let runtime = &self.cann.sys().runtime;
+        if runtime.aclrtQueryDeviceStatus.get().is_err() {
+            return Ok(true);
+        }
+        let mut status = ACL_RT_DEVICE_STATUS_NORMAL;
+        // SAFETY: there is a place for the answer.
+        unsafe {
+            call!(
+                self.cann,
+                runtime.aclrtQueryDeviceStatus(self.id, &mut status)
+            )
+        }?;
+        Ok(status == ACL_RT_DEVICE_STATUS_NORMAL)
     }
 
     /// Keeps the failure of a dropped stream for the next wait.

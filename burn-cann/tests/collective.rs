@@ -223,3 +223,23 @@ fn a_lost_device_is_an_error_of_the_others() {
         }
     }
 }
+
+/// Nobody has told the group of the device then.
+#[test]
+fn a_device_lost_before_its_first_sum_is_an_error_of_the_others() {
+    let name = "a_device_lost_before_its_first_sum_is_an_error_of_the_others";
+    let scenario = Scenario::new(name).leaks();
+    let scenario = scenario.set("CANN_EMULATOR_LOSE_DEVICE_AT", 1);
+    scenario.run(|cann| {
+        let ranks = ranks(cann, &[0, 1]);
+        let group = group(&ranks).unwrap();
+        let upload = Tensor::from_slice(&ranks[0].stream, &[1f32], [1]);
+        let first = upload.and_then(|_| ranks[0].stream.synchronise());
+        assert!(first.unwrap_err().to_string().contains("lost"));
+        group
+            .sum(&ranks[1].stream, &put(&ranks[1], &[1.0]))
+            .unwrap();
+        let said = lost(&ranks[1].stream);
+        assert!(said.contains("NPU 0 is lost"), "{said}");
+    });
+}

@@ -247,8 +247,18 @@ impl Group {
             let stream = state.stream.as_ref().map(Weak::upgrade);
             let ended = state.ended || matches!(stream, Some(None));
             drop(state);
-            if let Some(Err(error)) = stream.flatten().map(|stream| Stream::of(stream).is_idle()) {
-                return Err(self.fail(other, self.lost(other, error)));
+            let works = match stream.flatten() {
+                Some(stream) => Stream::of(stream).is_idle().map(|_| true),
+                // The work that failed may have come before its first reduction.
+                None => of.communicator.device.works(),
+            };
+            let why = match works {
+                Ok(true) => None,
+                Ok(false) => Some("the toolkit says that it does not work".to_owned()),
+                Err(error) => Some(error.to_string()),
+            };
+            if let Some(why) = why {
+                return Err(self.fail(other, self.lost(other, why)));
             }
             if ended && !lock(&self.0.agreement).has_kept_up(other, rank) {
                 let why = "its session or thread ended before the others' reductions";

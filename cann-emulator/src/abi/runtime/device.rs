@@ -7,6 +7,7 @@ use cann_sys::runtime::*;
 
 use super::{function, give, timeout};
 use crate::error::{Outcome, ensure};
+use crate::loss;
 use crate::state::{self, Scope};
 
 function!(aclrtGetDeviceCount(count: *mut u32) {
@@ -26,8 +27,12 @@ function!(aclrtGetRunMode(mode: *mut aclrtRunMode) {
 });
 function!(aclrtQueryDeviceStatus(device: i32, status: *mut aclrtDeviceStatus) {
     ensure!((0..state::config()?.devices as i32).contains(&device), ACL_ERROR_RT_INVALID_DEVICEID, "there is no device {device}");
+    let found = match loss::check(device) {
+        Ok(()) => ACL_RT_DEVICE_STATUS_NORMAL,
+        Err(_) => ACL_RT_DEVICE_STATUS_ABNORMAL,
+    };
     // SAFETY: the caller guarantees the place.
-    unsafe { give(status, ACL_RT_DEVICE_STATUS_NORMAL) }
+    unsafe { give(status, found) }
 });
 
 /// Checks that both devices exist and differ.
