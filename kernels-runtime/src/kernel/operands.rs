@@ -100,6 +100,14 @@ pub trait Operands: Tensors + Clone + Send + Sync + 'static {
         0.0
     }
 
+    /// Returns the size of the terms that an element of the gradient of an operand comes from, for an upstream gradient
+    /// of ones, where these may be much larger than the gradient. It is used as [`terms`](Self::terms) is, and the
+    /// default is 0 as well.
+    fn gradient_terms(&self, operand: &str) -> f64 {
+        let _ = operand;
+        0.0
+    }
+
     /// Appends rows of other numbers along the first axis of every operand that has rows, and returns the number of
     /// these rows. They reveal mistakes that the numbers of a run may hide, such as a wrong epsilon, which has no
     /// effect on large numbers. They are judged separately. By default, no rows are appended.

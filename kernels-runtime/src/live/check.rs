@@ -167,18 +167,25 @@ struct Expected {
     dtype: FloatType,
     /// The size of the terms of the results.
     terms: f64,
+    /// The size of the terms of each gradient.
+    gradient_terms: Vec<f64>,
     split: Option<Split>,
 }
 
 impl Expected {
     fn of<O: Operands>(operands: &O, look: &Look) -> Self {
-        let exact = exact(operands, &look.exact);
+        let operands_in_f64 = exact(operands, &look.exact);
+        let exact = run(operands_in_f64.clone(), None, look.upstream, O::reference);
+        // An infinite size would allow anything.
+        let finite = |terms: f64| if terms.is_finite() { terms } else { 0.0 };
+        let names = exact.gradients.iter();
+        let names = names.map(|gradient| Some(&gradient.as_ref()?.name[2..]));
         Self {
-            // An infinite size would allow anything.
-            terms: Some(exact.terms())
-                .filter(|terms| terms.is_finite())
-                .unwrap_or(0.0),
-            exact: run(exact, None, look.upstream, O::reference),
+            terms: finite(operands_in_f64.terms()),
+            gradient_terms: names
+                .map(|name| finite(name.map_or(0.0, |name| operands_in_f64.gradient_terms(name))))
+                .collect(),
+            exact,
             plain: run(cut(operands), None, look.upstream, O::reference),
             dtype: look.dtype,
             split: look.split,
@@ -260,12 +267,16 @@ impl Expected {
     /// Returns the gradients that the reference has. Gradients of `got` may be missing.
     fn gradients<'a>(&'a self, got: &'a Computed) -> impl Iterator<Item = Gradient<'a>> {
         let expected = self.exact.gradients.iter().zip(&self.plain.gradients);
+        let expected = expected.zip(&self.gradient_terms);
         expected
             .zip(&got.gradients)
-            .filter_map(|((exact, plain), got)| {
+            .filter_map(|(((exact, plain), &terms), got)| {
                 let (exact, plain) = (exact.as_ref()?, plain.as_ref()?);
                 Some(match got {
-                    Some(got) => Gradient::Taken(self.three(exact, plain, got)),
+                    Some(got) => Gradient::Taken(Three {
+                        terms,
+                        ..self.three(exact, plain, got)
+                    }),
                     None if exact.elements.iter().all(|&element| element == 0.0) => return None,
                     None => Gradient::Missing(exact.name.clone()),
                 })

@@ -557,8 +557,8 @@ fn read(tensor: FloatTensor<Remote>, given: &Given) -> Result<(), String> {
 /// The environment variable with the server to visit, and the step and first message of the visit.
 const VISIT: &str = "VISIT_AS_A_STRANGER";
 /// The number of messages of one process. Burn's client keeps a busy thread for every session that the process ever
-/// had.
-const AT_A_TIME: usize = 40;
+/// had, and its fusion further ones.
+const AT_A_TIME: usize = 8;
 
 /// Sends each operation unchanged, and then every `step`-th of those with a changed operand, result or number, while a
 /// good client checks its own results. The strangers are other processes that run the test `name` again, which calls

@@ -67,6 +67,33 @@ impl Operands for Attended {
         }
     }
 
+    /// The exponential of a rounded score is off by as many roundings as the score is large.
+    fn terms(&self) -> f64 {
+        match self.is_empty() {
+            true => 0.0,
+            false => self.roundings() * largest(&self.inputs.v),
+        }
+    }
+
+    /// Kernels keep the logarithm of each query's sum of exponentials, rounded, and compute the probabilities from it:
+    /// these are off by as many roundings as the logarithm is large. A query that sees one key almost alone has
+    /// gradients of scores that are far smaller than their terms.
+    fn gradient_terms(&self, operand: &str) -> f64 {
+        let Inputs { q, k, v, .. } = &self.inputs;
+        if self.is_empty() {
+            return 0.0;
+        }
+        let roundings = self.roundings();
+        let of_scores = 2.0 * longest_row(v) * (1.0 + roundings);
+        let scale = self.scale();
+        match operand {
+            "v" => roundings,
+            "q" => of_scores * scale * largest(k),
+            "k" => of_scores * scale * largest(q),
+            _ => of_scores,
+        }
+    }
+
     fn samples_prefix(&self) -> bool {
         self.key.mask == AttentionMask::Causal
     }
@@ -82,6 +109,35 @@ const POSITIONS: usize = 32;
 const SCORES: usize = 1 << 20;
 
 impl Attended {
+    fn is_empty(&self) -> bool {
+        let Inputs { q, k, v, .. } = &self.inputs;
+        [q, k, v].iter().any(|tensor| tensor.dims().contains(&0))
+    }
+
+    /// Returns two roundings of the largest exponent, as a fraction of the 16 that each term is allowed.
+    fn roundings(&self) -> f64 {
+        self.largest_exponent() / 8.0
+    }
+
+    /// Returns the magnitude of the factor of the scores.
+    fn scale(&self) -> f64 {
+        self.settings.scale_of(self.inputs.q.dims()[3]).abs()
+    }
+
+    /// Returns a bound of the magnitude of the scores, with the bias and the sinks.
+    fn largest_exponent(&self) -> f64 {
+        let Inputs {
+            q, k, bias, sinks, ..
+        } = &self.inputs;
+        let product = self.scale() * longest_row(q) * longest_row(k);
+        let score = self.settings.cap.map_or(product, |cap| product.min(cap));
+        // A bias that is far below zero hides a key.
+        let of_bias = bias.as_ref().map_or(0.0, |bias| {
+            bias.clone().detach().max().into_scalar::<f64>().max(0.0)
+        });
+        score + of_bias.max(sinks.as_ref().map_or(0.0, largest))
+    }
+
     /// Takes the first positions of the first sequences: a query sees no later key. Returns `None` if the first query
     /// sees no key, since the sample would have other positions.
     fn first_positions(&self) -> Option<Self> {
@@ -165,6 +221,63 @@ impl Attended {
         match self.key.layout {
             HeadLayout::Bnsd => 2,
             HeadLayout::Bsnd => 1,
+        }
+    }
+}
+
+/// Returns the largest Euclidean norm of a row.
+fn longest_row(tensor: &Tensor<4>) -> f64 {
+    let squares = tensor.clone().detach().square().sum_dim(3);
+    squares.max().into_scalar::<f64>().sqrt()
+}
+
+/// Returns the largest magnitude of an element.
+fn largest<const D: usize>(tensor: &Tensor<D>) -> f64 {
+    tensor.clone().detach().abs().max().into_scalar::<f64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ops::attention::Lengths;
+    use crate::registry::FloatType;
+    use crate::verify::data::{tensor, values};
+    use burn::tensor::Device;
+
+    /// Returns causal attention over scores of about the size.
+    fn with_scores(size: f64, name: &str) -> Attended {
+        let device = Device::flex().autodiff();
+        let shape = [2, 32, 4, 8];
+        let of = |operand: &str, factor: f64| {
+            let values = values(&format!("{name} {operand}"), 2 * 32 * 4 * 8, FloatType::F32);
+            let tensor = tensor(&values, shape, FloatType::F32, &device);
+            (tensor * factor).detach().require_grad()
+        };
+        let root = size.sqrt();
+        Attended {
+            inputs: Inputs {
+                q: of("q", root),
+                k: of("k", root),
+                v: of("v", 1.0),
+                bias: None,
+                sinks: None,
+                lengths: Lengths::default(),
+            },
+            settings: Settings::default(),
+            key: AttentionKey {
+                layout: HeadLayout::Bsnd,
+                ..AttentionKey::CAUSAL
+            },
+        }
+    }
+
+    #[test]
+    fn large_scores_are_no_mistake() {
+        let implementation = &super::super::KERNEL.implementations[0];
+        for size in [1.0, 30.0, 300.0, 3000.0] {
+            for name in ["one", "two", "three", "four"] {
+                crate::live::verify(implementation, &with_scores(size, name)).unwrap();
+            }
         }
     }
 }
