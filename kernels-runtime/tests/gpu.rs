@@ -4,6 +4,8 @@
 
 #[path = "gpu/attention.rs"]
 mod attention;
+#[path = "gpu/cases.rs"]
+mod cases;
 #[path = "gpu/grouped.rs"]
 mod grouped;
 #[path = "gpu/linear_cross_entropy.rs"]
@@ -15,6 +17,7 @@ use burn::backend::Dispatch;
 use burn::tensor::wgpu::WgpuSetup;
 use burn::tensor::wgpu::wgpu::{DeviceDescriptor, Limits};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use cases::{KERNELS, cases, passed};
 use kernels_runtime::dispatch::{DeviceKind, Reason};
 use kernels_runtime::ops::layer_norm::{self, LayerNormBackend};
 use kernels_runtime::ops::{adam_w, cross_entropy, glu, linear, rms_norm};
@@ -22,7 +25,7 @@ use kernels_runtime::registry::FloatType;
 use kernels_runtime::semantics::{
     CrossEntropyKey, GluKey, LayerNormKey, LinearKey, LossReduction, RmsNormKey, TopK,
 };
-use kernels_runtime::verify::{Outcome, VerifyReport, VerifyRow, verify_all};
+use kernels_runtime::verify::{Outcome, VerifyRow, verify_all};
 use std::sync::OnceLock;
 
 /// Returns the adapter that wgpu prefers, opened once.
@@ -57,28 +60,6 @@ fn browser() -> Device {
     Device::wgpu_options().setup(setup).init().unwrap()
 }
 
-/// The operations with a kernel for GPUs.
-const KERNELS: [&str; 11] = [
-    "npu_fused_rmsnorm",
-    "npu_fused_add_rmsnorm",
-    "npu_fused_layernorm",
-    "npu_fused_swiglu",
-    "npu_fused_rope",
-    "npu_fused_qk_norm_rope",
-    "npu_fused_attention",
-    "npu_fused_cross_entropy",
-    "npu_fused_linear_cross_entropy",
-    "npu_fused_adam_w",
-    "npu_fused_moe",
-];
-
-fn passed(report: &VerifyReport, kernel: &str, dtype: FloatType) -> usize {
-    let rows = report.rows.iter();
-    rows.filter(|row| row.kernel == kernel && row.dtype == dtype)
-        .filter(|row| matches!(row.outcome, Outcome::Passed { .. }))
-        .count()
-}
-
 /// Returns the types that kernels have to take on a device.
 fn types_of(device: &Device) -> Vec<FloatType> {
     let halves = [FloatType::F16, FloatType::Bf16].into_iter();
@@ -99,26 +80,8 @@ fn every_gpu_kernel_is_within_its_budget() {
         let is_known = KERNELS.contains(&row.kernel) && !row.key.contains("topk");
         assert!(reason == Reason::Dtype || !is_known, "{row:?}");
     }
-    // The cases of `tests/verify.rs` in each type. Three gated units have a top-k, one of them with the large shapes.
-    let norms = 23 * 8 + 9 * 3;
-    let rotations = 15 * 6 + 7 * 3 + 4 * 7;
-    // One expert can't be divided into groups, which two of the nine routers do.
-    let (routers, experts) = (9 * 6 - 2, 24 + 2 * 10);
     for dtype in types {
-        for (kernel, cases) in [
-            ("npu_fused_rmsnorm", norms),
-            ("npu_fused_add_rmsnorm", norms),
-            ("npu_fused_layernorm", 2 * (8 + 3)),
-            ("npu_fused_swiglu", 16 * 8 + 11 * 3),
-            ("npu_fused_rope", rotations),
-            ("npu_fused_qk_norm_rope", 7 * 6 + 7 + 2 * 3),
-            // The two keys with a bias are verified with its gradient, which kernels don't have.
-            ("npu_fused_attention", (15 - 2) * 8),
-            ("npu_fused_cross_entropy", 6 * 8 + 2 * 3 - 2),
-            ("npu_fused_linear_cross_entropy", 4 * (6 * 8 - 2)),
-            ("npu_fused_adam_w", 2 * 8 + 3),
-            ("npu_fused_moe", routers + experts),
-        ] {
+        for (kernel, cases) in cases() {
             assert_eq!(passed(&report, kernel, dtype), cases, "{kernel} in {dtype}");
         }
     }

@@ -192,6 +192,9 @@ impl DeviceKind {
                 2 if device_type != EXISTING_WGPU_SETUP => Self::Metal,
                 _ => Self::WebGpu,
             },
+            // It compiles kernels for GPUs to code for CPUs, and has none of a GPU's features.
+            #[cfg(feature = "cube-cpu")]
+            (Self::CUBE, 4) => Self::WebGpu,
             _ => Self::Other,
         }
     }

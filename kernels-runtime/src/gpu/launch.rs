@@ -9,11 +9,12 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::{empty_device_contiguous_dtype, full_client, zeros_client};
 use burn_cubecl::tensor::CubeTensor;
 
-/// The largest number of units of a cube that every WebGPU device has.
-const MOST_UNITS: usize = 256;
+/// The largest number of units of a cube that every WebGPU device has. CubeCL's runtime for CPUs has a thread for each unit,
+/// which spins until the others come.
+const MOST_UNITS: usize = if cfg!(feature = "cube-cpu") { 2 } else { 256 };
 
 /// The number of units that GPUs run together, at least: fewer would leave some idle.
-const FEWEST_UNITS: usize = 32;
+const FEWEST_UNITS: usize = if cfg!(feature = "cube-cpu") { 2 } else { 32 };
 
 /// Returns the tensor with its elements in order, without gaps. Copies it only if it is not so.
 pub(crate) fn contiguous(tensor: CubeTensor) -> CubeTensor {
