@@ -39,6 +39,9 @@ pub(crate) struct Settings {
 #[derive(Default)]
 struct Queue {
     tasks: VecDeque<Task>,
+    /// The number of tasks so far, and of those that have ended.
+    enqueued: u64,
+    ended: u64,
     busy: bool,
     closed: bool,
     /// True if the stream is destroyed by force: tasks that have not begun never will, and waits end.
@@ -100,6 +103,7 @@ impl Stream {
             fail!(ACL_ERROR_RT_INVALID_HANDLE, "the stream was destroyed");
         }
         queue.tasks.push_back(task);
+        queue.enqueued += 1;
         self.shared.changed.notify_all();
         Ok(())
     }
@@ -118,11 +122,12 @@ impl Stream {
         self.shared.stops.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until all tasks have run, also those enqueued meanwhile. Reports the stream's error.
+    /// Waits until all tasks so far have ended, and not for those enqueued meanwhile. Reports the stream's error.
     pub(crate) fn synchronize(&self, timeout: Option<Duration>) -> Outcome<()> {
         let deadline = timeout.map(|timeout| Instant::now() + timeout);
         let mut queue = self.shared.lock();
-        while queue.busy || !queue.tasks.is_empty() {
+        let last = queue.enqueued;
+        while queue.ended < last {
             queue = match deadline {
                 None => self
                     .shared
@@ -153,6 +158,7 @@ impl Stream {
             queue.abandoned = force;
             self.shared.changed.notify_all();
             if force {
+                queue.ended += queue.tasks.len() as u64;
                 std::mem::take(&mut queue.tasks)
             } else {
                 VecDeque::new()
@@ -201,6 +207,7 @@ fn run(shared: &Shared, device: i32) {
         let outcome = perform(shared, device, task, error);
         let mut queue = shared.lock();
         queue.busy = false;
+        queue.ended += 1;
         if let Err(failure) = outcome {
             queue.error.get_or_insert(failure);
         }

@@ -19,6 +19,7 @@ use emulated::{alone, emulator, program};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Output;
+use std::sync::{Arc, Barrier};
 use std::thread;
 use tempfile::TempDir;
 
@@ -109,15 +110,24 @@ fn burn_s_distributed_training_follows_one_npu() {
             let devices = order.map(|index: usize| devices[index].clone());
             let context = DistributedContext::init(devices.to_vec(), config.clone());
             let model = layer(&devices[0]);
+            // A pass that begins before the other device has ended the last one is counted to that one by Burn, which then
+            // waits for ever.
+            let ended = Arc::new(Barrier::new(2));
             let worker = |rank: usize, device: Device, model: Linear| {
+                let ended = ended.clone();
                 thread::spawn(move || {
                     let mut model = model.fork(&device).map(&mut Distributed);
+                    // A copy between devices waits for the reductions that the first one has enqueued before it, and they
+                    // wait for the other device.
+                    parameters(&model);
+                    ended.wait();
                     let mut optimiser = AdamWConfig::new().init();
                     let each = ROWS / 2;
                     for _ in 0..STEPS {
                         let rows = rank * each..(rank + 1) * each;
                         let loss = loss(&model, rows, &device) / each as f64;
                         let gradients = GradientsParams::from_grads(loss.backward(), &model);
+                        ended.wait();
                         model = optimiser.step(RATE, model, gradients);
                     }
                     parameters(&model)
