@@ -193,10 +193,11 @@ one does. Four elements of a half type are 64 bits, so kernels in f16 and bf16 h
 The bytes of each pass, with vectors of four elements: each launch reads and writes each of its tensors once, and further
 reads of the same row come from a cache. In attention and in products, each block reads the rows of the other operand again,
 and how many of these reads a cache answers is not counted here. The least is every operand once and every result once.
-Gradients of weights read their operands again, because a kernel that also sums over rows would have to add with atomic
-operations, whose order, and so whose result, differs from run to run.
+Where a row fits into the registers of a cube, one kernel computes all gradients of a norm: a cube works on several rows, one
+after the other, and a second kernel adds up the sums of the cubes, always in the same order. The gradients of the weights of
+wider rows, of rows with a gate or in groups, and of norms of heads are kernels of their own, which read the operands again.
 
-Norms are of 4096 rows of 4096 elements; gated units 4096 rows of 11,008; heads 4096 tokens with 32 of 128; attention has 8
+Norms are of 4096 rows of 4096 elements, or as wide as it is said, or 16,384 where they don't fit into registers; gated units 4096 rows of 11,008; heads 4096 tokens with 32 of 128; attention has 8
 heads of keys for these; logits 4096 tokens with 32,768 classes; blocks of logits 1024 tokens; AdamW's parameter 4096 · 4096.
 Mixtures have 4096 tokens of 2048 elements, of which each goes to 8 of 128 experts of 768.
 

@@ -170,27 +170,66 @@ fn a_kernel_runs_between_fused_operations() {
     }
 }
 
-/// Returns the gradient of a weight, a sum over rows in parts.
-fn weight_gradient(rows: usize, device: &Device) -> TensorData {
+/// Returns the gradients of the operand, the weight and the bias of a norm: the last two are sums over rows in parts.
+fn gradients(is_layer_norm: bool, shape: [usize; 2], device: &Device) -> Vec<TensorData> {
     let device = device.clone().autodiff();
-    let weight = numbers([96], &device).require_grad();
-    let y = norm(numbers([rows, 96], &device), weight.clone()).unwrap();
-    let gradients = (y.clone() * y).sum().backward();
-    weight.grad(&gradients).unwrap().into_data()
+    let x = numbers(shape, &device).require_grad();
+    let [weight, bias] = [1, 2]
+        .map(|k| numbers_in(DType::F32, [shape[1]], &device, |v| v + k as f32).require_grad());
+    let y = match is_layer_norm {
+        false => norm(x.clone(), weight.clone()).unwrap(),
+        true => {
+            let inputs = layer_norm::Inputs {
+                x: x.clone(),
+                weight: weight.clone(),
+                bias: Some(bias.clone()),
+            };
+            layer_norm::fused(
+                inputs,
+                layer_norm::Settings { eps: 1e-6 },
+                LayerNormKey::GPT2,
+            )
+            .unwrap()
+        }
+    };
+    let dy = numbers_in(DType::F32, shape, &device, |v| v * 0.5 + 1.0);
+    let gradients = (y * dy).sum().backward();
+    let weights = [Some(weight), is_layer_norm.then_some(bias)];
+    let of_weights = weights
+        .into_iter()
+        .flatten()
+        .map(|each| each.grad(&gradients));
+    [x.grad(&gradients).map(|of_x| of_x.flatten::<1>(0, 1))]
+        .into_iter()
+        .chain(of_weights)
+        .map(|gradient| gradient.unwrap().into_data())
+        .collect()
 }
 
 #[test]
 fn sums_over_rows_have_all_of_them_and_the_same_bits_each_time() {
-    // One part, a part and a row, many parts, and as many parts as there may be, with more rows each.
-    for rows in [1, 16, 17, 1000, 4097] {
-        let got = weight_gradient(rows, &gpu());
-        assert_eq!(got, weight_gradient(rows, &gpu()), "{rows} rows");
-        let expected = weight_gradient(rows, &Device::flex());
-        for (got, expected) in got.iter::<f32>().zip(expected.iter::<f32>()) {
-            // A sum has as many terms as rows, each below 4: the budget of such a sum in f32, on both sides.
-            let budget = 2.0 * 4.0 * rows as f32 * 2.0_f32.powi(-20);
-            let error = (got - expected).abs();
-            assert!(error <= budget, "{rows} rows: {got} and {expected}");
+    let shapes = [
+        // One part, a part and a row, many parts, and as many parts as there may be, with more rows each.
+        [[1, 96], [8, 96], [9, 96], [1000, 96], [33_001, 96]],
+        // Rows in vectors of one number and of four, of which a unit has one or more, up to the most that it holds, and beyond.
+        [[17, 3], [17, 259], [17, 2052], [17, 8192], [17, 8196]],
+    ];
+    for (is_layer_norm, [rows, n]) in [false, true]
+        .into_iter()
+        .flat_map(|norm| shapes.into_iter().flatten().map(move |shape| (norm, shape)))
+    {
+        let got = gradients(is_layer_norm, [rows, n], &gpu());
+        let shown = format!("{rows} rows of {n}, LayerNorm: {is_layer_norm}");
+        assert_eq!(got, gradients(is_layer_norm, [rows, n], &gpu()), "{shown}");
+        let expected = gradients(is_layer_norm, [rows, n], &Device::flex());
+        for (k, (got, expected)) in got.iter().zip(&expected).enumerate() {
+            // The sums have as many terms as there are rows, each below 4: the budget of such a sum in f32, on both sides.
+            let terms = if k == 0 { 1 } else { rows };
+            let budget = 2.0 * 4.0 * terms as f32 * 2.0_f32.powi(-20);
+            for (got, expected) in got.iter::<f32>().zip(expected.iter::<f32>()) {
+                let error = (got - expected).abs();
+                assert!(error <= budget, "{shown}, {k}: {got} and {expected}");
+            }
         }
     }
 }

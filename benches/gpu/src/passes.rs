@@ -276,6 +276,10 @@ impl Pass<'_> {
                     result.arg(),
                     rows,
                     columns / size,
+                    0,
+                    columns / size,
+                    ACROSS,
+                    256 / ACROSS,
                     element,
                 );
             }
@@ -287,6 +291,12 @@ impl Pass<'_> {
         self.all.found.passes.push(self.moved);
     }
 }
+
+/// The largest number of vectors of a row that a unit holds, as `gpu::rows` has it.
+pub const MOST_HELD: usize = 8;
+
+/// The vectors of a row that a cube adds up, as `gpu::rows` has it.
+const ACROSS: usize = 8;
 
 /// Returns the number of units of a cube that works on `items` of them together.
 pub fn units(items: usize) -> usize {
@@ -301,7 +311,14 @@ pub struct Parts {
 
 impl Parts {
     pub fn of(rows: usize) -> Self {
-        let each = rows.div_ceil(256).max(16);
+        Self::of_rows(rows, rows.div_ceil(256).max(16))
+    }
+
+    pub fn for_cubes(rows: usize, units: usize) -> Self {
+        Self::of_rows(rows, rows.div_ceil((1 << 17) / units).max(8))
+    }
+
+    fn of_rows(rows: usize, each: usize) -> Self {
         Self {
             rows: each,
             count: rows.div_ceil(each),

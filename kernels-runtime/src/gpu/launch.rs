@@ -11,7 +11,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 /// The largest number of units of a cube that every WebGPU device has. CubeCL's runtime for CPUs has a thread for each unit,
 /// which spins until the others come.
-const MOST_UNITS: usize = if cfg!(feature = "cube-cpu") { 2 } else { 256 };
+pub(crate) const MOST_UNITS: usize = if cfg!(feature = "cube-cpu") { 2 } else { 256 };
 
 /// The number of units that GPUs run together, at least: fewer would leave some idle.
 const FEWEST_UNITS: usize = if cfg!(feature = "cube-cpu") { 2 } else { 32 };

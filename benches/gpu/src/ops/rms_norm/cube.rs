@@ -3,7 +3,7 @@
 #[path = "../../../../../kernels-runtime/src/ops/rms_norm/cube/kernels.rs"]
 pub(in crate::ops) mod kernels;
 
-use crate::passes::{Buffer, Parts, Pass, Passes, Role, units};
+use crate::passes::{Buffer, MOST_HELD, Parts, Pass, Passes, Role, units};
 use crate::semantics::Gating;
 use cubecl::prelude::BufferArg;
 use kernels::RowLaunch;
@@ -11,6 +11,8 @@ use kernels::RowLaunch;
 const ROWS: usize = 4096;
 const WIDTH: usize = 4096;
 const ALL: usize = ROWS * WIDTH;
+/// The width of rows that don't fit into registers.
+const WIDE: usize = 16_384;
 const EPS: f32 = 1e-6;
 
 /// Launches every pass with every gate.
@@ -23,6 +25,9 @@ pub fn all(passes: &mut Passes) {
         forward(passes.pass(&format!("rms_norm forward{name}")), gating);
         forward_of_sum(passes.pass(&format!("add_rms_norm forward{name}")), gating);
         backward(passes.pass(&format!("rms_norm backward{name}")), gating);
+    }
+    for width in [1024, 4096, 8192] {
+        backward_of_part(passes, width);
     }
 }
 
@@ -109,12 +114,14 @@ fn forward_of_sum(mut pass: Pass<'_>, gating: Gating) {
 
 fn backward(mut pass: Pass<'_>, gating: Gating) {
     let size = pass.size();
-    let [dy, x, weight] = [ALL, ALL, WIDTH].map(|elements| pass.buffer(elements, Role::Operand));
+    let width = if gating == Gating::None { WIDE } else { WIDTH };
+    let all = ROWS * width;
+    let [dy, x, weight] = [all, all, width].map(|elements| pass.buffer(elements, Role::Operand));
     let rstd = pass.numbers(ROWS, Role::Operand);
     let gate = gate(&mut pass, gating);
-    let dx = pass.buffer(ALL, Role::Result);
-    let d_gate = gate.as_ref().map(|_| pass.buffer(ALL, Role::Result));
-    let (units, element) = (units(WIDTH / size), pass.element());
+    let dx = pass.buffer(all, Role::Result);
+    let d_gate = gate.as_ref().map(|_| pass.buffer(all, Role::Result));
+    let (units, element) = (units(width / size), pass.element());
     let name = pass.name();
     pass.launch(&name, units, |client, count, dim| match (&gate, &d_gate) {
         // SAFETY: nothing runs.
@@ -131,7 +138,7 @@ fn backward(mut pass: Pass<'_>, gating: Gating) {
                 rstd.arg(),
                 dx.arg(),
                 d_gate.arg(),
-                row(size),
+                RowLaunch::new(ROWS, 1, width / size, 0.0),
                 gating,
                 units,
                 element,
@@ -149,14 +156,14 @@ fn backward(mut pass: Pass<'_>, gating: Gating) {
                 Some(weight.arg()).into(),
                 rstd.arg(),
                 dx.arg(),
-                row(size),
+                RowLaunch::new(ROWS, 1, width / size, 0.0),
                 units,
                 element,
             );
         },
     });
     let parts = Parts::of(ROWS);
-    let sums = pass.numbers(parts.count * WIDTH, Role::Between);
+    let sums = pass.numbers(parts.count * width, Role::Between);
     pass.launch(&format!("{name} weight"), 256, |client, count, dim| {
         // SAFETY: nothing runs.
         unsafe {
@@ -173,12 +180,54 @@ fn backward(mut pass: Pass<'_>, gating: Gating) {
                 ROWS,
                 parts.rows,
                 1,
-                WIDTH / size,
+                width / size,
                 gating,
                 element,
             );
         }
     });
-    pass.sum_rows(&sums, parts.count, WIDTH);
+    pass.sum_rows(&sums, parts.count, width);
+    pass.end();
+}
+
+/// Launches the pass of rows that fit into registers.
+fn backward_of_part(passes: &mut Passes, width: usize) {
+    let mut pass = passes.pass(&format!("rms_norm backward of parts, {width} wide"));
+    let (size, all) = (pass.size(), ROWS * width);
+    let vectors = width / size;
+    let units = units(vectors);
+    let each = vectors.div_ceil(units);
+    if each > MOST_HELD {
+        return;
+    }
+    let [dy, x, weight] = [all, all, width].map(|elements| pass.buffer(elements, Role::Operand));
+    let rstd = pass.numbers(ROWS, Role::Operand);
+    let dx = pass.buffer(all, Role::Result);
+    let parts = Parts::for_cubes(ROWS, units);
+    let sums = pass.numbers(parts.count * width, Role::Between);
+    let (element, name) = (pass.element(), pass.name());
+    pass.launch(&name, units, |client, count, dim| {
+        // SAFETY: nothing runs.
+        unsafe {
+            kernels::backward_of_part::launch_unchecked(
+                client,
+                count,
+                dim,
+                size,
+                dy.arg(),
+                x.arg(),
+                weight.arg(),
+                rstd.arg(),
+                dx.arg(),
+                sums.arg(),
+                RowLaunch::new(ROWS, 1, vectors, 0.0),
+                parts.rows,
+                each,
+                units,
+                element,
+            );
+        }
+    });
+    pass.sum_rows(&sums, parts.count, width);
     pass.end();
 }

@@ -97,6 +97,82 @@ pub(super) fn backward<E: Float, N: Size>(
     }
 }
 
+/// Writes the gradients of the rows of one part, and over them the sums of the gradients of the weight, then of the bias. A
+/// unit keeps its `each` vectors of a row, and of the sums, in registers.
+#[cube(launch_unchecked)]
+pub(super) fn backward_of_part<E: Float, N: Size>(
+    dy: &[Vector<E, N>],
+    x: &[Vector<E, N>],
+    weight: &[Vector<E, N>],
+    mean: &[f32],
+    rstd: &[f32],
+    dx: &mut [Vector<E, N>],
+    sums: &mut [Vector<f32, N>],
+    rows: usize,
+    rows_of_part: usize,
+    vectors: usize,
+    #[comptime] each: usize,
+    #[comptime] units: usize,
+    #[define(E)] _element: ElemType,
+) {
+    let first = CUBE_POS * rows_of_part;
+    if first >= rows {
+        terminate!();
+    }
+    let end = min(first + rows_of_part, rows);
+    let width = f32::cast_from(vectors * N::value());
+    let unit = UNIT_POS as usize;
+    let mut products_of_rows = Array::<Vector<f32, N>>::new(each);
+    let mut sum_of_rows = Array::<Vector<f32, N>>::new(each);
+    let mut of_dy = Array::<Vector<f32, N>>::new(each);
+    let mut normalised = Array::<Vector<f32, N>>::new(each);
+    #[unroll]
+    for k in 0..each {
+        products_of_rows[k] = Vector::new(0.0);
+        sum_of_rows[k] = Vector::new(0.0);
+    }
+    for row in first..end {
+        let start = row * vectors;
+        let (middle, r) = (Vector::new(mean[row]), Vector::new(rstd[row]));
+        let mut sum = Vector::<f32, N>::new(0.0);
+        let mut products = Vector::<f32, N>::new(0.0);
+        #[unroll]
+        for k in 0..each {
+            let at = comptime!(k * units) + unit;
+            if at < vectors {
+                of_dy[k] = wide(dy[start + at]);
+                normalised[k] = (wide(x[start + at]) - middle) * r;
+                let scaled = of_dy[k] * wide(weight[at]);
+                sum += scaled;
+                products += scaled * normalised[k];
+            }
+        }
+        let sum = Vector::new(sum_of_cube(sum.vector_sum(), units) / width);
+        let along = Vector::new(sum_of_cube(products.vector_sum(), units) / width);
+        // The sums of the next row are in the same memory, which every unit must have read before.
+        sync_cube();
+        #[unroll]
+        for k in 0..each {
+            let at = comptime!(k * units) + unit;
+            if at < vectors {
+                let scaled = of_dy[k] * wide(weight[at]);
+                dx[start + at] = narrow(r * (scaled - sum - normalised[k] * along));
+                products_of_rows[k] += normalised[k] * of_dy[k];
+                sum_of_rows[k] += of_dy[k];
+            }
+        }
+    }
+    let start = 2 * CUBE_POS * vectors;
+    #[unroll]
+    for k in 0..each {
+        let at = comptime!(k * units) + unit;
+        if at < vectors {
+            sums[start + at] = products_of_rows[k];
+            sums[start + vectors + at] = sum_of_rows[k];
+        }
+    }
+}
+
 /// Writes the sums of the gradients of the weight and of the bias over one part of the rows: a unit for each vector of the
 /// axis, and cubes along y for the parts.
 #[cube(launch_unchecked)]

@@ -5,6 +5,7 @@
 //! | forward | [`kernels::forward`] | x three times; y |
 //! | backward | [`kernels::backward`] | dy and x twice; dx |
 //! | gradients of weight and bias | [`kernels::parameter_gradients`], then the sums of their parts | dy and x once more |
+//! | all gradients, of rows that fit into registers | [`kernels::backward_of_part`], then the sums of its parts | dy and x once; dx |
 //!
 //! Further reads of a row come from the cache, unless the row is long. The variance is computed from the differences to the
 //! mean, because the difference of two sums of squares would lose digits.
@@ -181,6 +182,15 @@ fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
     }
     let dx = uninitialised_as(x, x.shape(), x.dtype);
     let units = units(norm.vectors);
+    if let (true, Some(each)) = (
+        wanted.weight || wanted.bias,
+        rows::held(norm.vectors, units),
+    ) {
+        let statistics = [mean, rstd];
+        return with_wanted(dx.clone(), wanted, || {
+            all_gradients(&norm, each, dy, statistics, dx)
+        });
+    }
     // SAFETY: as in `forward`; dy and dx have the vectors of x.
     unsafe {
         kernels::backward::launch_unchecked(
@@ -218,6 +228,44 @@ fn with_wanted(
         .into_iter()
         .filter_map(|(gradient, is_wanted)| is_wanted.then_some(gradient));
     std::iter::once(dx).chain(parameters).collect()
+}
+
+/// Writes the gradient of `x`, and returns those of the weight and of the bias. Each unit holds `each` vectors of a row.
+fn all_gradients(
+    norm: &Norm,
+    each: usize,
+    dy: CubeTensor,
+    [mean, rstd]: [CubeTensor; 2],
+    dx: CubeTensor,
+) -> [CubeTensor; 2] {
+    let (x, units) = (norm.operands.x(), units(norm.vectors));
+    let parts = Parts::for_cubes(norm.rows, units);
+    let sums = uninitialised(x, Shape::new([parts.count, 2 * norm.vectors * norm.size]));
+    // SAFETY: dy, x and dx have `rows · vectors` vectors, the weight has `vectors`, the statistics have a value for each row,
+    // and `sums` has `2 · vectors` vectors for each part. A cube touches those of its part alone, a part ends with the rows,
+    // cubes beyond the parts end at once, and `each · units` is at least `vectors`.
+    unsafe {
+        kernels::backward_of_part::launch_unchecked(
+            &x.client,
+            cubes(x, parts.count),
+            dim(units),
+            norm.size,
+            dy.into_buffer_arg(),
+            norm.x(),
+            norm.weight(),
+            mean.into_buffer_arg(),
+            rstd.into_buffer_arg(),
+            dx.into_buffer_arg(),
+            sums.clone().into_buffer_arg(),
+            norm.rows,
+            parts.rows,
+            norm.vectors,
+            each,
+            units,
+            norm.element(),
+        );
+    }
+    rows::sum_of_halves((sums, x.dtype))
 }
 
 /// Returns the gradients of the weight and of the bias.

@@ -69,10 +69,14 @@ pub(super) fn product(left: CubeTensor, right: CubeTensor) -> CubeTensor {
 }
 
 /// Writes the product of two matrices of one type. Burn multiplies half types as numbers in f32, and adds up in f32.
+///
+/// # Panics
+/// Panics if Burn has no product for the device, as with too little memory in a cube: the layer's own would panic there too.
 pub(super) fn write_product(left: CubeTensor, right: CubeTensor, to: CubeTensor) {
-    let strategy = MatmulStrategy::default();
-    matmul(left, right, Some(to), strategy, DType::F32)
-        .expect("Burn multiplies matrices of types that a GPU computes in");
+    let (strategy, dtype, device) = (MatmulStrategy::default(), left.dtype, left.device.clone());
+    if let Err(error) = matmul(left, right, Some(to), strategy, DType::F32) {
+        panic!("Burn can't multiply matrices in {dtype:?} on {device:?}: {error:?}");
+    }
 }
 
 /// Adds the product of two matrices to the contiguous matrix `sum`. At most `block` elements of the product are in memory at

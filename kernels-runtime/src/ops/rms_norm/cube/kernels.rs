@@ -150,6 +150,72 @@ pub(super) fn backward<E: Float, N: Size>(
     }
 }
 
+/// Writes the gradients of the rows of one part, without groups or a gate, and the sum of the weight's gradient over them.
+/// A unit keeps its `each` vectors of a row, and of the sum, in registers.
+#[cube(launch_unchecked)]
+pub(super) fn backward_of_part<E: Float, N: Size>(
+    dy: &[Vector<E, N>],
+    x: &[Vector<E, N>],
+    weight: &[Vector<E, N>],
+    rstd: &[f32],
+    dx: &mut [Vector<E, N>],
+    sums: &mut [Vector<f32, N>],
+    row: &Row,
+    rows_of_part: usize,
+    #[comptime] each: usize,
+    #[comptime] units: usize,
+    #[define(E)] _element: ElemType,
+) {
+    let first = CUBE_POS * rows_of_part;
+    if first >= row.all {
+        terminate!();
+    }
+    let end = min(first + rows_of_part, row.all);
+    let (vectors, offset) = (row.vectors, Vector::new(row.offset));
+    let unit = UNIT_POS as usize;
+    let mut sum = Array::<Vector<f32, N>>::new(each);
+    let mut of_dy = Array::<Vector<f32, N>>::new(each);
+    let mut of_x = Array::<Vector<f32, N>>::new(each);
+    #[unroll]
+    for k in 0..each {
+        sum[k] = Vector::new(0.0);
+    }
+    for i in first..end {
+        let start = i * vectors;
+        let mut products = Vector::<f32, N>::new(0.0);
+        #[unroll]
+        for k in 0..each {
+            let at = comptime!(k * units) + unit;
+            if at < vectors {
+                of_dy[k] = wide(dy[start + at]);
+                of_x[k] = wide(x[start + at]);
+                products += of_dy[k] * (wide(weight[at]) + offset) * of_x[k];
+            }
+        }
+        let projection = sum_of_cube(products.vector_sum(), units);
+        // The sum of the next row is in the same memory, which every unit must have read before.
+        sync_cube();
+        let (r, along) = along(rstd[i], projection, vectors);
+        #[unroll]
+        for k in 0..each {
+            let at = comptime!(k * units) + unit;
+            if at < vectors {
+                let dv = of_dy[k] * (wide(weight[at]) + offset);
+                dx[start + at] = narrow(r * (dv - of_x[k] * along));
+                sum[k] += of_x[k] * r * of_dy[k];
+            }
+        }
+    }
+    let start = CUBE_POS * vectors;
+    #[unroll]
+    for k in 0..each {
+        let at = comptime!(k * units) + unit;
+        if at < vectors {
+            sums[start + at] = sum[k];
+        }
+    }
+}
+
 /// Writes the gradients of one row of `x` and of its gate.
 #[cube(launch_unchecked)]
 pub(super) fn gated_backward<E: Float, N: Size>(

@@ -5,6 +5,7 @@
 //! | forward | [`kernels::forward`] | x twice, the gate once or twice; y |
 //! | backward | [`kernels::backward`] or [`kernels::gated_backward`] | dy, x and the gate twice; dx and the gate's gradient |
 //! | the weight's gradient | [`kernels::weight_gradient`], then the sum of its parts | dy, x and the gate once more |
+//! | both, of rows that fit into registers, without groups or a gate | [`kernels::backward_of_part`], then the sum of its parts | dy and x once; dx |
 //!
 //! A second read of a row comes from the cache, unless the row is long.
 
@@ -110,6 +111,13 @@ impl Norm {
         units(self.vectors)
     }
 
+    /// Returns the vectors of a row that each unit holds in registers, or `None` if the gradients of `x` and of the weight
+    /// take a kernel each.
+    fn held(&self) -> Option<usize> {
+        let plain = self.groups == 1 && self.operands.gate().is_none() && !self.is_empty();
+        plain.then(|| rows::held(self.vectors, self.units()))?
+    }
+
     /// Returns the numbers of a row as the kernels take them.
     pub(in crate::ops) fn row(&self) -> RowLaunch {
         let offset = self.operands.key().offset.value();
@@ -187,11 +195,47 @@ fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
     let is_wanted = backward.weight_gradient();
     let (operands, dy, rstd) = backward.into_parts();
     let (norm, [dy, rstd]) = (Norm::new(operands), [dy, rstd].map(contiguous));
+    if let (true, Some(each)) = (is_wanted, norm.held()) {
+        return both_gradients(&norm, each, dy, rstd);
+    }
     let mut gradients = row_gradients(&norm, &dy, &rstd);
     if is_wanted {
         gradients.push(weight_gradient(&norm, dy, rstd));
     }
     gradients
+}
+
+/// Returns the gradients of `x` and of the weight. Each unit holds `each` vectors of a row.
+fn both_gradients(norm: &Norm, each: usize, dy: CubeTensor, rstd: CubeTensor) -> Vec<CubeTensor> {
+    let (x, units) = (norm.operands.x(), norm.units());
+    let parts = Parts::for_cubes(norm.rows, units);
+    let dx = uninitialised_as(x, x.shape(), x.dtype);
+    let n = norm.vectors * norm.size;
+    let sums = uninitialised(x, Shape::new([parts.count, n]));
+    let weight = norm.weight().expect("its gradient is wanted");
+    // SAFETY: dy, x and dx have `rows · vectors` vectors, the weight has `vectors`, `rstd` has a value for each row, and
+    // `sums` has `vectors` vectors for each part. A cube touches those of its part alone, a part ends with the rows, cubes
+    // beyond the parts end at once, and `each · units` is at least `vectors`.
+    unsafe {
+        kernels::backward_of_part::launch_unchecked(
+            &x.client,
+            cubes(x, parts.count),
+            dim(units),
+            norm.size,
+            dy.into_buffer_arg(),
+            norm.x(),
+            weight,
+            rstd.into_buffer_arg(),
+            dx.clone().into_buffer_arg(),
+            sums.clone().into_buffer_arg(),
+            norm.row(),
+            parts.rows,
+            each,
+            units,
+            norm.element(),
+        );
+    }
+    vec![dx, rows::sum((sums, x.dtype))]
 }
 
 /// Returns the gradients of `x` and of the gate.
