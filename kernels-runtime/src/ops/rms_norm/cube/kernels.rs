@@ -1,6 +1,11 @@
 //! The kernels. Tensors are slices of vectors: the rows of `x`, one after the other, of `vectors` vectors each. Statistics and
 //! sums are in f32.
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "kernels have no iterators over slices"
+)]
+
 use crate::gpu::elements::{narrow, stepped, wide};
 use crate::gpu::parts::{sigmoid, silu_with_slope, sum_of_cube};
 use crate::semantics::Gating;
