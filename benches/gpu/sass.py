@@ -197,8 +197,10 @@ Where a row fits into the registers of a cube, one kernel computes all gradients
 after the other, and a second kernel adds up the sums of the cubes, always in the same order. The gradients of the weights of
 wider rows, of rows with a gate or in groups, and of norms of heads are kernels of their own, which read the operands again.
 
-Norms are of 4096 rows of 4096 elements, or as wide as it is said, or 16,384 where they don't fit into registers; gated units 4096 rows of 11,008; heads 4096 tokens with 32 of 128; attention has 8
-heads of keys for these; logits 4096 tokens with 32,768 classes; blocks of logits 1024 tokens; AdamW's parameter 4096 · 4096.
+Norms are of 4096 rows of 4096 elements, or as wide as their name says; the gradients of norms without a gate whose name says
+no width are of rows of 16,384, which don't fit into registers. Gated units are of 4096 rows of 11,008; heads 4096 tokens with
+32 of 128; attention has 8 heads of keys for these; logits 4096 tokens with 32,768 classes; blocks of logits 1024 tokens;
+AdamW's parameter 4096 · 4096.
 Mixtures have 4096 tokens of 2048 elements, of which each goes to 8 of 128 experts of 768.
 
 {passes}

@@ -292,8 +292,10 @@ impl Pass<'_> {
     }
 }
 
-/// The largest number of vectors of a row that a unit holds, as `gpu::rows` has it.
-pub const MOST_HELD: usize = 8;
+/// Returns the number of vectors of a row that each unit of a cube holds in registers, as `gpu::rows` does.
+pub fn held(vectors: usize, units: usize) -> Option<usize> {
+    Some(vectors.div_ceil(units)).filter(|each| *each <= 8)
+}
 
 /// The vectors of a row that a cube adds up, as `gpu::rows` has it.
 const ACROSS: usize = 8;

@@ -3,7 +3,7 @@
 #[path = "../../../../../kernels-runtime/src/ops/layer_norm/cube/kernels.rs"]
 mod kernels;
 
-use crate::passes::{Buffer, MOST_HELD, Parts, Pass, Passes, Role, units};
+use crate::passes::{Buffer, Parts, Pass, Passes, Role, held, units};
 
 const ROWS: usize = 4096;
 const WIDTH: usize = 4096;
@@ -117,10 +117,9 @@ fn backward_of_part(passes: &mut Passes, width: usize) {
     let (size, all) = (pass.size(), ROWS * width);
     let vectors = width / size;
     let units = units(vectors);
-    let each = vectors.div_ceil(units);
-    if each > MOST_HELD {
+    let Some(each) = held(vectors, units) else {
         return;
-    }
+    };
     let [dy, x, weight] = [all, all, width].map(|elements| pass.buffer(elements, Role::Operand));
     let [mean, rstd] = [(); 2].map(|()| pass.numbers(ROWS, Role::Operand));
     let dx = pass.buffer(all, Role::Result);

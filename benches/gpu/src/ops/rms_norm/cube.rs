@@ -3,7 +3,7 @@
 #[path = "../../../../../kernels-runtime/src/ops/rms_norm/cube/kernels.rs"]
 pub(in crate::ops) mod kernels;
 
-use crate::passes::{Buffer, MOST_HELD, Parts, Pass, Passes, Role, units};
+use crate::passes::{Buffer, Parts, Pass, Passes, Role, held, units};
 use crate::semantics::Gating;
 use cubecl::prelude::BufferArg;
 use kernels::RowLaunch;
@@ -31,8 +31,8 @@ pub fn all(passes: &mut Passes) {
     }
 }
 
-fn row(size: usize) -> RowLaunch {
-    RowLaunch::new(ROWS, 1, WIDTH / size, 0.0)
+fn row(vectors: usize) -> RowLaunch {
+    RowLaunch::new(ROWS, 1, vectors, 0.0)
 }
 
 fn gate(pass: &mut Pass<'_>, gating: Gating) -> Option<Buffer> {
@@ -64,7 +64,7 @@ fn forward(mut pass: Pass<'_>, gating: Gating) {
                 arg(&gate).into(),
                 y.arg(),
                 rstd.arg(),
-                row(size),
+                row(WIDTH / size),
                 EPS,
                 gating,
                 is_stepped,
@@ -100,7 +100,7 @@ fn forward_of_sum(mut pass: Pass<'_>, gating: Gating) {
                 sum.arg(),
                 y.arg(),
                 rstd.arg(),
-                row(size),
+                row(WIDTH / size),
                 EPS,
                 gating,
                 is_stepped,
@@ -138,7 +138,7 @@ fn backward(mut pass: Pass<'_>, gating: Gating) {
                 rstd.arg(),
                 dx.arg(),
                 d_gate.arg(),
-                RowLaunch::new(ROWS, 1, width / size, 0.0),
+                row(width / size),
                 gating,
                 units,
                 element,
@@ -156,7 +156,7 @@ fn backward(mut pass: Pass<'_>, gating: Gating) {
                 Some(weight.arg()).into(),
                 rstd.arg(),
                 dx.arg(),
-                RowLaunch::new(ROWS, 1, width / size, 0.0),
+                row(width / size),
                 units,
                 element,
             );
@@ -196,10 +196,9 @@ fn backward_of_part(passes: &mut Passes, width: usize) {
     let (size, all) = (pass.size(), ROWS * width);
     let vectors = width / size;
     let units = units(vectors);
-    let each = vectors.div_ceil(units);
-    if each > MOST_HELD {
+    let Some(each) = held(vectors, units) else {
         return;
-    }
+    };
     let [dy, x, weight] = [all, all, width].map(|elements| pass.buffer(elements, Role::Operand));
     let rstd = pass.numbers(ROWS, Role::Operand);
     let dx = pass.buffer(all, Role::Result);
@@ -220,7 +219,7 @@ fn backward_of_part(passes: &mut Passes, width: usize) {
                 rstd.arg(),
                 dx.arg(),
                 sums.arg(),
-                RowLaunch::new(ROWS, 1, vectors, 0.0),
+                row(vectors),
                 parts.rows,
                 each,
                 units,

@@ -1,4 +1,4 @@
-//! LayerNorm on GPUs: one cube for each row.
+//! LayerNorm on GPUs: one cube for each row, or for several where it also sums over them.
 //!
 //! | pass | kernels | tensors read and written |
 //! |---|---|---|

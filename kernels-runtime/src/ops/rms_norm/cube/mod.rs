@@ -1,4 +1,4 @@
-//! RMSNorm on GPUs: one cube for each row, or for each group of a row.
+//! RMSNorm on GPUs: one cube for each row, or for each group of a row; for several rows where it also sums over them.
 //!
 //! | pass | kernels | tensors read and written |
 //! |---|---|---|
