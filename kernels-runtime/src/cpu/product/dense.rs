@@ -1,6 +1,8 @@
 //! Products of whole tensors in f32 and f64.
 
 use super::gemm::{BEYOND, Strides};
+#[cfg(target_arch = "x86_64")]
+use super::packed;
 use crate::cpu::awake::keep_others_awake;
 use crate::cpu::share::each;
 use crate::cpu::{Element, Real, Unwritten};
@@ -18,7 +20,8 @@ const OTHER: usize = 65;
 /// Parts begin at whole vectors.
 const VECTOR: usize = 16;
 
-/// Computes `out = left · right` for `m × k` times `k × n` in f32 or f64, and returns it. The bits are those of Burn's Flex.
+/// Computes `out = left · right` for `m × k` times `k × n` in f32 or f64, and returns it. Large products in f32 are those of
+/// `packed`, on machines for which it is made. The others are those of `gemm`, with the bits of Burn's Flex.
 ///
 /// # Panics
 /// Panics for other types, or if an operand is too short.
@@ -40,13 +43,10 @@ pub(super) fn dense<'o, T: Element>(
     // SAFETY: `out` has the elements of the product, and nothing else refers to them. The parts are disjoint, and together
     // they are all elements, which are written.
     unsafe {
-        match product.parts() {
-            Parts::Whole(parallelism) => product.run([0..m, 0..n], first, parallelism),
-            Parts::Rows(parts) => each(parts, |rows| {
-                product.run([rows, 0..n], first, gemm::Parallelism::None);
-            }),
-            Parts::Columns(parts) => each(parts, |columns| {
-                product.run([0..m, columns], first, gemm::Parallelism::None);
+        match product.division() {
+            Division::Whole(parallelism) => product.run([0..m, 0..n], first, parallelism),
+            Division::Parts(parts) => each(parts, |part| {
+                product.run(part, first, gemm::Parallelism::None);
             }),
         }
         out.assume_written()
@@ -63,12 +63,14 @@ unsafe impl<T: Send> Send for First<T> {}
 unsafe impl<T: Send> Sync for First<T> {}
 
 /// The division of a product among threads.
-enum Parts {
+enum Division {
     /// None of its own.
     Whole(gemm::Parallelism),
-    Rows(Vec<Range<usize>>),
-    Columns(Vec<Range<usize>>),
+    Parts(Vec<Part>),
 }
+
+/// The rows and the columns of a part of the result.
+type Part = [Range<usize>; 2];
 
 struct Product<'a, T> {
     sizes: [usize; 3],
@@ -77,28 +79,36 @@ struct Product<'a, T> {
 }
 
 impl<T: Element> Product<'_, T> {
-    /// Divides the longer side of the result among the threads. `gemm` would copy some operands on one thread, and leave
-    /// others idle for gradients of small weights. In results of more than 64 rows or columns, it adds the terms of an
-    /// element in groups that depend on `k` alone, so the bits don't depend on the parts.
-    fn parts(&self) -> Parts {
+    /// Returns true if `packed` computes the product.
+    fn is_packed(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return packed::takes::<T>(self.sizes);
+        #[cfg(not(target_arch = "x86_64"))]
+        false
+    }
+
+    /// Divides the result among the threads. `gemm` would copy some operands on one thread, and leave others idle for gradients
+    /// of small weights. In results of more than 64 rows or columns, it adds the terms of an element in groups that
+    /// depend on `k` alone, so the bits don't depend on the parts.
+    fn division(&self) -> Division {
         let [m, k, n] = self.sizes;
         if m.saturating_mul(n).saturating_mul(k) < PARALLEL {
-            return Parts::Whole(gemm::Parallelism::None);
+            return Division::Whole(gemm::Parallelism::None);
         }
-        let (threads, longer) = (rayon::current_num_threads(), m.max(n));
+        let threads = rayon::current_num_threads();
+        if self.is_packed() {
+            return Division::Parts(grid(m, n, threads));
+        }
+        let longer = m.max(n);
         if threads == 1 || longer / threads < PART || m.min(n) < OTHER {
             keep_others_awake();
-            return Parts::Whole(gemm::Parallelism::Rayon(0));
+            return Division::Whole(gemm::Parallelism::Rayon(0));
         }
-        let start = |part: usize| match part == threads {
-            true => longer,
-            false => longer * part / threads / VECTOR * VECTOR,
+        let parts = match n >= m {
+            true => parts(n, threads).map(|columns| [0..m, columns]).collect(),
+            false => parts(m, threads).map(|rows| [rows, 0..n]).collect(),
         };
-        let parts = (0..threads).map(|part| start(part)..start(part + 1));
-        match n >= m {
-            true => Parts::Columns(parts.collect()),
-            false => Parts::Rows(parts.collect()),
-        }
+        Division::Parts(parts)
     }
 
     /// Computes some rows and columns of the product.
@@ -114,6 +124,20 @@ impl<T: Element> Product<'_, T> {
     ) {
         let [_, k, n] = self.sizes;
         let ((left, of_left), (right, of_right)) = (self.left, self.right);
+        #[cfg(target_arch = "x86_64")]
+        if self.is_packed() {
+            // SAFETY: `T` is f32, and the machine has the instructions. The caller upholds the requirements for the elements of this part.
+            return unsafe {
+                let out = packed::Out {
+                    first: first.add(rows.start * n + columns.start).cast(),
+                    stride: n,
+                };
+                let left = left.as_ptr().add(rows.start * of_left.row);
+                let right = right.as_ptr().add(columns.start * of_right.column);
+                let (left, right) = ((left.cast(), of_left), (right.cast(), of_right));
+                packed::multiply([rows.len(), k, columns.len()], left, right, out, false)
+            };
+        }
         let [zero, one] = [<T::Acc as Real>::ZERO, <T::Acc as Real>::ONE].map(T::round);
         // SAFETY: the caller upholds the requirements for the elements of this part.
         unsafe {
@@ -139,5 +163,65 @@ impl<T: Element> Product<'_, T> {
                 parallelism,
             );
         }
+    }
+}
+
+/// Divides a length into parts of nearly one size. They begin at whole vectors.
+fn parts(length: usize, count: usize) -> impl Iterator<Item = Range<usize>> + Clone {
+    let start = move |part: usize| match part == count {
+        true => length,
+        false => length * part / count / VECTOR * VECTOR,
+    };
+    (0..count).map(move |part| start(part)..start(part + 1))
+}
+
+/// Divides `m × n` elements into a part for each thread. Every part copies its rows and columns, so parts are as near to
+/// squares as the number of threads allows.
+fn grid(m: usize, n: usize, threads: usize) -> Vec<Part> {
+    let copies = |down: usize| down * n + threads / down * m;
+    let divisors = (1..=threads).filter(|down| threads.is_multiple_of(*down));
+    let down = divisors.min_by_key(|down| copies(*down)).unwrap_or(1);
+    let columns = parts(n, threads / down);
+    parts(m, down)
+        .flat_map(|rows| columns.clone().map(move |columns| [rows.clone(), columns]))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_all_elements_once() {
+        for (m, n, threads) in [(17, 2000, 1), (512, 512, 2), (30, 4000, 6), (1025, 33, 7)] {
+            let parts = grid(m, n, threads);
+            assert_eq!(parts.len(), threads);
+            let mut counts = vec![0; m * n];
+            for [rows, columns] in parts {
+                for row in rows {
+                    columns
+                        .clone()
+                        .for_each(|column| counts[row * n + column] += 1);
+                }
+            }
+            assert!(
+                counts.iter().all(|count| *count == 1),
+                "{m} × {n} on {threads}"
+            );
+        }
+    }
+
+    #[test]
+    fn parts_copy_little() {
+        assert_eq!(
+            grid(2048, 3072, 2),
+            [[0..2048, 0..1536], [0..2048, 1536..3072]]
+        );
+        assert_eq!(
+            grid(3072, 1024, 2),
+            [[0..1536, 0..1024], [1536..3072, 0..1024]]
+        );
+        assert_eq!(grid(64, 64, 4).len(), 4);
+        assert_eq!(grid(64, 64, 4)[3], [32..64, 32..64]);
     }
 }

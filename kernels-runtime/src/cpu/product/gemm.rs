@@ -1,8 +1,8 @@
-#[cfg(target_arch = "x86_64")]
-use super::tiles;
 use super::transpose::Transpose;
 use super::{Matrix, Rows};
-use crate::cpu::Real;
+#[cfg(target_arch = "x86_64")]
+use super::{packed, tiles};
+use crate::cpu::{Element, Real};
 use std::mem::MaybeUninit;
 
 /// The types that products are computed in.
@@ -230,6 +230,21 @@ pub(super) unsafe fn multiply<A: Gemm>(
     assert!(left_strides.reach(m, k) <= left.len(), "{BEYOND}");
     assert!(right_strides.reach(k, n) <= right.len(), "{BEYOND}");
     assert!(out_strides.reach(m, n) <= out.len(), "{BEYOND}");
+    #[cfg(target_arch = "x86_64")]
+    if packed::takes::<A>([m, k, n])
+        && out_strides.column == 1
+        && let (Some(left), Some(right)) = (A::as_f32(left), A::as_f32(right))
+        && let Some(out) = A::as_f32_places(&mut *out)
+    {
+        let out = packed::Out {
+            first: out.as_mut_ptr().cast(),
+            stride: out_strides.row,
+        };
+        let left = (left.as_ptr(), left_strides);
+        let right = (right.as_ptr(), right_strides);
+        // SAFETY: as below, and `takes` asks for the instructions.
+        return unsafe { packed::multiply([m, k, n], left, right, out, add) };
+    }
     // SAFETY: the assertions show that every element that strides and sizes reach is in its
     // slice. `out` is borrowed exclusively, so it overlaps neither of the others. It is read only
     // if `add`, and then the caller has written it.
@@ -259,8 +274,13 @@ pub(super) unsafe fn multiply<A: Gemm>(
 }
 
 /// Returns true if a product has so many rows that [`by_rows`] is the fastest in any order of the weights.
-pub(super) fn are_many<T>(rows: usize, weights: Matrix<'_, T>) -> bool {
-    Kind::ByRows.is_copied([rows, weights.inputs, weights.features])
+pub(super) fn are_many<T: Element>(rows: usize, weights: Matrix<'_, T>) -> bool {
+    let sizes = [rows, weights.inputs, weights.features];
+    #[cfg(target_arch = "x86_64")]
+    if rows >= packed::MANY_ROWS && packed::takes::<T::Acc>(sizes) {
+        return true;
+    }
+    Kind::ByRows.is_copied(sizes)
 }
 
 /// Computes the product with weights whose features are contiguous, or with [many](are_many) rows. Its rows are directly

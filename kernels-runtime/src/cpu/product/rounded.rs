@@ -52,7 +52,7 @@ pub(crate) fn product_rounded<T: Element>(
         return few_rows(rows, weights, bias, out);
     }
     if is_wide::<T>() && count >= few::ROWS {
-        return as_burn(rows, weights, bias, out);
+        return wide(rows, weights, bias, out);
     }
     let parallel = count.saturating_mul(inputs * features) >= PARALLEL;
     #[cfg(target_arch = "x86_64")]
@@ -138,9 +138,8 @@ fn is_wide<T: Element>() -> bool {
     TypeId::of::<T>() == TypeId::of::<T::Acc>()
 }
 
-/// Computes as [`product_rounded`] does with the product that Burn's Flex uses, which gives the same bits as Burn's own
-/// linear layer.
-fn as_burn<T: Element>(
+/// Computes as [`product_rounded`] does, in a type that is not rounded.
+fn wide<T: Element>(
     rows: &[T],
     weights: Matrix<'_, T>,
     bias: Option<&[T::Acc]>,
