@@ -231,19 +231,26 @@ pub(super) unsafe fn multiply<A: Gemm>(
     assert!(right_strides.reach(k, n) <= right.len(), "{BEYOND}");
     assert!(out_strides.reach(m, n) <= out.len(), "{BEYOND}");
     #[cfg(target_arch = "x86_64")]
-    if packed::takes::<A>([m, k, n])
-        && out_strides.column == 1
+    if out_strides.column == 1
         && let (Some(left), Some(right)) = (A::as_f32(left), A::as_f32(right))
         && let Some(out) = A::as_f32_places(&mut *out)
     {
+        let sizes = [m, k, n];
         let out = packed::Out {
             first: out.as_mut_ptr().cast(),
             stride: out_strides.row,
         };
         let left = (left.as_ptr(), left_strides);
         let right = (right.as_ptr(), right_strides);
-        // SAFETY: as below, and `takes` asks for the instructions.
-        return unsafe { packed::multiply([m, k, n], left, right, out, add) };
+        // SAFETY: as below. Those that say that they take a product ask for the instructions, the sizes and the strides.
+        unsafe {
+            if packed::takes_block::<A>(sizes, right_strides) {
+                return packed::multiply_block(sizes, left, right, out, add);
+            }
+            if packed::takes::<A>(sizes) {
+                return packed::multiply(sizes, left, right, out, add);
+            }
+        }
     }
     // SAFETY: the assertions show that every element that strides and sizes reach is in its
     // slice. `out` is borrowed exclusively, so it overlaps neither of the others. It is read only

@@ -16,7 +16,7 @@ mod tile;
 use super::gemm::Strides;
 use super::memory::with_memory;
 use std::any::TypeId;
-use tile::{COLUMNS, ROWS};
+use tile::{Block, COLUMNS, Columns, ROWS};
 
 /// Returns whether this machine has the instructions of [`multiply`].
 fn has_instructions() -> bool {
@@ -40,6 +40,18 @@ pub(super) fn takes<T: 'static>([m, k, n]: [usize; 3]) -> bool {
     let multiplications = m.saturating_mul(n).saturating_mul(k);
     let is_large = multiplications >= LEAST && m.min(n) >= LEAST_SIDE;
     is_large && TypeId::of::<T>() == TypeId::of::<f32>() && is_fastest()
+}
+
+/// The largest number of elements of a right operand that is read in place: an eighth of the second-level cache.
+const IN_CACHE: usize = 1 << 14;
+
+/// Returns whether [`multiply_block`] is the fastest product of `m × k` with `k × n` on this machine, if it is one of `T` and
+/// `right` are the strides of its right operand.
+pub(super) fn takes_block<T: 'static>([m, k, n]: [usize; 3], right: Strides) -> bool {
+    let is_whole = right.column == 1 && n > 0 && n.is_multiple_of(COLUMNS);
+    let is_in_cache = k <= DEPTH && m <= BLOCK_ROWS && k.saturating_mul(n) <= IN_CACHE;
+    let is_large = m >= ROWS && k >= COLUMNS;
+    is_whole && is_in_cache && is_large && TypeId::of::<T>() == TypeId::of::<f32>() && is_fastest()
 }
 
 /// The number of terms that are added before a sum is added to the result. A panel of columns then takes half of the
@@ -145,6 +157,43 @@ pub(super) unsafe fn multiply(
     });
 }
 
+/// Computes as [`multiply`] does for a small block that is in the cache. Only the left operand is copied.
+///
+/// # Safety
+/// The requirements are those of [`multiply`]. `m` may be [`BLOCK_ROWS`] at most, and `k` [`DEPTH`]. Columns of the right operand
+/// must be contiguous, and `n` a multiple of [`COLUMNS`].
+pub(super) unsafe fn multiply_block(
+    [m, k, n]: [usize; 3],
+    (left, left_strides): (*const f32, Strides),
+    (right, right_strides): (*const f32, Strides),
+    out: Out,
+    add: bool,
+) {
+    let lines = Lines {
+        first: left,
+        stride: left_strides.row,
+        step: left_strides.column,
+    };
+    let len = m.next_multiple_of(ROWS) * k + copy::BEYOND;
+    with_memory(len, |of_rows: &mut [f32]| {
+        // SAFETY: the caller upholds the requirements.
+        unsafe { copy::panels::<ROWS>(lines, m, k, of_rows) };
+        let block = Block {
+            rows: m,
+            columns: n,
+            depth: k,
+            of_rows,
+            of_columns: Columns {
+                first: right,
+                panel: COLUMNS,
+                step: right_strides.row,
+            },
+        };
+        // SAFETY: the caller upholds the requirements.
+        unsafe { block.multiply(out, add) };
+    });
+}
+
 /// A product, and the memory for the copies of its operands.
 struct Product<'a> {
     left: Lines,
@@ -175,12 +224,16 @@ impl Product<'_> {
                     unsafe {
                         let lines = self.left.from(row, start);
                         copy::panels::<ROWS>(lines, rows, depth, self.of_rows);
-                        let block = tile::Block {
+                        let block = Block {
                             rows,
                             columns,
                             depth,
                             of_rows: self.of_rows,
-                            of_columns: self.of_columns,
+                            of_columns: Columns {
+                                first: self.of_columns.as_ptr(),
+                                panel: COLUMNS * depth,
+                                step: COLUMNS,
+                            },
                         };
                         block.multiply(out.from(row, column), add || start > 0);
                     }

@@ -73,13 +73,16 @@ fn products_of_all_sizes() {
         let orders = Order::ALL.map(|left| Order::ALL.map(|right| [left, right]));
         for orders in orders.into_iter().flatten() {
             for add in [false, true] {
-                check(sizes, orders, add);
+                check(sizes, orders, add, multiply);
             }
         }
     }
 }
 
-fn check([m, k, n]: [usize; 3], orders: [Order; 2], add: bool) {
+/// A product of this module.
+type Multiply = unsafe fn([usize; 3], (*const f32, Strides), (*const f32, Strides), Out, bool);
+
+fn check([m, k, n]: [usize; 3], orders: [Order; 2], add: bool, multiply: Multiply) {
     let left = Matrix::new(m, k, orders[0], 1);
     let right = Matrix::new(k, n, orders[1], 5);
     let stride = n + 3;
@@ -108,6 +111,26 @@ fn check([m, k, n]: [usize; 3], orders: [Order; 2], add: bool) {
             found, expected,
             "{m} × {k} × {n} at {row}, {column}, {orders:?}"
         );
+    }
+}
+
+#[test]
+fn blocks_of_all_sizes() {
+    if !is_tested() {
+        return;
+    }
+    for [m, k, n] in [
+        [1, 1, COLUMNS],
+        [ROWS + 1, 9, COLUMNS],
+        [64, 64, 6 * COLUMNS],
+        [BLOCK_ROWS, DEPTH, 2 * COLUMNS],
+        [5, 0, COLUMNS],
+    ] {
+        for order in Order::ALL {
+            for add in [false, true] {
+                check([m, k, n], [order, Order::Rows], add, multiply_block);
+            }
+        }
     }
 }
 

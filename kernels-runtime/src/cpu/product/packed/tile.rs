@@ -10,30 +10,43 @@ pub(super) const COLUMNS: usize = VECTORS * LANES;
 const VECTORS: usize = 2;
 const LANES: usize = 8;
 
-/// A block of rows and one of columns, both copied into panels of the size of a tile.
+/// A block of rows, copied into panels of as many as a tile has, and one of columns.
 pub(super) struct Block<'a> {
     pub(super) rows: usize,
     pub(super) columns: usize,
     pub(super) depth: usize,
     pub(super) of_rows: &'a [f32],
-    pub(super) of_columns: &'a [f32],
+    pub(super) of_columns: Columns,
+}
+
+/// Panels of as many columns as a tile has: copies, or a part of the operand. `panel` is the distance between two panels, and
+/// `step` that between the elements of one term and those of the next.
+#[derive(Clone, Copy)]
+pub(super) struct Columns {
+    pub(super) first: *const f32,
+    pub(super) panel: usize,
+    pub(super) step: usize,
 }
 
 impl Block<'_> {
     /// Computes the product of the block, or adds it.
     ///
     /// # Safety
-    /// The requirements are those of [`multiply`](super::multiply), for the block.
+    /// The requirements are those of [`multiply`](super::multiply), for the block. All panels of columns must be whole.
     #[inline]
     #[target_feature(enable = "avx2,fma")]
     pub(super) unsafe fn multiply(&self, out: Out, add: bool) {
         for column in (0..self.columns).step_by(COLUMNS) {
             for row in (0..self.rows).step_by(ROWS) {
                 let rows = &self.of_rows[row * self.depth..][..ROWS * self.depth];
-                let columns = &self.of_columns[column * self.depth..][..COLUMNS * self.depth];
                 let sizes = [self.rows - row, self.columns - column];
                 // SAFETY: the tile is a part of the block; the caller upholds the requirements.
                 unsafe {
+                    let first = self.of_columns.first;
+                    let columns = Columns {
+                        first: first.add(column / COLUMNS * self.of_columns.panel),
+                        ..self.of_columns
+                    };
                     let out = out.from(row, column);
                     if sizes[0] >= ROWS && sizes[1] >= COLUMNS {
                         sum(rows, columns, out, add);
@@ -54,7 +67,7 @@ impl Block<'_> {
 unsafe fn sum_part(
     [rows, columns]: [usize; 2],
     of_rows: &[f32],
-    of_columns: &[f32],
+    of_columns: Columns,
     out: Out,
     add: bool,
 ) {
@@ -82,7 +95,7 @@ unsafe fn sum_part(
 /// The requirements are those of [`multiply`](super::multiply), for the tile.
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-unsafe fn sum(rows: &[f32], columns: &[f32], out: Out, add: bool) {
+unsafe fn sum(rows: &[f32], columns: Columns, out: Out, add: bool) {
     for row in 0..ROWS {
         // Hints: any address is allowed.
         let first = out.first.wrapping_add(row * out.stride);
@@ -90,12 +103,12 @@ unsafe fn sum(rows: &[f32], columns: &[f32], out: Out, add: bool) {
         _mm_prefetch::<_MM_HINT_T0>(first.wrapping_add(COLUMNS - 1).cast());
     }
     let mut sums = [[_mm256_setzero_ps(); VECTORS]; ROWS];
-    let steps = rows.chunks_exact(ROWS).zip(columns.chunks_exact(COLUMNS));
-    for (rows, columns) in steps {
-        // SAFETY: a chunk of columns has as many vectors.
-        let vectors: [__m256; VECTORS] = std::array::from_fn(|vector| unsafe {
-            _mm256_loadu_ps(columns.as_ptr().add(vector * LANES))
-        });
+    let mut term = columns.first;
+    for rows in rows.chunks_exact(ROWS) {
+        // SAFETY: the panel has as many elements of each term.
+        let vectors: [__m256; VECTORS] =
+            std::array::from_fn(|vector| unsafe { _mm256_loadu_ps(term.add(vector * LANES)) });
+        term = term.wrapping_add(columns.step);
         for row in 0..ROWS {
             let value = _mm256_broadcast_ss(&rows[row]);
             for vector in 0..VECTORS {
