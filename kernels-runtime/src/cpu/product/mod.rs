@@ -2,9 +2,10 @@
 //!
 //! Rows are contiguous and in the accumulation type. Weights are read in place, in any order of their axes. With
 //! AVX-512, products in f32 have special kernels, `tiles` and, for rows that don't fill a vector, `quads`, as long as
-//! there are too few rows to copy weights for them. With AVX2 alone, large products in f32 have one, `packed`. Products
-//! in bf16 use tiles of AMX, or take two elements at a time, if there are instructions for it (`amx`, `pairs`). [`dot`]
-//! multiplies few rows, and the `gemm` crate everything else. Half types are converted in panels.
+//! there are too few rows to copy weights for them. With AVX2 alone, large products in f32 and blocks in the cache have
+//! one, `packed`. Products in bf16 use tiles of AMX, or take two elements at a time, if there are instructions for it
+//! (`amx`, `pairs`). [`dot`] multiplies few rows, and the `gemm` crate everything else. Half types are converted in
+//! panels.
 
 #[cfg(target_arch = "x86_64")]
 mod amx;

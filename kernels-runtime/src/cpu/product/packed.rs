@@ -1,9 +1,9 @@
-//! Products of f32 with AVX2, of matrices that are large enough to be copied first.
+//! Products of f32 with AVX2: of matrices that are large enough to be copied first, and of blocks that are in the cache.
 //!
 //! Both operands are copied into panels, in the order in which [`tile`] reads them: parts of them that stay in the first and
 //! second level of the cache while they are used again (Goto and van de Geijn, "Anatomy of High-Performance Matrix
 //! Multiplication", 2008). Copies are as fast across the rows of an operand as along them, so products of gradients have
-//! the rate of the others.
+//! the rate of the others. A block in the cache is multiplied with a copy of its left operand only.
 //!
 //! The terms of an element are added in groups of [`DEPTH`], whatever part of the result a call computes. Bits don't depend on
 //! the parts.
