@@ -126,7 +126,8 @@ impl<T: Element> Product<'_, T> {
         let ((left, of_left), (right, of_right)) = (self.left, self.right);
         #[cfg(target_arch = "x86_64")]
         if self.is_packed() {
-            // SAFETY: `T` is f32, and the machine has the instructions. The caller upholds the requirements for the elements of this part.
+            // SAFETY: `T` is f32, and the machine has the instructions. The caller upholds the requirements for the elements
+            // of this part.
             return unsafe {
                 let out = packed::Out {
                     first: first.add(rows.start * n + columns.start).cast(),

@@ -77,6 +77,22 @@ struct Lines {
 }
 
 impl Lines {
+    fn rows((first, strides): (*const f32, Strides)) -> Self {
+        Self {
+            first,
+            stride: strides.row,
+            step: strides.column,
+        }
+    }
+
+    fn columns((first, strides): (*const f32, Strides)) -> Self {
+        Self {
+            first,
+            stride: strides.column,
+            step: strides.row,
+        }
+    }
+
     /// Returns the lines from `line` on, each from element `start` on.
     ///
     /// # Safety
@@ -114,8 +130,8 @@ impl Out {
 /// `add`, they must have been written.
 pub(super) unsafe fn multiply(
     [m, k, n]: [usize; 3],
-    (left, left_strides): (*const f32, Strides),
-    (right, right_strides): (*const f32, Strides),
+    left: (*const f32, Strides),
+    right: (*const f32, Strides),
     out: Out,
     add: bool,
 ) {
@@ -129,16 +145,6 @@ pub(super) unsafe fn multiply(
         }
         return;
     }
-    let left = Lines {
-        first: left,
-        stride: left_strides.row,
-        step: left_strides.column,
-    };
-    let right = Lines {
-        first: right,
-        stride: right_strides.column,
-        step: right_strides.row,
-    };
     let depth = k.min(DEPTH);
     let rows = m.min(BLOCK_ROWS).next_multiple_of(ROWS);
     let columns = n.min(BLOCK_COLUMNS).next_multiple_of(COLUMNS);
@@ -147,8 +153,8 @@ pub(super) unsafe fn multiply(
         let to_line = memory.as_ptr().align_offset(LINE * size_of::<f32>());
         let (of_columns, of_rows) = memory[to_line.min(LINE)..].split_at_mut(sizes[0]);
         let product = Product {
-            left,
-            right,
+            left: Lines::rows(left),
+            right: Lines::columns(right),
             of_rows,
             of_columns,
         };
@@ -164,20 +170,15 @@ pub(super) unsafe fn multiply(
 /// must be contiguous, and `n` a multiple of [`COLUMNS`].
 pub(super) unsafe fn multiply_block(
     [m, k, n]: [usize; 3],
-    (left, left_strides): (*const f32, Strides),
+    left: (*const f32, Strides),
     (right, right_strides): (*const f32, Strides),
     out: Out,
     add: bool,
 ) {
-    let lines = Lines {
-        first: left,
-        stride: left_strides.row,
-        step: left_strides.column,
-    };
     let len = m.next_multiple_of(ROWS) * k + copy::BEYOND;
     with_memory(len, |of_rows: &mut [f32]| {
         // SAFETY: the caller upholds the requirements.
-        unsafe { copy::panels::<ROWS>(lines, m, k, of_rows) };
+        unsafe { copy::panels::<ROWS>(Lines::rows(left), m, k, of_rows) };
         let block = Block {
             rows: m,
             columns: n,

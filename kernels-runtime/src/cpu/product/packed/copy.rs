@@ -113,15 +113,13 @@ unsafe fn along<const W: usize>(lines: Lines, depth: usize, to: *mut f32) {
             }
         }
     }
-    // SAFETY: the rest of the panel; the caller upholds the requirements.
-    unsafe {
-        each::<W>(
-            lines.from(0, squares),
-            W,
-            depth - squares,
-            to.add(squares * W),
-        )
-    };
+    if squares < depth {
+        // SAFETY: the rest of the panel; the caller upholds the requirements.
+        unsafe {
+            let rest = lines.from(0, squares);
+            each::<W>(rest, W, depth - squares, to.add(squares * W));
+        }
+    }
 }
 
 /// Copies a panel of `count` lines element by element, and zeros for the others.
@@ -147,25 +145,32 @@ unsafe fn each<const W: usize>(lines: Lines, count: usize, depth: usize, to: *mu
 #[inline]
 #[target_feature(enable = "avx2")]
 fn transposed(square: [__m256; LANES]) -> [__m256; LANES] {
-    let [a, b, c, d, e, f, g, h] = square;
-    let low = |left, right| _mm256_unpacklo_ps(left, right);
-    let high = |left, right| _mm256_unpackhi_ps(left, right);
     // Pairs of elements of one column, then fours in each half of a vector, then the halves.
-    let pairs = [low(a, b), high(a, b), low(c, d), high(c, d)];
-    let fours = exchanged(pairs);
-    let pairs = [low(e, f), high(e, f), low(g, h), high(g, h)];
-    let others = exchanged(pairs);
-    let halves = |at: usize| match at {
-        0..4 => _mm256_permute2f128_ps::<0x20>(fours[at], others[at]),
-        _ => _mm256_permute2f128_ps::<0x31>(fours[at - 4], others[at - 4]),
-    };
-    std::array::from_fn(halves)
+    let [a, b, c, d, e, f, g, h] = square;
+    let upper = fours(pairs(a, b), pairs(c, d));
+    let lower = fours(pairs(e, f), pairs(g, h));
+    let mut columns = [_mm256_setzero_ps(); LANES];
+    for (at, (upper, lower)) in upper.into_iter().zip(lower).enumerate() {
+        columns[at] = _mm256_permute2f128_ps::<0x20>(upper, lower);
+        columns[at + LANES / 2] = _mm256_permute2f128_ps::<0x31>(upper, lower);
+    }
+    columns
 }
 
-/// Returns fours of one column of pairs of it.
+/// Returns the pairs of two rows.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn exchanged([a, b, c, d]: [__m256; 4]) -> [__m256; 4] {
+fn pairs(upper: __m256, lower: __m256) -> [__m256; 2] {
+    [
+        _mm256_unpacklo_ps(upper, lower),
+        _mm256_unpackhi_ps(upper, lower),
+    ]
+}
+
+/// Returns the fours of two pairs of rows.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn fours([a, b]: [__m256; 2], [c, d]: [__m256; 2]) -> [__m256; 4] {
     [
         _mm256_shuffle_ps::<0x44>(a, c),
         _mm256_shuffle_ps::<0xee>(a, c),

@@ -105,9 +105,11 @@ unsafe fn sum(rows: &[f32], columns: Columns, out: Out, add: bool) {
     let mut sums = [[_mm256_setzero_ps(); VECTORS]; ROWS];
     let mut term = columns.first;
     for rows in rows.chunks_exact(ROWS) {
-        // SAFETY: the panel has as many elements of each term.
-        let vectors: [__m256; VECTORS] =
-            std::array::from_fn(|vector| unsafe { _mm256_loadu_ps(term.add(vector * LANES)) });
+        let mut vectors = [_mm256_setzero_ps(); VECTORS];
+        for (vector, elements) in vectors.iter_mut().enumerate() {
+            // SAFETY: the panel has as many elements of each term.
+            *elements = unsafe { _mm256_loadu_ps(term.add(vector * LANES)) };
+        }
         term = term.wrapping_add(columns.step);
         for row in 0..ROWS {
             let value = _mm256_broadcast_ss(&rows[row]);
