@@ -1,8 +1,9 @@
 //! Products of whole tensors in f32 and f64.
 
-use super::gemm::{BEYOND, Strides};
+use super::gemm::{BEYOND, Gemm, Strides};
 #[cfg(target_arch = "x86_64")]
 use super::packed;
+use super::{Matrix, Rows};
 use crate::cpu::awake::keep_others_awake;
 use crate::cpu::share::each;
 use crate::cpu::{Element, Real, Unwritten};
@@ -38,7 +39,12 @@ pub(super) fn dense<'o, T: Element>(
     assert!(left.1.reach(m, k) <= left.0.len(), "{BEYOND}");
     assert!(right.1.reach(k, n) <= right.0.len(), "{BEYOND}");
     assert!(out.len() == m * n, "a product of {m} × {n} elements");
-    let product = Product { sizes, left, right };
+    let product = Product {
+        sizes,
+        left,
+        right,
+        add: false,
+    };
     let first = First(out.places().as_mut_ptr().cast());
     // SAFETY: `out` has the elements of the product, and nothing else refers to them. The parts are disjoint, and together
     // they are all elements, which are written.
@@ -51,6 +57,44 @@ pub(super) fn dense<'o, T: Element>(
         }
         out.assume_written()
     }
+}
+
+/// Computes `out = rows · weights`, or `out += …` if `add`, in a part for each thread, if the product is one of `packed`, whose
+/// bits don't depend on the parts. Returns whether it is.
+///
+/// # Panics
+/// Panics if an operand or `out` is too short.
+pub(super) fn shared<A: Element<Acc = A> + Gemm>(
+    rows: &Rows<'_, A>,
+    weights: Matrix<'_, A>,
+    out: &mut [A],
+    add: bool,
+) -> bool {
+    let sizes @ [m, k, n] = [rows.count(), weights.inputs, weights.features];
+    let left = Strides { row: k, column: 1 };
+    let right = Strides {
+        row: weights.input_stride,
+        column: weights.feature_stride,
+    };
+    let product = Product {
+        sizes,
+        left: (rows.values(), left),
+        right: (weights.data, right),
+        add,
+    };
+    if !product.is_packed() {
+        return false;
+    }
+    assert!(left.reach(m, k) <= rows.values().len(), "{BEYOND}");
+    assert!(right.reach(k, n) <= weights.data.len(), "{BEYOND}");
+    assert!(out.len() == m * n, "a product of {m} × {n} elements");
+    let first = First(out.as_mut_ptr());
+    let parts = grid(m, n, rayon::current_num_threads());
+    // SAFETY: as above; all elements of `out` are initialised.
+    each(parts, |part| unsafe {
+        product.run(part, first, gemm::Parallelism::None);
+    });
+    true
 }
 
 /// The first element of a result whose parts threads write.
@@ -76,6 +120,8 @@ struct Product<'a, T> {
     sizes: [usize; 3],
     left: (&'a [T], Strides),
     right: (&'a [T], Strides),
+    /// Whether the product is added to the result.
+    add: bool,
 }
 
 impl<T: Element> Product<'_, T> {
@@ -115,7 +161,7 @@ impl<T: Element> Product<'_, T> {
     ///
     /// # Safety
     /// The operands must reach as far as the sizes, and `first` must be the first of `m × n` elements. Nothing else may
-    /// access those of the part meanwhile. They are not read, and all are written.
+    /// access those of the part meanwhile. All are written. They are read only if the product is added to them.
     unsafe fn run(
         &self,
         [rows, columns]: [Range<usize>; 2],
@@ -136,10 +182,10 @@ impl<T: Element> Product<'_, T> {
                 let left = left.as_ptr().add(rows.start * of_left.row);
                 let right = right.as_ptr().add(columns.start * of_right.column);
                 let (left, right) = ((left.cast(), of_left), (right.cast(), of_right));
-                packed::multiply([rows.len(), k, columns.len()], left, right, out, false)
+                packed::multiply([rows.len(), k, columns.len()], left, right, out, self.add)
             };
         }
-        let [zero, one] = [<T::Acc as Real>::ZERO, <T::Acc as Real>::ONE].map(T::round);
+        let one = T::round(<T::Acc as Real>::ONE);
         // SAFETY: the caller upholds the requirements for the elements of this part.
         unsafe {
             gemm::gemm(
@@ -149,14 +195,14 @@ impl<T: Element> Product<'_, T> {
                 first.add(rows.start * n + columns.start),
                 1,
                 n as isize,
-                false,
+                self.add,
                 left.as_ptr().add(rows.start * of_left.row),
                 of_left.column as isize,
                 of_left.row as isize,
                 right.as_ptr().add(columns.start * of_right.column),
                 of_right.column as isize,
                 of_right.row as isize,
-                zero,
+                one,
                 one,
                 false,
                 false,

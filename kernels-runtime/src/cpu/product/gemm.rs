@@ -231,25 +231,18 @@ pub(super) unsafe fn multiply<A: Gemm>(
     assert!(right_strides.reach(k, n) <= right.len(), "{BEYOND}");
     assert!(out_strides.reach(m, n) <= out.len(), "{BEYOND}");
     #[cfg(target_arch = "x86_64")]
-    if out_strides.column == 1
-        && let (Some(left), Some(right)) = (A::as_f32(left), A::as_f32(right))
-        && let Some(out) = A::as_f32_places(&mut *out)
-    {
+    if out_strides.column == 1 {
         let sizes = [m, k, n];
-        let out = packed::Out {
-            first: out.as_mut_ptr().cast(),
-            stride: out_strides.row,
-        };
-        let left = (left.as_ptr(), left_strides);
-        let right = (right.as_ptr(), right_strides);
-        // SAFETY: as below. Those that say that they take a product ask for the instructions, the sizes and the strides.
-        unsafe {
-            if packed::takes_block::<A>(sizes, right_strides) {
-                return packed::multiply_block(sizes, left, right, out, add);
-            }
-            if packed::takes::<A>(sizes) {
-                return packed::multiply(sizes, left, right, out, add);
-            }
+        let is_block = packed::takes_block::<A>(sizes, right_strides);
+        if is_block || packed::takes::<A>(sizes) {
+            let (left, right) = ((left, left_strides), (right, right_strides));
+            // SAFETY: the caller upholds the requirements. `packed` says that it takes the product.
+            return unsafe {
+                match is_block {
+                    true => multiply_block(sizes, left, right, (out, out_strides), add),
+                    false => multiply_packed(sizes, left, right, (out, out_strides), add),
+                }
+            };
         }
     }
     // SAFETY: the assertions show that every element that strides and sizes reach is in its
@@ -278,6 +271,73 @@ pub(super) unsafe fn multiply<A: Gemm>(
             gemm::Parallelism::None,
         );
     }
+}
+
+/// Computes as [`multiply`] does, with the product of f32 that copies both operands.
+///
+/// # Safety
+/// The requirements are those of [`multiply`]. [`packed::takes`] must hold for the product, or for one that this is a part of.
+#[cfg(target_arch = "x86_64")]
+pub(super) unsafe fn multiply_packed<A: Gemm>(
+    sizes: [usize; 3],
+    left: (&[A], Strides),
+    right: (&[A], Strides),
+    out: (&mut [MaybeUninit<A>], Strides),
+    add: bool,
+) {
+    let (left, right, out) = pointers(sizes, left, right, out);
+    // SAFETY: the operands reach as far as the sizes, and the machine has the instructions. `out` is borrowed exclusively.
+    unsafe { packed::multiply(sizes, left, right, out, add) };
+}
+
+/// Computes as [`multiply`] does, with the product of f32 for blocks in the cache.
+///
+/// # Safety
+/// The requirements are those of [`multiply`]. [`packed::takes_block`] must hold for the product.
+#[cfg(target_arch = "x86_64")]
+unsafe fn multiply_block<A: Gemm>(
+    sizes: [usize; 3],
+    left: (&[A], Strides),
+    right: (&[A], Strides),
+    out: (&mut [MaybeUninit<A>], Strides),
+    add: bool,
+) {
+    let (left, right, out) = pointers(sizes, left, right, out);
+    // SAFETY: as above.
+    unsafe { packed::multiply_block(sizes, left, right, out, add) };
+}
+
+/// The first element of an operand of `packed`, and its strides.
+#[cfg(target_arch = "x86_64")]
+type Operand = (*const f32, Strides);
+
+/// Returns the operands of a product of f32 as `packed` takes them.
+///
+/// # Panics
+/// Panics if an operand is too short or of another type, or if rows of `out` are not contiguous.
+#[cfg(target_arch = "x86_64")]
+fn pointers<A: Gemm>(
+    [m, k, n]: [usize; 3],
+    (left, left_strides): (&[A], Strides),
+    (right, right_strides): (&[A], Strides),
+    (out, out_strides): (&mut [MaybeUninit<A>], Strides),
+) -> (Operand, Operand, packed::Out) {
+    assert!(left_strides.reach(m, k) <= left.len(), "{BEYOND}");
+    assert!(right_strides.reach(k, n) <= right.len(), "{BEYOND}");
+    assert!(out_strides.reach(m, n) <= out.len(), "{BEYOND}");
+    assert!(out_strides.column == 1, "a result with spaced columns");
+    let (Some(left), Some(right)) = (A::as_f32(left), A::as_f32(right)) else {
+        unreachable!("`packed` takes products of f32 only")
+    };
+    let Some(out) = A::as_f32_places(out) else {
+        unreachable!("`packed` takes products of f32 only")
+    };
+    let out = packed::Out {
+        first: out.as_mut_ptr().cast(),
+        stride: out_strides.row,
+    };
+    let (left, right) = (left.as_ptr(), right.as_ptr());
+    ((left, left_strides), (right, right_strides), out)
 }
 
 /// Returns true if a product has so many rows that [`by_rows`] is the fastest in any order of the weights.

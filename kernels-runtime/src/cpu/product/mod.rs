@@ -84,6 +84,12 @@ pub(crate) fn product<T: Element>(
     if !spread || weights.features <= PART {
         return serial(rows, weights, out, weights.features, add);
     }
+    if panel::in_place(weights) {
+        let mut no_copy = Vec::new();
+        if dense::shared(rows, panel::read(weights, &mut no_copy), out, add) {
+            return;
+        }
+    }
     // Parts are columns of `out`, which no slice can hold. They are computed separately and copied.
     let starts = (0..weights.features).step_by(PART).collect();
     let parts = share::map(starts, |start| {

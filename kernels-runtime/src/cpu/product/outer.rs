@@ -1,3 +1,5 @@
+#[cfg(target_arch = "x86_64")]
+use super::gemm::multiply_packed;
 use super::gemm::{Gemm, Kind, Strides, Terms, WIDE, has_tiles, multiply, places};
 #[cfg(target_arch = "x86_64")]
 use super::memory::with_memory;
@@ -5,7 +7,7 @@ use super::panel::load;
 #[cfg(target_arch = "x86_64")]
 use super::{
     amx::{self, Side, Source, Tile},
-    pairs, together,
+    packed, pairs, together,
 };
 use crate::cpu::{Element, Unwritten, share};
 use std::mem::MaybeUninit;
@@ -348,17 +350,40 @@ impl<A: Gemm> Product<'_, A> {
     /// # Safety
     /// If `add`, the caller must have written the places of `out`.
     unsafe fn run(&self, out: &mut [MaybeUninit<A>], spread: bool) {
-        if !spread || self.lines <= LINES {
+        let each = self.lines_of_share();
+        if !spread || self.lines <= each {
             // SAFETY: the caller upholds the requirements.
             return unsafe { self.part(0, self.lines, out) };
         }
-        let parts = out.chunks_mut(LINES * self.strides.row);
-        let parts = parts.take(self.lines.div_ceil(LINES)).enumerate();
+        let parts = out.chunks_mut(each * self.strides.row);
+        let parts = parts.take(self.lines.div_ceil(each)).enumerate();
         share::each(parts.collect(), |(chunk, out)| {
-            let first = chunk * LINES;
+            let first = chunk * each;
             // SAFETY: the caller upholds the requirements.
-            unsafe { self.part(first, LINES.min(self.lines - first), out) };
+            unsafe { self.part(first, each.min(self.lines - first), out) };
         });
+    }
+
+    /// Returns the number of lines that a thread takes at a time. A product that copies its operands has one part for each
+    /// thread, since each part copies the right one. Its bits don't depend on the parts.
+    fn lines_of_share(&self) -> usize {
+        match self.is_packed() {
+            true => self
+                .lines
+                .div_ceil(rayon::current_num_threads())
+                .next_multiple_of(LINES),
+            false => LINES,
+        }
+    }
+
+    /// Returns whether `packed` computes the product, and so all of its parts.
+    fn is_packed(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        return self.terms == Terms::Single
+            && self.strides.column == 1
+            && packed::takes::<A>([self.lines, self.count, self.length]);
+        #[cfg(not(target_arch = "x86_64"))]
+        false
     }
 
     /// Computes some lines at a time and rounds them into `out`.
@@ -420,17 +445,17 @@ impl<A: Gemm> Product<'_, A> {
             // SAFETY: the caller upholds the requirements.
             return unsafe { amx::rows_times_tiles(left, right, self.length, out) };
         }
-        // SAFETY: the caller upholds the requirements.
+        let sizes = [lines, self.count, self.length];
+        let left = (&self.left[first.min(self.left.len())..], across);
+        let (right, out) = ((self.right, along), (out, self.strides));
+        // SAFETY: the caller upholds the requirements. `packed` says that it takes the product.
         unsafe {
-            multiply(
-                Kind::Outer,
-                [lines, self.count, self.length],
-                (&self.left[first.min(self.left.len())..], across),
-                (self.right, along),
-                (out, self.strides),
-                self.add,
-                self.terms,
-            );
+            #[cfg(target_arch = "x86_64")]
+            if self.is_packed() {
+                return multiply_packed(sizes, left, right, out, self.add);
+            }
+            let (add, terms) = (self.add, self.terms);
+            multiply(Kind::Outer, sizes, left, right, out, add, terms);
         }
     }
 }

@@ -5,6 +5,7 @@ use super::rows::{combine, gather};
 use super::sums::Sums;
 use super::unit::{Backward, Unit};
 use super::{View, chunks, spread};
+use crate::cpu::lanes::dispatch;
 use crate::cpu::product::{Gemm, Rows, product};
 use crate::cpu::share::each;
 use crate::cpu::{Element, Output, Unwritten, contiguous, dispatch_dtype, sum_of, with_function};
@@ -206,7 +207,7 @@ impl<A: Gemm> Chunk<A> {
         let mut d_up = vec![<A as Gemm>::ZERO; rows.len() * width];
         let mut result = vec![<A as Gemm>::ZERO; rows.len() * width];
         with_function!(view.settings.key.activation, F => {
-            pulp::Arch::new().dispatch(Backward {
+            dispatch(Backward {
                 function: PhantomData::<F>,
                 unit: Unit::new(view.settings),
                 width,

@@ -1,6 +1,7 @@
 use super::rows::{add_bias, combine, gather};
 use super::unit::{Forward, Unit};
 use super::{View, chunks, spread};
+use crate::cpu::lanes::dispatch;
 use crate::cpu::product::{Gemm, Rows, product};
 use crate::cpu::share::each;
 use crate::cpu::{Element, Output, Unwritten, with_function};
@@ -80,7 +81,7 @@ where
             add_bias(&mut up, &biases.up[self.expert]);
         }
         with_function!(view.settings.key.activation, F => {
-            pulp::Arch::new().dispatch(Forward {
+            dispatch(Forward {
                 function: PhantomData::<F>,
                 unit: Unit::new(view.settings),
                 width: view.width,

@@ -1,8 +1,10 @@
-//! The gated unit of an expert, forward and backward, row by row.
+//! The gated unit of an expert, forward and backward.
 
 use super::super::Settings;
-use crate::cpu::product::Gemm;
-use crate::cpu::{Element, Function, Real, Unwritten, sum_of};
+use crate::cpu::lanes::{Padded, Task};
+use crate::cpu::{
+    Blocks, Context, Element, Function, LANES, Lanes, Number, Read, Real, Unwritten, Whole, block,
+};
 use std::marker::PhantomData;
 
 /// The settings of the unit besides its activation.
@@ -21,17 +23,56 @@ impl<A: Real> Unit<A> {
         }
     }
 
-    /// Returns the clamped gate. A NaN fails the comparison and stays.
     #[inline(always)]
-    fn clamp_gate(self, gate: A) -> A {
-        if gate > self.limit { self.limit } else { gate }
+    fn in_lanes<C: Context>(self, c: C) -> Bounds<C::Of<A>> {
+        let splat = |value| C::Of::<A>::splat(c, value);
+        Bounds {
+            highest: splat(self.limit),
+            lowest: splat(-self.limit),
+            up_offset: splat(self.up_offset),
+        }
+    }
+}
+
+/// The settings in every lane.
+#[derive(Clone, Copy)]
+struct Bounds<L> {
+    highest: L,
+    lowest: L,
+    up_offset: L,
+}
+
+impl<L: Number> Bounds<L> {
+    /// Returns the clamped gate. NaN stays.
+    #[inline(always)]
+    fn gate(self, gate: L) -> L {
+        gate.at_most(self.highest)
     }
 
+    /// Returns the clamped up with its offset. NaN stays.
     #[inline(always)]
-    fn clamp_up(self, up: A) -> A {
-        let up = if up > self.limit { self.limit } else { up };
-        if up < -self.limit { -self.limit } else { up }
+    fn up(self, up: L) -> L {
+        self.up_offset + up.at_most(self.highest).at_least(self.lowest)
     }
+
+    /// Returns the gradient of a gate, which is zero where the gate was clamped.
+    #[inline(always)]
+    fn d_gate(self, gate: L, gradient: L) -> L {
+        gate.where_at_most(self.highest, gradient, zero_unless_nan(gate, gradient))
+    }
+
+    /// Works like [`d_gate`](Self::d_gate) for an up.
+    #[inline(always)]
+    fn d_up(self, up: L, gradient: L) -> L {
+        let not_below = self.lowest.where_at_most(up, gradient, up.like(0.0));
+        up.where_at_most(self.highest, not_below, zero_unless_nan(up, gradient))
+    }
+}
+
+/// Returns the gradient where `value` is NaN, and zero elsewhere.
+#[inline(always)]
+fn zero_unless_nan<L: Number>(value: L, gradient: L) -> L {
+    value.where_at_most(value.like(f64::INFINITY), value.like(0.0), gradient)
 }
 
 /// The forward pass, which replaces `gate` by the unit's result. Gate and up are rounded to the tensor's type first,
@@ -45,32 +86,61 @@ pub(super) struct Forward<'a, T: Element, F> {
     pub(super) kept: Option<Unwritten<'a, T>>,
 }
 
-impl<T: Element, F: Function> pulp::WithSimd for Forward<'_, T, F>
-where
-    T::Acc: Gemm,
-{
+impl<T: Element, F: Function> Task for Forward<'_, T, F> {
+    type Acc = T::Acc;
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        let (unit, width) = (self.unit, self.width);
+    fn run<C: Context>(self, c: C) {
+        let width = self.width;
         if width == 0 {
             return;
         }
         if let Some(mut kept) = self.kept {
             let gates = self.gate.chunks_exact(width);
             for (gate, up) in gates.zip(self.up.chunks_exact(width)) {
-                for values in [gate, up] {
-                    let rounded = values.iter().map(|value| T::round(*value));
-                    kept.row(width).write(rounded);
-                }
+                let _ = kept.row(width).write_blocks(&Rounded { c, values: gate });
+                let _ = kept.row(width).write_blocks(&Rounded { c, values: up });
             }
         }
-        for (gate, up) in self.gate.iter_mut().zip(self.up) {
-            let g = unit.clamp_gate(T::round(*gate).load());
-            let u = unit.clamp_up(T::round(*up).load());
-            *gate = (unit.up_offset + u) * F::value(g);
+        let bounds = self.unit.in_lanes(c);
+        let (gates, last) = self.gate.as_chunks_mut::<LANES>();
+        let whole = gates.len();
+        for (at, gate) in gates.iter_mut().enumerate() {
+            let up = Whole::block(self.up, at);
+            *gate = result::<C, T, F>(c, bounds, gate, &up);
         }
+        if !last.is_empty() {
+            let (gate, up) = (Padded::block(last, 0), Padded::block(self.up, whole));
+            let result = result::<C, T, F>(c, bounds, &gate, &up);
+            last.copy_from_slice(&result[..last.len()]);
+        }
+    }
+}
+
+/// Returns the unit's result for a block of gates and ups.
+#[inline(always)]
+fn result<C: Context, T: Element, F: Function>(
+    c: C,
+    bounds: Bounds<C::Of<T::Acc>>,
+    gate: &[T::Acc; LANES],
+    up: &[T::Acc; LANES],
+) -> [T::Acc; LANES] {
+    let gate = T::lanes(c, &T::rounded(c, C::Of::<T::Acc>::read(c, gate)));
+    let up = T::lanes(c, &T::rounded(c, C::Of::<T::Acc>::read(c, up)));
+    (bounds.up(up) * F::value(bounds.gate(gate))).values()
+}
+
+/// Values that are rounded to `T`.
+struct Rounded<'a, A, C> {
+    c: C,
+    values: &'a [A],
+}
+
+impl<T: Element, C: Context> Blocks<T> for Rounded<'_, T::Acc, C> {
+    #[inline(always)]
+    fn at<R: Read>(&self, at: usize) -> [T; LANES] {
+        T::rounded(self.c, block::<C, T::Acc, R>(self.c, self.values, at))
     }
 }
 
@@ -94,54 +164,84 @@ pub(super) struct Backward<'a, T: Element, F> {
     pub(super) d_routing: &'a mut [T::Acc],
 }
 
-impl<T: Element, F: Function> pulp::WithSimd for Backward<'_, T, F>
-where
-    T::Acc: Gemm,
-{
+impl<T: Element, F: Function> Task for Backward<'_, T, F> {
+    type Acc = T::Acc;
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        let (unit, width) = (self.unit, self.width);
-        let zero = <T::Acc as Gemm>::ZERO;
+    fn run<C: Context>(self, c: C) {
+        let width = self.width;
+        let zero = C::Of::<T::Acc>::splat(c, T::Acc::ZERO);
         for (row, d_routing) in self.d_routing.iter_mut().enumerate() {
-            let (kept_gate, kept_up) =
-                self.kept[2 * row * width..2 * (row + 1) * width].split_at(width);
+            let (gate, up) = self.kept[2 * row * width..2 * (row + 1) * width].split_at(width);
+            let slopes = Slopes::<C, T, F> {
+                c,
+                bounds: self.unit.in_lanes(c),
+                weight: C::Of::<T::Acc>::splat(c, self.routing[row]),
+                gate,
+                up,
+                function: PhantomData,
+            };
             let span = row * width..(row + 1) * width;
-            let (d_gate, d_up) = (&mut self.gate[span.clone()], &mut self.up[span.clone()]);
-            let result = &mut self.result[span];
-            for (((result, d_up), gate), up) in result
-                .iter_mut()
-                .zip(d_up.iter_mut())
-                .zip(kept_gate)
-                .zip(kept_up)
-            {
-                let g = unit.clamp_gate(gate.load());
-                let activated = F::value(g);
-                *result = (unit.up_offset + unit.clamp_up(up.load())) * activated;
-                *d_up = activated;
+            let (d_gates, last_gates) = self.gate[span.clone()].as_chunks_mut::<LANES>();
+            let (d_ups, last_ups) = self.up[span.clone()].as_chunks_mut::<LANES>();
+            let (results, last_results) = self.result[span].as_chunks_mut::<LANES>();
+            let mut sum = zero;
+            for (at, d_gate) in d_gates.iter_mut().enumerate() {
+                let d = C::Of::<T::Acc>::read(c, d_gate);
+                let found = slopes.at::<Whole>(at, d);
+                sum = found.result.mul_add(d, sum);
+                *d_gate = found.d_gate.values();
+                d_ups[at] = found.d_up.values();
+                results[at] = found.result.values();
             }
-            *d_routing += sum_of(result, d_gate, d_gate, |result, d, _| result * d);
-            let weight = self.routing[row];
-            for (((d_gate, d_up), gate), up) in d_gate
-                .iter_mut()
-                .zip(d_up.iter_mut())
-                .zip(kept_gate)
-                .zip(kept_up)
-            {
-                let (gate, up) = (gate.load(), up.load());
-                let d = weight * *d_gate;
-                let g = unit.clamp_gate(gate);
-                let (_, slope) = F::with_slope(g);
-                let d_gate_there = d * (unit.up_offset + unit.clamp_up(up)) * slope;
-                *d_gate = if gate > unit.limit {
-                    zero
-                } else {
-                    d_gate_there
-                };
-                let beyond = up > unit.limit || up < -unit.limit;
-                *d_up = if beyond { zero } else { d * *d_up };
+            if !last_gates.is_empty() {
+                // Zeros in place of gradients add nothing to the sum.
+                let d = C::Of::<T::Acc>::read(c, &Padded::block(last_gates, 0));
+                let found = slopes.at::<Padded>(d_gates.len(), d);
+                sum = found.result.mul_add(d, sum);
+                let len = last_gates.len();
+                last_gates.copy_from_slice(&found.d_gate.values()[..len]);
+                last_ups.copy_from_slice(&found.d_up.values()[..len]);
+                last_results.copy_from_slice(&found.result.values()[..len]);
             }
+            *d_routing += sum.total();
+        }
+    }
+}
+
+/// The derivatives of a row's results.
+struct Slopes<'a, C: Context, T: Element, F> {
+    c: C,
+    bounds: Bounds<C::Of<T::Acc>>,
+    /// The routing weight.
+    weight: C::Of<T::Acc>,
+    gate: &'a [T],
+    up: &'a [T],
+    function: PhantomData<F>,
+}
+
+/// The results of a block, and the gradients of its gates and ups.
+struct Found<L> {
+    result: L,
+    d_gate: L,
+    d_up: L,
+}
+
+impl<C: Context, T: Element, F: Function> Slopes<'_, C, T, F> {
+    /// Returns what is found for a block, given the gradient `d` of the result without the routing weight.
+    #[inline(always)]
+    fn at<R: Read>(&self, at: usize, d: C::Of<T::Acc>) -> Found<C::Of<T::Acc>> {
+        let (c, bounds) = (self.c, self.bounds);
+        let gate = block::<C, T, R>(c, self.gate, at);
+        let up = block::<C, T, R>(c, self.up, at);
+        let (activated, slope) = F::with_slope(bounds.gate(gate));
+        let factor = bounds.up(up);
+        let weighted = self.weight * d;
+        Found {
+            result: factor * activated,
+            d_gate: bounds.d_gate(gate, weighted * factor * slope),
+            d_up: bounds.d_up(up, weighted * activated),
         }
     }
 }
