@@ -57,8 +57,8 @@ const PANEL: usize = 64;
 const PART: usize = 64;
 
 /// Computes `out = rows · weights`, or `out += …` if `add`. `out` is `count × features`. If `spread`, rayon's
-/// threads share the features, in parts of one size, so that results don't depend on the number of
-/// threads. For weights in bf16, rows may be rounded to bf16.
+/// threads share the product. Its parts have one size, so that results don't depend on the number of threads, unless its
+/// bits don't depend on the parts. For weights in bf16, rows may be rounded to bf16.
 pub(crate) fn product<T: Element>(
     rows: &Rows<'_, T::Acc>,
     weights: Matrix<'_, T>,
@@ -307,6 +307,50 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    /// Some have so many rows that threads share them otherwise, and parts that alone would have another product.
+    #[test]
+    fn results_dont_depend_on_the_number_of_threads() {
+        for (count, lines, length) in [(3, 70, 90), (193, 130, 141), (1100, 100, 130)] {
+            let (left, right) = (values(count * lines, 1), values(count * length, 2));
+            let weights = Matrix {
+                data: &right,
+                inputs: length,
+                features: count,
+                input_stride: 1,
+                feature_stride: length,
+            };
+            let rows = values(lines * length, 3);
+            let results = [1, 2, 5].map(|threads| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+                let pool = pool.build().expect("threads can be started");
+                pool.install(|| {
+                    let mut times = vec![0.5; lines * count];
+                    let rows = Rows::new(&rows, lines, length);
+                    product(&rows, weights, &mut times, true, true);
+                    let mut gradient = vec![0.5; lines * length];
+                    let factors = Factors {
+                        count,
+                        left: (&left, lines),
+                        right: (&right, length),
+                    };
+                    let out = Destination {
+                        data: gemm::places(&mut gradient),
+                        line_stride: length,
+                        stride: 1,
+                    };
+                    // SAFETY: `gradient` is initialised.
+                    unsafe { outer::<f32>(&factors, out, true, true) };
+                    [times, gradient].map(|result| result.into_iter().map(f32::to_bits).collect())
+                })
+            });
+            let results: [[Vec<u32>; 2]; 3] = results;
+            assert!(
+                results[0] == results[1] && results[0] == results[2],
+                "{count}"
+            );
         }
     }
 

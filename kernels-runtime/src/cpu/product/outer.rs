@@ -33,7 +33,7 @@ pub(crate) struct Factors<'a, A> {
 }
 
 /// Computes `out[l, j] = Σ_r left[r, l] · right[r, j]`, or `out += …` if `add`. If `spread`, rayon's threads
-/// share the lines, in parts of one size, so that results don't depend on the number of threads.
+/// share the lines, as they share those of [`product`](super::product). Results don't depend on the number of threads.
 ///
 /// # Safety
 /// If `add`, the caller must have written the places of `out`.

@@ -92,24 +92,32 @@ unsafe fn across<const W: usize>(
     }
 }
 
-/// Copies a panel of lines whose elements are contiguous, in squares that are transposed in registers.
+/// Copies a panel of lines whose elements are contiguous, in squares that are transposed in registers. A cache line is read
+/// to its end at once, because lines whose distance is a power of two drive one another out of the first-level cache.
 ///
 /// # Safety
 /// The requirements are those of [`panels`].
 #[target_feature(enable = "avx2")]
 unsafe fn along<const W: usize>(lines: Lines, depth: usize, to: *mut f32) {
     let squares = depth / LANES * LANES;
-    for step in (0..squares).step_by(LANES) {
+    for start in (0..squares).step_by(LINE) {
+        for line in W..2 * W {
+            // A hint for the next panel, whose lines are too short for the processor to foresee. Any address is allowed.
+            let next = lines.first.wrapping_add(line * lines.stride + start);
+            _mm_prefetch::<_MM_HINT_T1>(next.cast());
+        }
         for first in (0..W).step_by(LANES) {
-            let mut square = [_mm256_setzero_ps(); LANES];
-            for line in first..W.min(first + LANES) {
-                // SAFETY: the line has elements up to the end of the square.
-                square[line - first] = unsafe { _mm256_loadu_ps(lines.from(line, step).first) };
-            }
-            for (further, line) in transposed(square).into_iter().enumerate() {
-                // SAFETY: a store of more elements than the panel has lines ends at most `BEYOND` after it. What it writes there
-                // is overwritten by the next store, or by the next panel.
-                unsafe { _mm256_storeu_ps(to.add((step + further) * W + first), line) };
+            for step in (start..squares.min(start + LINE)).step_by(LANES) {
+                let mut square = [_mm256_setzero_ps(); LANES];
+                for line in first..W.min(first + LANES) {
+                    // SAFETY: the line has elements up to the end of the square.
+                    square[line - first] = unsafe { _mm256_loadu_ps(lines.from(line, step).first) };
+                }
+                for (further, line) in transposed(square).into_iter().enumerate() {
+                    // SAFETY: a store of more elements than the panel has lines ends at most `BEYOND` after it. What it writes
+                    // there is overwritten by the next store, or by the next panel.
+                    unsafe { _mm256_storeu_ps(to.add((step + further) * W + first), line) };
+                }
             }
         }
     }
