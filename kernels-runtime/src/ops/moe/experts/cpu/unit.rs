@@ -245,3 +245,102 @@ impl<C: Context, T: Element, F: Function> Slopes<'_, C, T, F> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::activation::Silu;
+    use crate::cpu::lanes::dispatch;
+    use crate::cpu::{Element, Output};
+    use burn::backend::Shape;
+
+    const LIMIT: f64 = 7.0;
+    const OFFSET: f64 = 1.0;
+    const ROUTING: f64 = 0.5;
+
+    /// Gates and ups inside the clamp, at its ends, beyond them, and NaN.
+    fn values() -> [Vec<f64>; 2] {
+        let each = [0.5, -3.0, LIMIT, -LIMIT, 7.5, -7.5, 1e30, -1e30, f64::NAN];
+        let pairs = || each.iter().flat_map(|gate| each.map(|up| (*gate, up)));
+        [
+            pairs().map(|(gate, _)| gate).collect(),
+            pairs().map(|(_, up)| up).collect(),
+        ]
+    }
+
+    /// Compares the unit with the same formula of single numbers in f64.
+    fn check<T: Element<Acc = T>>(convert: fn(f64) -> T, back: fn(T) -> f64)
+    where
+        T: Real,
+    {
+        let unit = Unit {
+            limit: T::of(LIMIT),
+            up_offset: T::of(OFFSET),
+        };
+        let [gates, ups] = values();
+        let width = gates.len();
+        let of = |values: &[f64]| {
+            values
+                .iter()
+                .map(|value| convert(*value))
+                .collect::<Vec<T>>()
+        };
+        let (mut gate, up) = (of(&gates), of(&ups));
+        let mut kept = Output::new(Shape::new([1, 2 * width]));
+        dispatch(Forward {
+            function: PhantomData::<Silu>,
+            unit,
+            width,
+            gate: &mut gate,
+            up: &up,
+            kept: Some(kept.rest()),
+        });
+        let kept: Vec<T> = kept.into_values();
+        let (forward, mut d_gate) = (gate, vec![T::ONE; width]);
+        let [mut d_up, mut result] = [vec![T::ZERO; width], vec![T::ZERO; width]];
+        dispatch(Backward {
+            function: PhantomData::<Silu>,
+            unit,
+            width,
+            kept: &kept,
+            routing: &[T::of(ROUTING)],
+            gate: &mut d_gate,
+            up: &mut d_up,
+            result: &mut result,
+            d_routing: &mut [T::ZERO],
+        });
+        for (at, (gate, up)) in gates.into_iter().zip(ups).enumerate() {
+            let clamped = if gate > LIMIT { LIMIT } else { gate };
+            let (value, slope) = Silu::with_slope(clamped);
+            let is_beyond = up.abs() > LIMIT;
+            let factor = OFFSET + if is_beyond { LIMIT.copysign(up) } else { up };
+            let expected = [
+                (forward[at], factor * value),
+                (result[at], factor * value),
+                (
+                    d_gate[at],
+                    if gate > LIMIT {
+                        0.0
+                    } else {
+                        ROUTING * factor * slope
+                    },
+                ),
+                (d_up[at], if is_beyond { 0.0 } else { ROUTING * value }),
+            ];
+            for (number, (ours, exact)) in expected.into_iter().enumerate() {
+                let ours = back(ours);
+                assert!(
+                    (ours - exact).abs() <= 1e-5 * exact.abs().max(1e-20)
+                        || ours.is_nan() && exact.is_nan(),
+                    "result {number} of {gate} and {up}: {ours}, not {exact}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn clamped_numbers_have_no_gradient_and_nan_stays() {
+        check::<f32>(|value| value as f32, f64::from);
+        check::<f64>(|value| value, |value| value);
+    }
+}
