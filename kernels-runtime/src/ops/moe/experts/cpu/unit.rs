@@ -269,10 +269,7 @@ mod tests {
     }
 
     /// Compares the unit with the same formula of single numbers in f64.
-    fn check<T: Element<Acc = T>>(convert: fn(f64) -> T, back: fn(T) -> f64)
-    where
-        T: Real,
-    {
+    fn check<T: Element<Acc = T> + Real>(convert: fn(f64) -> T, back: fn(T) -> f64) {
         let unit = Unit {
             limit: T::of(LIMIT),
             up_offset: T::of(OFFSET),
