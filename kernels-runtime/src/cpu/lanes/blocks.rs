@@ -51,6 +51,19 @@ pub(crate) trait Blocks<T> {
     fn at<R: Read>(&self, at: usize) -> [T; LANES];
 }
 
+/// The values of a row, rounded to another type.
+pub(crate) struct Rounded<'a, A, C> {
+    pub(crate) c: C,
+    pub(crate) values: &'a [A],
+}
+
+impl<T: Element, C: Context> Blocks<T> for Rounded<'_, T::Acc, C> {
+    #[inline(always)]
+    fn at<R: Read>(&self, at: usize) -> [T; LANES] {
+        T::rounded(self.c, block::<C, T::Acc, R>(self.c, self.values, at))
+    }
+}
+
 /// The terms of `N` sums over a row, in blocks.
 pub(crate) trait Terms<A: Real, C: Context, const N: usize> {
     /// Adds the terms of a block to the sums. Zeros in place of elements must add nothing. Implementations are

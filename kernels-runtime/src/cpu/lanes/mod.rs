@@ -12,7 +12,7 @@ mod avx512;
 mod blocks;
 mod portable;
 
-pub(crate) use blocks::{Blocks, Padded, Read, Terms, Whole, block, sum_of_terms};
+pub(crate) use blocks::{Blocks, Padded, Read, Rounded, Terms, Whole, block, sum_of_terms};
 #[cfg(target_arch = "x86_64")]
 pub(crate) use {avx2::Avx2, avx512::Avx512, portable::Array};
 

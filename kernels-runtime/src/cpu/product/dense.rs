@@ -90,7 +90,8 @@ pub(super) fn shared<A: Element<Acc = A> + Gemm>(
     assert!(out.len() == m * n, "a product of {m} × {n} elements");
     let first = First(out.as_mut_ptr());
     let parts = grid(m, n, rayon::current_num_threads());
-    // SAFETY: as above; all elements of `out` are initialised.
+    // SAFETY: the operands reach as far as the sizes. `out` has the elements of the product, all of them are initialised, and
+    // nothing else refers to them. The parts are disjoint.
     each(parts, |part| unsafe {
         product.run(part, first, gemm::Parallelism::None);
     });

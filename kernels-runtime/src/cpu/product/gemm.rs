@@ -236,11 +236,13 @@ pub(super) unsafe fn multiply<A: Gemm>(
         let is_block = packed::takes_block::<A>(sizes, right_strides);
         if is_block || packed::takes::<A>(sizes) {
             let (left, right) = ((left, left_strides), (right, right_strides));
-            // SAFETY: the caller upholds the requirements. `packed` says that it takes the product.
+            let (left, right, out) = pointers(sizes, left, right, (out, out_strides));
+            // SAFETY: the operands reach as far as the sizes, and `packed` says that it takes the product. `out` is borrowed
+            // exclusively, and the caller has written it if `add`.
             return unsafe {
                 match is_block {
-                    true => multiply_block(sizes, left, right, (out, out_strides), add),
-                    false => multiply_packed(sizes, left, right, (out, out_strides), add),
+                    true => packed::multiply_block(sizes, left, right, out, add),
+                    false => packed::multiply(sizes, left, right, out, add),
                 }
             };
         }
@@ -286,25 +288,9 @@ pub(super) unsafe fn multiply_packed<A: Gemm>(
     add: bool,
 ) {
     let (left, right, out) = pointers(sizes, left, right, out);
-    // SAFETY: the operands reach as far as the sizes, and the machine has the instructions. `out` is borrowed exclusively.
+    // SAFETY: the operands reach as far as the sizes, and a machine for which `packed` takes products has the instructions.
+    // `out` is borrowed exclusively, and the caller has written it if `add`.
     unsafe { packed::multiply(sizes, left, right, out, add) };
-}
-
-/// Computes as [`multiply`] does, with the product of f32 for blocks in the cache.
-///
-/// # Safety
-/// The requirements are those of [`multiply`]. [`packed::takes_block`] must hold for the product.
-#[cfg(target_arch = "x86_64")]
-unsafe fn multiply_block<A: Gemm>(
-    sizes: [usize; 3],
-    left: (&[A], Strides),
-    right: (&[A], Strides),
-    out: (&mut [MaybeUninit<A>], Strides),
-    add: bool,
-) {
-    let (left, right, out) = pointers(sizes, left, right, out);
-    // SAFETY: as above.
-    unsafe { packed::multiply_block(sizes, left, right, out, add) };
 }
 
 /// The first element of an operand of `packed`, and its strides.

@@ -10,7 +10,7 @@ use super::{
     amx,
     pairs::{self, Pairs},
 };
-use crate::cpu::lanes::{Task, dispatch};
+use crate::cpu::lanes::{Rounded, Task, dispatch};
 use crate::cpu::share;
 use crate::cpu::{Blocks, CHUNK, Columns, Context, Element, LANES, Read, Real, Unwritten};
 use std::any::TypeId;
@@ -264,23 +264,10 @@ where
         for sums in self.sums.chunks_exact(width) {
             let Some(row) = self.part.row() else { return };
             match self.bias {
-                None => row.write_blocks(&Sums { c, sums }),
+                None => row.write_blocks(&Rounded { c, values: sums }),
                 Some(bias) => row.write_blocks(&Biased { c, sums, bias }),
             };
         }
-    }
-}
-
-struct Sums<'a, A, C> {
-    c: C,
-    sums: &'a [A],
-}
-
-impl<T: Element, C: Context> Blocks<T> for Sums<'_, T::Acc, C> {
-    #[inline(always)]
-    fn at<R: Read>(&self, at: usize) -> [T; LANES] {
-        let sums = crate::cpu::block::<C, T::Acc, R>(self.c, self.sums, at);
-        T::rounded(self.c, sums)
     }
 }
 
