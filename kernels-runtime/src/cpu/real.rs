@@ -276,7 +276,8 @@ real!(f64, Array<f64>, Array<f64>, plain);
 /// Returns `e^x`, without branches, so that it vectorises. The error is within 2 ulp where the result is normal.
 ///
 /// `e^x = 2^n · e^r` with `n = round(x / ln 2)` and `|r| ≤ ln 2 / 2`. NaN stays NaN. Overflow is infinite
-/// and underflow gradual, because `2^n` is applied in two halves.
+/// and underflow gradual, because `2^n` is applied in two halves. Below the bounds it is zero without an underflow, for which
+/// some processors need a hundred cycles: hidden keys of attention have exponents of `-∞`.
 #[inline(always)]
 fn exp_f32(x: f32) -> f32 {
     const SHIFT: f32 = 12_582_912.0; // 1.5 · 2^23: adding it rounds to an integer.
@@ -291,7 +292,8 @@ fn exp_f32(x: f32) -> f32 {
     // The low bits of `shifted` hold the integer.
     let n = (shifted.to_bits() as i32).wrapping_sub(SHIFT.to_bits() as i32);
     let half = n >> 1;
-    exp_near_zero(r) * power_of_two(half) * power_of_two(n.wrapping_sub(half))
+    let near_zero = x.where_at_most(lowest, 0.0, exp_near_zero(r));
+    near_zero * power_of_two(half) * power_of_two(n.wrapping_sub(half))
 }
 
 /// Returns `2^n` for `-126 ≤ n ≤ 127`.

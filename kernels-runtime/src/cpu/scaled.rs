@@ -1,14 +1,29 @@
 //! Rows times factors, rounded to results.
 
 use super::lanes::{Blocks, Context, LANES, Lanes as _, Read, Task, block, dispatch};
-use super::{Element, Real, Unwritten};
+use super::{Element, Real, Row, Unwritten};
+
+/// Places of rows, which are written one after the other.
+pub(crate) trait RowsOut<T> {
+    /// Returns the next row, of `len` elements.
+    ///
+    /// # Panics
+    /// Panics if there is none.
+    fn next_row(&mut self, len: usize) -> Row<'_, T>;
+}
+
+impl<T: Copy> RowsOut<T> for Unwritten<'_, T> {
+    fn next_row(&mut self, len: usize) -> Row<'_, T> {
+        self.row(len)
+    }
+}
 
 /// Writes rows of `width` numbers, each times a factor of its own, and rounds them.
 pub(crate) fn write_scaled<T: Element>(
     rows: &[T::Acc],
     width: usize,
     factors: &[T::Acc],
-    to: &mut Unwritten<'_, T>,
+    to: &mut impl RowsOut<T>,
 ) {
     if width > 0 {
         dispatch(Write {
@@ -20,14 +35,14 @@ pub(crate) fn write_scaled<T: Element>(
     }
 }
 
-struct Write<'a, 'o, T: Element> {
+struct Write<'a, T: Element, O> {
     rows: &'a [T::Acc],
     width: usize,
     factors: &'a [T::Acc],
-    to: &'a mut Unwritten<'o, T>,
+    to: &'a mut O,
 }
 
-impl<T: Element> Task for Write<'_, '_, T> {
+impl<T: Element, O: RowsOut<T>> Task for Write<'_, T, O> {
     type Acc = T::Acc;
     type Output = ();
 
@@ -36,9 +51,8 @@ impl<T: Element> Task for Write<'_, '_, T> {
         let rows = self.rows.chunks_exact(self.width);
         for (row, factor) in rows.zip(self.factors) {
             let factor = C::Of::splat(c, *factor);
-            self.to
-                .row(self.width)
-                .write_blocks(&Times { c, row, factor });
+            let to = self.to.next_row(self.width);
+            to.write_blocks(&Times { c, row, factor });
         }
     }
 }

@@ -115,7 +115,9 @@ impl Number for Avx2 {
         let n = Self { values, ..self };
         let [high, low] = LN2;
         let r = n.mul_add(self.like(-low), n.mul_add(self.like(-high), x));
-        exp_near_zero(r).times_two_to_the(n)
+        let near_zero = exp_near_zero(r);
+        let near_zero = x.where_at_most(x.like(lowest), x.like(0.0), near_zero);
+        near_zero.times_two_to_the(n)
     }
 
     #[inline(always)]

@@ -1,10 +1,10 @@
-use super::{Context, LANES, Lanes};
+use super::{Context, HALF_UNIT, LANES, Lanes, UPPER};
 use crate::cpu::number::{self, EXP_BOUNDS, LN2, Single, exp_near_zero};
 use crate::cpu::{Number, Real};
 use burn::tensor::{bf16, f16};
 use pulp::x86::V4;
 use std::arch::x86_64::{
-    __m256i, __m512, __m512i, _CMP_LE_OQ, _CMP_UNORD_Q, _MM_FROUND_NO_EXC,
+    __m256i, __m512, __m512i, _CMP_LE_OQ, _CMP_NLE_UQ, _CMP_UNORD_Q, _MM_FROUND_NO_EXC,
     _MM_FROUND_TO_NEAREST_INT,
 };
 use std::ops::{Add, Div, Mul, Sub};
@@ -77,6 +77,19 @@ impl Lanes<f32, V4> for Avx512 {
     }
 }
 
+impl Avx512 {
+    /// Returns the numbers in bf16, rounded to nearest.
+    #[inline(always)]
+    fn upper_half_rounded(self) -> Self {
+        let avx512 = self.c.avx512f;
+        let half = avx512._mm512_set1_epi32(HALF_UNIT as i32);
+        let up = avx512._mm512_add_epi32(bytemuck::cast(self.values), half);
+        let bits = avx512._mm512_and_si512(up, avx512._mm512_set1_epi32(UPPER as i32));
+        let values = bytemuck::cast(bits);
+        Self { values, ..self }
+    }
+}
+
 /// Steps of [`totals`](Lanes::totals).
 impl Avx512 {
     /// Returns, by turns, elements that sum to those of each operand.
@@ -124,18 +137,21 @@ impl Number for Avx512 {
         Self { values, ..self }
     }
 
-    /// Computes as `f32::exp` of this crate does. `2^n` is applied by one instruction, which also underflows gradually.
+    /// Computes as `f32::exp` of this crate does. `2^n` is applied by one instruction, which also underflows gradually. It
+    /// leaves out the lanes that are zero.
     #[inline(always)]
     fn exp(self) -> Self {
         let [lowest, highest] = EXP_BOUNDS;
-        let x = self.at_most(self.like(highest)).at_least(self.like(lowest));
+        let x = self.at_most(self.like(highest));
         let avx512 = self.c.avx512f;
+        let is_above = avx512._mm512_cmp_ps_mask::<_CMP_NLE_UQ>(x.values, self.like(lowest).values);
         let scaled = x * self.like(std::f64::consts::LOG2_E);
         let n = avx512._mm512_roundscale_ps::<_MM_FROUND_TO_NEAREST_INT>(scaled.values);
         let n = Self { values: n, ..self };
         let [high, low] = LN2;
         let r = n.mul_add(self.like(-low), n.mul_add(self.like(-high), x));
-        let values = avx512._mm512_scalef_ps(exp_near_zero(r).values, n.values);
+        let near_zero = exp_near_zero(r).values;
+        let values = avx512._mm512_maskz_scalef_ps(is_above, near_zero, n.values);
         Self { values, ..self }
     }
 
@@ -224,4 +240,22 @@ impl Context for V4 {
             ._mm512_cvtps_ph::<_MM_FROUND_NO_EXC>(values.values);
         bytemuck::cast(halves)
     }
+
+    #[inline(always)]
+    fn to_bf16_and_rest(self, first: Avx512, second: Avx512) -> [[f32; LANES]; 2] {
+        let uppers = [first.upper_half_rounded(), second.upper_half_rounded()];
+        let rests = [first - uppers[0], second - uppers[1]];
+        [upper_halves(self, uppers), upper_halves(self, rests)]
+    }
+}
+
+/// Returns the upper halves of two numbers of each lane, as pairs.
+#[inline(always)]
+fn upper_halves(c: V4, [first, second]: [Avx512; 2]) -> [f32; LANES] {
+    let first = c
+        .avx512f
+        ._mm512_srli_epi32::<16>(bytemuck::cast(first.values));
+    let second = bytemuck::cast(second.values);
+    // Every second element of 16 bits is the upper half of the second number.
+    bytemuck::cast(c.avx512bw._mm512_mask_mov_epi16(first, 0xaaaa_aaaa, second))
 }

@@ -50,6 +50,34 @@ pub(crate) trait Context: Copy + Send + Sync {
     fn to_bf16(self, values: Self::Of<f32>) -> [bf16; LANES];
     /// Rounds to nearest, ties to even.
     fn to_f16(self, values: Self::Of<f32>) -> [f16; LANES];
+
+    /// Divides two numbers of each lane, below 2^127, into what bf16 holds of them, rounded to nearest, and the rest,
+    /// rounded towards zero: 15 bits of them. Returns two lists of pairs of bf16, in each of which the first number has the
+    /// lower half.
+    #[inline(always)]
+    fn to_bf16_and_rest(self, first: Self::Of<f32>, second: Self::Of<f32>) -> [[f32; LANES]; 2] {
+        let (first, second) = (first.values(), second.values());
+        let mut pairs = [[0.0; LANES]; 2];
+        for lane in 0..LANES {
+            let (first, first_rest) = parts(first[lane]);
+            let (second, second_rest) = parts(second[lane]);
+            pairs[0][lane] = f32::from_bits(first >> 16 | second);
+            pairs[1][lane] = f32::from_bits(first_rest >> 16 | second_rest);
+        }
+        pairs
+    }
+}
+
+/// Half a unit in the last place of bf16 and its bits, in those of f32.
+const HALF_UNIT: u32 = 0x8000;
+const UPPER: u32 = 0xffff_0000;
+
+/// Returns the bits of a number in bf16 and of the rest in bf16.
+#[inline(always)]
+fn parts(value: f32) -> (u32, u32) {
+    let rounded = value.to_bits().wrapping_add(HALF_UNIT) & UPPER;
+    let rest = value - f32::from_bits(rounded);
+    (rounded, rest.to_bits() & UPPER)
 }
 
 /// Work in a context. This is a trait and not a closure, because only a method can be `#[inline(always)]`, and only code
@@ -281,6 +309,43 @@ mod tests {
                 }
             }
         }
+    }
+
+    fn two_parts<C: Context>(c: C) {
+        for seed in 0..1000 {
+            let numbers = [0, 1].map(|second| -> [f32; LANES] {
+                std::array::from_fn(|i| ((seed * 31 + i * 2 + second) as f32 * 0.37).sin())
+            });
+            let [first, second] = numbers.map(|values| C::Of::<f32>::read(c, &values));
+            let [upper, rest] = c.to_bf16_and_rest(first, second);
+            let half = |pair: f32, second: usize| {
+                let bits = (pair.to_bits() >> (16 * second)) as u16;
+                bf16::from_bits(bits).to_f32()
+            };
+            for (second, numbers) in numbers.into_iter().enumerate() {
+                for (lane, number) in numbers.into_iter().enumerate() {
+                    let (upper, rest) = (half(upper[lane], second), half(rest[lane], second));
+                    assert!((number - upper).abs() <= number.abs() * 2_f32.powi(-8));
+                    let missing = number - upper - rest;
+                    assert!(missing.abs() <= number.abs() * 2_f32.powi(-15), "{number}");
+                }
+            }
+        }
+        // Whatever the bits of a NaN are, the rest is one.
+        for bits in [0x7fc0_0000, 0x7fff_ffff, 0xffff_ffff, 0x7f80_0001] {
+            let nan = C::Of::<f32>::splat(c, f32::from_bits(bits));
+            let [_, rest] = c.to_bf16_and_rest(nan, nan);
+            for pair in rest.map(f32::to_bits) {
+                for bits in [pair as u16, (pair >> 16) as u16] {
+                    assert!(bf16::from_bits(bits).is_nan());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_numbers_are_two_bf16() {
+        in_each_context!(c => two_parts(c));
     }
 
     #[test]

@@ -54,7 +54,7 @@ impl<'a, T: Copy> Unwritten<'a, T> {
     }
 }
 
-impl<T: Copy> Columns<'_, T> {
+impl<'a, T: Copy> Columns<'a, T> {
     /// Returns the first column.
     pub(crate) fn start(&self) -> usize {
         self.start
@@ -63,6 +63,28 @@ impl<T: Copy> Columns<'_, T> {
     /// Returns the number of columns.
     pub(crate) fn width(&self) -> usize {
         self.width
+    }
+
+    /// Returns the number of rows that are left.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Returns the columns of the next `count` rows as a separate part.
+    ///
+    /// # Panics
+    /// Panics if fewer are left.
+    pub(crate) fn part(&mut self, count: usize) -> Self {
+        let left = self.rows.checked_sub(count);
+        let left = left.unwrap_or_else(|| panic!("{count} of {} rows that are left", self.rows));
+        let part = Self {
+            rows: count,
+            written: Cell::new(0),
+            ..*self
+        };
+        self.next = self.next.wrapping_add(count * self.stride);
+        self.rows = left;
+        part
     }
 
     /// Returns the columns of the next row, or `None` after the last.
@@ -112,6 +134,43 @@ mod tests {
             let expected: Vec<usize> = (0..rows * length).collect();
             assert_eq!(out.into_values(), expected);
         }
+    }
+
+    #[test]
+    fn parts_of_rows_are_written_by_themselves() {
+        let mut out = Output::new(Shape::new([5, 4]));
+        let columns = out.rest().columns(4, 2);
+        let mut parts = Vec::new();
+        for mut columns in columns {
+            parts.push(columns.part(2));
+            assert_eq!(columns.rows(), 3);
+            parts.push(columns.part(0));
+            parts.push(columns);
+        }
+        std::thread::scope(|scope| {
+            for (number, mut part) in parts.into_iter().enumerate() {
+                scope.spawn(move || {
+                    while let Some(row) = part.row() {
+                        row.fill(number);
+                    }
+                });
+            }
+        });
+        let expected = [
+            [0, 0, 3, 3],
+            [0, 0, 3, 3],
+            [2, 2, 5, 5],
+            [2, 2, 5, 5],
+            [2, 2, 5, 5],
+        ];
+        assert_eq!(out.into_values(), expected.as_flattened());
+    }
+
+    #[test]
+    #[should_panic(expected = "3 of 2 rows that are left")]
+    fn more_rows_than_there_are_are_refused() {
+        let mut out = Output::<f32>::new(Shape::new([2, 4]));
+        drop(out.rest().columns(4, 2)[0].part(3));
     }
 
     #[test]

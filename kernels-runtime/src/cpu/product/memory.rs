@@ -49,6 +49,28 @@ fn keep(buffer: Vec<u64>) {
     });
 }
 
+/// Zeros of which the first begins a cache line, so that no vector of a line of 16 f32 is in two of them.
+pub(crate) struct InCacheLines<A> {
+    memory: Vec<A>,
+    len: usize,
+}
+
+/// The bytes of a cache line.
+const CACHE_LINE: usize = 64;
+
+impl<A: Pod> InCacheLines<A> {
+    pub(crate) fn zeros(len: usize) -> Self {
+        let memory = vec![A::zeroed(); len + CACHE_LINE / size_of::<A>()];
+        Self { memory, len }
+    }
+
+    pub(crate) fn values(&mut self) -> &mut [A] {
+        let ahead = self.memory.as_ptr().align_offset(CACHE_LINE);
+        let most = self.memory.len() - self.len;
+        &mut self.memory[ahead.min(most)..][..self.len]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +93,15 @@ mod tests {
         assert_eq!(kept(), [5, 3]);
         with_memory(0, |empty: &mut [f32]| assert!(empty.is_empty()));
         assert_eq!(kept(), [5, 3]);
+    }
+
+    #[test]
+    fn zeros_begin_a_cache_line() {
+        for len in [0, 1, 7, 96 * 64] {
+            let mut zeros = InCacheLines::<f32>::zeros(len);
+            assert_eq!(zeros.values(), vec![0.0; len]);
+            assert!(zeros.values().as_ptr().addr().is_multiple_of(CACHE_LINE));
+        }
     }
 
     #[test]

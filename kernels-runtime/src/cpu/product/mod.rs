@@ -26,23 +26,31 @@ mod panel;
 mod quads;
 mod rounded;
 mod rows;
+#[cfg(target_arch = "x86_64")]
 mod tiled;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 #[cfg(target_arch = "x86_64")]
 mod together;
 mod transpose;
+#[cfg(not(target_arch = "x86_64"))]
+mod untiled;
+#[cfg(not(target_arch = "x86_64"))]
+use untiled as tiled;
 
 pub(crate) use block::{Block, multiply_blocks};
 pub(crate) use gemm::Gemm;
 pub(crate) use matrix::{Matrix, readable};
+pub(crate) use memory::InCacheLines;
 pub(crate) use outer::{
     Destination, Factors, Right, add_outer_here, outer, outer_here, outer_rounded,
 };
 pub(crate) use panel::{load, read};
 pub(crate) use rounded::{columns_times, product_rounded};
 pub(crate) use rows::Rows;
-pub(crate) use tiled::{Tiled, leave_remainders, multiply_tiled};
+pub(crate) use tiled::{
+    Stored, Tiled, TwoParts, leave_remainders, multiply_stored, multiply_tiled,
+};
 pub(crate) use transpose::Transpose;
 
 use crate::cpu::Element;

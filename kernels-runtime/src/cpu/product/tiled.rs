@@ -1,19 +1,18 @@
 //! Operands of products of small blocks in bf16, in the tiles that AMX multiplies. An operand is copied once and multiplied
 //! by several others.
 
-use super::{Block, Gemm};
-use crate::cpu::Element;
+use super::amx::{self, Out, Side, Source, Tile};
+use super::gemm::places;
+use super::together::Half;
+use super::{Block, Gemm, pairs, panel};
+use crate::cpu::{Element, LANES};
 
-#[cfg(target_arch = "x86_64")]
-use super::{
-    amx::{self, Out, Side, Source, Tile},
-    gemm::places,
-    pairs, panel,
-    together::Half,
-};
+/// Returns whether this machine has tiles for `T`.
+fn has_tiles<T: Element>() -> bool {
+    pairs::available::<T>() && amx::takes(Tile::LINES)
+}
 
 /// An operand in tiles, in memory that the next one takes over.
-#[cfg(target_arch = "x86_64")]
 pub(crate) struct Tiled {
     tiles: Vec<Tile>,
     /// The number of rows or columns, and that of their terms.
@@ -21,16 +20,10 @@ pub(crate) struct Tiled {
     terms: usize,
 }
 
-/// No other machine has tiles.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) struct Tiled(std::convert::Infallible);
-
-#[cfg(target_arch = "x86_64")]
 impl Tiled {
     /// Returns an operand without elements, or `None` if this machine has no tiles for `T`.
     pub(crate) fn new<T: Element>() -> Option<Self> {
-        let available = pairs::available::<T>() && amx::takes(Tile::LINES);
-        available.then(|| Self {
+        has_tiles::<T>().then(|| Self {
             tiles: Vec::new(),
             count: 0,
             terms: 0,
@@ -63,6 +56,19 @@ impl Tiled {
         self.pack(rows(halves(block.transposed()), sizes), Side::Right);
     }
 
+    /// Makes room for a right operand of `terms × columns` numbers, each in two parts: what bf16 holds of it and the rest. The
+    /// terms of the rest follow those of all others, from a whole tile on, as in the operands of [`Stored::push_twice`].
+    pub(crate) fn two_parts(&mut self, [terms, columns]: [usize; 2]) -> TwoParts<'_> {
+        let steps = terms.div_ceil(Tile::TERMS);
+        (self.count, self.terms) = (columns, 2 * steps * Tile::TERMS);
+        let len = amx::tiles_of(columns, self.terms);
+        self.tiles.resize(len, bytemuck::Zeroable::zeroed());
+        TwoParts {
+            lines: bytemuck::cast_slice_mut(&mut self.tiles),
+            of_part: steps * Tile::LINES,
+        }
+    }
+
     fn pack<H: Half>(&mut self, source: Source<'_, H>, side: Side) {
         (self.count, self.terms) = (source.count, source.k);
         let len = amx::tiles_of(source.count, source.k);
@@ -71,8 +77,80 @@ impl Tiled {
     }
 }
 
+/// Room for a right operand whose numbers have two parts.
+pub(crate) struct TwoParts<'a> {
+    lines: &'a mut [[f32; LANES]],
+    /// The number of lines of a part of 16 columns.
+    of_part: usize,
+}
+
+impl TwoParts<'_> {
+    /// Returns the lines of the next 16 columns, each of two terms of 16 numbers in bf16: those of the first part, and as many
+    /// of the rest. They hold any values.
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Option<[&mut [[f32; LANES]]; 2]> {
+        let lines = std::mem::take(&mut self.lines);
+        let (lines, others) = lines.split_at_mut_checked(2 * self.of_part)?;
+        self.lines = others;
+        let (first, rest) = lines.split_at_mut(self.of_part);
+        (!first.is_empty()).then_some([first, rest])
+    }
+}
+
+/// Left operands in bf16 in tiles, which are copied once and multiplied by several others.
+pub(crate) struct Stored {
+    tiles: Vec<Tile>,
+    operands: Vec<Place>,
+}
+
+/// The first tile of an operand, the number of its rows, and that of their terms.
+struct Place {
+    first: usize,
+    count: usize,
+    terms: usize,
+}
+
+impl Stored {
+    /// Returns no operands yet, or `None` if this machine has no tiles for `T`.
+    pub(crate) fn new<T: Element>() -> Option<Self> {
+        has_tiles::<T>().then(|| Self {
+            tiles: Vec::new(),
+            operands: Vec::new(),
+        })
+    }
+
+    /// Adds `rows × terms` elements of a tensor.
+    pub(crate) fn push<T: Element>(&mut self, block: Block<'_, T>, [count, terms]: [usize; 2]) {
+        let first = self.tiles.len();
+        let len = amx::tiles_of(count, terms);
+        self.tiles.resize(first + len, bytemuck::Zeroable::zeroed());
+        let source = rows(halves(block), [count, terms]);
+        amx::pack(source, Side::Left, &mut self.tiles[first..]);
+        self.operands.push(Place {
+            first,
+            count,
+            terms,
+        });
+    }
+
+    /// Adds as [`push`](Self::push) does an operand that has all terms twice, for others whose numbers have
+    /// [two parts](Tiled::two_parts).
+    pub(crate) fn push_twice<T: Element>(&mut self, block: Block<'_, T>, sizes: [usize; 2]) {
+        let first = self.tiles.len();
+        self.push(block, sizes);
+        let steps = sizes[1].div_ceil(Tile::TERMS);
+        let once = self.tiles.split_off(first);
+        for rows in once.chunks(steps.max(1)) {
+            self.tiles.extend_from_slice(rows);
+            self.tiles.extend_from_slice(rows);
+        }
+        if let Some(operand) = self.operands.last_mut() {
+            operand.terms = 2 * steps * Tile::TERMS;
+        }
+    }
+}
+
 /// Returns the rows of a block.
-#[cfg(target_arch = "x86_64")]
 fn rows<H>(block: Block<'_, H>, [count, k]: [usize; 2]) -> Source<'_, H> {
     Source {
         data: block.data,
@@ -83,18 +161,15 @@ fn rows<H>(block: Block<'_, H>, [count, k]: [usize; 2]) -> Source<'_, H> {
     }
 }
 
-#[cfg(target_arch = "x86_64")]
 fn sums<A: Gemm>(block: Block<'_, A>) -> Block<'_, f32> {
     with(block, A::as_f32(block.data).expect("bf16 is summed in f32"))
 }
 
-#[cfg(target_arch = "x86_64")]
 fn halves<T: Element>(block: Block<'_, T>) -> Block<'_, burn::tensor::bf16> {
     with(block, panel::same(block.data).expect("tiles are of bf16"))
 }
 
 /// Returns a block of other elements at the same places.
-#[cfg(target_arch = "x86_64")]
 fn with<'a, H, N>(block: Block<'_, H>, data: &'a [N]) -> Block<'a, N> {
     Block {
         data,
@@ -107,64 +182,59 @@ fn with<'a, H, N>(block: Block<'_, H>, data: &'a [N]) -> Block<'a, N> {
 ///
 /// # Panics
 /// Panics if the operands have different numbers of terms, or if `out` is too short.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn multiply_tiled<A: Gemm>(
     left: &Tiled,
     right: &Tiled,
     (out, stride): (&mut [A], usize),
     add: bool,
 ) {
-    assert_eq!(left.terms, right.terms, "terms of the two operands");
+    multiply_tiles(
+        (&left.tiles, left.count, left.terms),
+        right,
+        (out, stride),
+        add,
+    );
+}
+
+/// Computes as [`multiply_tiled`] does with `count` rows of one of the stored operands, from its first on.
+///
+/// # Panics
+/// Panics if there is no such operand, or if it has fewer rows.
+pub(crate) fn multiply_stored<A: Gemm>(
+    (left, index, count): (&Stored, usize, usize),
+    right: &Tiled,
+    out: (&mut [A], usize),
+    add: bool,
+) {
+    let operand = &left.operands[index];
+    assert!(count <= operand.count, "rows of an operand");
+    let tiles = &left.tiles[operand.first..][..amx::tiles_of(count, operand.terms)];
+    multiply_tiles((tiles, count, operand.terms), right, out, add);
+}
+
+fn multiply_tiles<A: Gemm>(
+    (left, count, terms): (&[Tile], usize, usize),
+    right: &Tiled,
+    (out, stride): (&mut [A], usize),
+    add: bool,
+) {
+    assert_eq!(terms, right.terms, "terms of the two operands");
     let sums = A::as_f32_mut(out).expect("bf16 is summed in f32");
     let out = Out {
         sums: places(sums),
         stride,
         add,
     };
-    let sizes = [left.count, left.terms, right.count];
     // SAFETY: `out` is initialised.
-    unsafe { amx::multiply(sizes, &left.tiles, &right.tiles, out) };
+    unsafe { amx::multiply([count, terms, right.count], left, &right.tiles, out) };
 }
 
 /// Replaces numbers by what is lost of them where they are rounded to bf16. A product with both parts has 16 bits of them.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn leave_remainders<A: Gemm>(values: &mut [A]) {
     amx::leave_remainders(A::as_f32_mut(values).expect("bf16 is summed in f32"));
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-impl Tiled {
-    pub(crate) fn new<T: Element>() -> Option<Self> {
-        None
-    }
-
-    pub(crate) fn left<A: Gemm>(&mut self, _: Block<'_, A>, _: [usize; 2]) {
-        match self.0 {}
-    }
-
-    pub(crate) fn left_of<T: Element>(&mut self, _: Block<'_, T>, _: [usize; 2]) {
-        match self.0 {}
-    }
-
-    pub(crate) fn right<A: Gemm>(&mut self, _: Block<'_, A>, _: [usize; 2]) {
-        match self.0 {}
-    }
-
-    pub(crate) fn right_of<T: Element>(&mut self, _: Block<'_, T>, _: [usize; 2]) {
-        match self.0 {}
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn multiply_tiled<A: Gemm>(left: &Tiled, _: &Tiled, _: (&mut [A], usize), _: bool) {
-    match left.0 {}
-}
-
-/// Only [`Tiled`] operands, which no other machine has, need it.
-#[cfg(not(target_arch = "x86_64"))]
-pub(crate) fn leave_remainders<A: Gemm>(_: &mut [A]) {}
-
-#[cfg(all(test, target_arch = "x86_64"))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use burn::tensor::bf16;

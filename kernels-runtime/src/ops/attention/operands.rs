@@ -69,6 +69,14 @@ impl Sizes {
             HeadLayout::Bsnd => Shape::new([self.batch, self.queries, self.heads, width]),
         }
     }
+
+    /// Returns the shape of a tensor with a row of `width` elements for each key, in a layout.
+    pub(super) fn of_keys(&self, layout: HeadLayout, width: usize) -> Shape {
+        match layout {
+            HeadLayout::Bnsd => Shape::new([self.batch, self.kv_heads, self.keys, width]),
+            HeadLayout::Bsnd => Shape::new([self.batch, self.keys, self.kv_heads, width]),
+        }
+    }
 }
 
 impl<T: Described> Operands<T> {

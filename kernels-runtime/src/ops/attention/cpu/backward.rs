@@ -5,19 +5,19 @@
 //! that share a bias whose gradient is wanted are computed by one thread, too.
 
 use super::QUERIES;
+use super::heads_out::{Extent, HeadRows, HeadsOut};
 use super::lanes::Lanes;
 use super::query_block::{Buffers, Sums};
 use super::units::{BiasSums, Units};
 use super::view::{Heads, Readable, View, parts, readable};
 use crate::cpu::product::Gemm;
-use crate::cpu::{Element, Output, Real, Unwritten, contiguous, write_scaled};
+use crate::cpu::{Element, Output, Real, contiguous, write_scaled};
 use crate::ops::attention::{Backward, Gradients, Sizes};
-use crate::semantics::HeadLayout;
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
 use std::any::TypeId;
 
-/// Returns the gradients, in the layout `bnsd`.
+/// Returns the gradients.
 pub(super) fn backward<T: Element>(backward: &Backward<FlexTensor>) -> Gradients<FlexTensor>
 where
     T::Acc: Gemm,
@@ -33,26 +33,29 @@ where
         y: Heads::new(&y),
         lse: contiguous(&lse),
     };
-    let Sizes {
-        batch,
-        kv_heads,
-        keys,
-        width,
-        value_width,
-        ..
-    } = view.sizes;
-    let mut dq = Output::<T>::new(view.sizes.of_queries(HeadLayout::Bnsd, width));
-    let mut dk = Output::<T>::new(Shape::new([batch, kv_heads, keys, width]));
-    let mut dv = Output::<T>::new(Shape::new([batch, kv_heads, keys, value_width]));
+    let (sizes, layout) = (view.sizes, operands.key().layout);
+    let mut dq = Output::<T>::new(sizes.of_queries(layout, sizes.width));
+    let mut dk = Output::<T>::new(sizes.of_keys(layout, sizes.width));
+    let mut dv = Output::<T>::new(sizes.of_keys(layout, sizes.value_width));
     let bias = operands.bias().filter(|_| backward.bias_gradient());
     let units = Units::new(bias, view.sizes);
     let totals = {
-        let (mut dq, mut dk, mut dv) = (dq.rest(), dk.rest(), dv.rest());
+        let of = |heads, rows, width| Extent {
+            batch: sizes.batch,
+            heads,
+            rows,
+            width,
+        };
+        let of_queries = of(sizes.heads, sizes.queries, sizes.width);
+        let of_keys = |width| of(sizes.kv_heads, sizes.keys, width);
+        let mut dq = HeadsOut::new(dq.rest(), of_queries, layout);
+        let mut dk = HeadsOut::new(dk.rest(), of_keys(sizes.width), layout);
+        let mut dv = HeadsOut::new(dv.rest(), of_keys(sizes.value_width), layout);
         let tasks = view.kv_heads().map(|of| Task {
             of,
-            dq: dq.part(view.rows() * width),
-            dk: dk.part(keys * width),
-            dv: dv.part(keys * value_width),
+            dq: dq.take((of.0, of.1 * sizes.group()), 0..view.rows()),
+            dk: dk.take(of, 0..sizes.keys),
+            dv: dv.take(of, 0..sizes.keys),
         });
         units.run(tasks.collect(), &given)
     };
@@ -84,7 +87,7 @@ fn total<T: Element>(sizes: Sizes, of_heads: &[Vec<T::Acc>]) -> FlexTensor {
 /// Returns a tensor of rounded values.
 fn rounded<T: Element>(shape: Shape, values: &[T::Acc]) -> FlexTensor {
     let mut output = Output::<T>::new(shape);
-    write_all(&mut output.rest(), values, T::Acc::ONE);
+    write_scaled(values, values.len(), &[T::Acc::ONE], &mut output.rest());
     output.finish()
 }
 
@@ -101,9 +104,9 @@ pub(super) struct Given<'a, T: Element> {
 pub(super) struct Task<'a, T: Element> {
     /// The sequence and the head of keys.
     pub(super) of: (usize, usize),
-    dq: Unwritten<'a, T>,
-    dk: Unwritten<'a, T>,
-    dv: Unwritten<'a, T>,
+    dq: HeadRows<'a, T>,
+    dk: HeadRows<'a, T>,
+    dv: HeadRows<'a, T>,
 }
 
 impl<T: Element> Task<'_, T>
@@ -144,8 +147,10 @@ where
                 buffers.add_sinks(view, &lanes, self.of.1 * sizes.group(), &mut sinks);
             }
         }
-        write_all(&mut self.dk, &sums.dk, buffers.scale_of_keys(view));
-        write_all(&mut self.dv, &sums.dv, T::Acc::ONE);
+        let factors = vec![buffers.scale_of_keys(view); sizes.keys];
+        write_scaled(&sums.dk, sizes.width, &factors, &mut self.dk);
+        let factors = vec![T::Acc::ONE; sizes.keys];
+        write_scaled(&sums.dv, sizes.value_width, &factors, &mut self.dv);
         sinks
     }
 }
@@ -153,9 +158,4 @@ where
 /// Returns true if `T` is not the type that is computed in.
 pub(super) fn is_half<T: Element>() -> bool {
     TypeId::of::<T>() != TypeId::of::<T::Acc>()
-}
-
-/// Writes sums times a factor, and rounds them.
-fn write_all<T: Element>(to: &mut Unwritten<'_, T>, sums: &[T::Acc], factor: T::Acc) {
-    write_scaled(sums, sums.len(), &[factor], to);
 }

@@ -21,9 +21,9 @@ const TOGETHER: usize = 4;
 
 const _: () = assert!(TOGETHER * TOGETHER == LANES, "the products fill a vector");
 
-/// Returns whether the queries are few.
-pub(super) fn are_few<T: Element>(view: &View<'_, T>, lanes: &Lanes) -> bool {
-    lanes.count <= FEW && view.sizes.width > 0 && view.sizes.value_width > 0
+/// Returns whether a block of so many queries has few.
+pub(super) fn are_few<T: Element>(view: &View<'_, T>, count: usize) -> bool {
+    count <= FEW && view.sizes.width > 0 && view.sizes.value_width > 0
 }
 
 /// Returns the weighted sums of values, a row for each query.

@@ -1,36 +1,46 @@
 //! The forward pass.
 
+use super::heads_out::{Extent, HeadRows, HeadsOut};
 use super::lanes::Lanes;
 use super::rows::{gather, transposed};
-use super::scores::{Place, Running, adjust, clear_others, scale};
+use super::scores::{Place, Running, adjust, scale};
+use super::tiles::{StoredHead, Tiles};
 use super::view::{Readable, View, parts};
 use super::{KEYS, few};
-use crate::cpu::product::{Block, Gemm, Tiled, leave_remainders, multiply_blocks, multiply_tiled};
+use crate::cpu::product::{Block, Gemm, InCacheLines, multiply_blocks};
 use crate::cpu::share::each;
 use crate::cpu::{Element, Output, Real, Unwritten, write_scaled};
 use crate::ops::attention::Operands;
-use crate::semantics::HeadLayout;
 use burn::backend::flex::FlexTensor;
 use std::ops::Range;
 
-/// Returns the result in the layout `bnsd`, and `lse`.
+/// Returns the result and `lse`.
 pub(super) fn forward<T: Element>(operands: &Operands<FlexTensor>) -> (FlexTensor, FlexTensor)
 where
     T::Acc: Gemm,
 {
     let tensors = Readable::new(operands);
     let view = View::<T>::new(operands, &tensors);
-    let width = view.sizes.value_width;
-    let mut y = Output::<T>::new(view.sizes.of_queries(HeadLayout::Bnsd, width));
+    let (sizes, layout) = (view.sizes, operands.key().layout);
+    let mut y = Output::<T>::new(sizes.of_queries(layout, sizes.value_width));
     let mut lse = Output::<T::Acc>::new(operands.lse().0);
     {
-        let (mut y, mut lse) = (y.rest(), lse.rest());
+        let heads = StoredHead::all(&view);
+        let extent = Extent {
+            batch: sizes.batch,
+            heads: sizes.heads,
+            rows: sizes.queries,
+            width: sizes.value_width,
+        };
+        let mut y = HeadsOut::new(y.rest(), extent, layout);
+        let mut lse = lse.rest();
         let mut tasks = Vec::new();
-        for of in view.kv_heads() {
+        for (index, of) in view.kv_heads().enumerate() {
             for rows in view.blocks() {
                 tasks.push(Task {
                     of,
-                    y: y.part(rows.len() * width),
+                    head: heads.get(index),
+                    y: y.take((of.0, of.1 * sizes.group()), rows.clone()),
                     lse: lse.part(rows.len()),
                     rows,
                 });
@@ -47,8 +57,10 @@ where
 struct Task<'a, T: Element> {
     /// The sequence and the head of keys.
     of: (usize, usize),
+    /// The same in tiles, where the machine has them.
+    head: Option<&'a StoredHead>,
     rows: Range<usize>,
-    y: Unwritten<'a, T>,
+    y: HeadRows<'a, T>,
     lse: Unwritten<'a, T::Acc>,
 }
 
@@ -59,17 +71,25 @@ where
     fn run(self, view: &View<'_, T>) {
         let lanes = Lanes::new(view, self.of, self.rows.clone());
         let mut running = Running::new(lanes.len());
-        if few::are_few(view, &lanes) {
+        if few::are_few(view, lanes.count) {
             let sums = few::sums(view, &lanes, self.of, &mut running);
             return self.write(view, &lanes, &sums, running);
         }
-        let mut buffers = Buffers::new(view, &lanes);
-        for keys in parts(lanes.all_keys()) {
-            buffers.add(view, &lanes, self.of, keys, &mut running);
+        // One line for each element of a value.
+        let sizes = [view.sizes.value_width, lanes.len()];
+        let mut sums = InCacheLines::zeros(sizes[0] * sizes[1]);
+        let sums = sums.values();
+        let tiles = self.head.and_then(|head| Tiles::new(view, &lanes, head));
+        if let Some(mut tiles) = tiles {
+            tiles.add_all(view, &lanes, &mut running, sums);
+        } else {
+            let mut buffers = Buffers::new(view, &lanes);
+            for keys in parts(lanes.all_keys()) {
+                buffers.add(view, &lanes, self.of, keys, &mut running, sums);
+            }
         }
         let mut rows = Vec::new();
-        let sizes = [view.sizes.value_width, lanes.len()];
-        transposed(&buffers.sums, sizes, &mut rows);
+        transposed(sums, sizes, &mut rows);
         self.write(view, &lanes, &rows, running);
     }
 
@@ -101,65 +121,23 @@ where
 
 /// The memory of a block of queries.
 struct Buffers<A> {
-    /// The scaled queries, one line for each element of a head, one lane for each query. Empty if there are tiles.
+    /// The scaled queries, one line for each element of a head, one lane for each query.
     queries: Vec<A>,
-    scores: Vec<A>,
-    /// The weighted sums of values, one line for each element.
-    sums: Vec<A>,
+    scores: InCacheLines<A>,
     /// Keys or values of half types.
     converted: Vec<A>,
-    tiles: Option<Tiles<A>>,
-}
-
-/// Operands in bf16 in tiles, where the machine has them.
-struct Tiles<A> {
-    /// The queries. They are exact in bf16 before they are scaled, so the scores are scaled in place of them.
-    queries: Tiled,
-    scales: Vec<A>,
-    /// Keys or values.
-    stored: Tiled,
-    /// The exponentials, first rounded and then what rounding left out.
-    weights: Tiled,
-}
-
-impl<A: Gemm> Tiles<A> {
-    fn new<T: Element<Acc = A>>(view: &View<'_, T>, lanes: &Lanes) -> Option<Self> {
-        let mut rows = Vec::new();
-        let mut queries = Tiled::new::<T>()?;
-        gather(lanes, &view.q, A::ONE, &mut rows);
-        let (count, width) = (lanes.len(), view.sizes.width);
-        queries.right(Block::rows(&rows, width).transposed(), [width, count]);
-        Some(Self {
-            queries,
-            scales: vec![view.scale; count],
-            stored: Tiled::new::<T>()?,
-            weights: Tiled::new::<T>()?,
-        })
-    }
-
-    /// Adds the values that are stored, times weights of `keys × lanes`.
-    fn add_weighted(&mut self, weights: &[A], [keys, lanes]: [usize; 2], sums: &mut [A]) {
-        self.weights
-            .right(Block::rows(weights, lanes), [keys, lanes]);
-        multiply_tiled(&self.stored, &self.weights, (sums, lanes), true);
-    }
 }
 
 impl<A: Gemm> Buffers<A> {
     fn new<T: Element<Acc = A>>(view: &View<'_, T>, lanes: &Lanes) -> Self {
         let (count, width) = (lanes.len(), view.sizes.width);
-        let tiles = Tiles::new(view, lanes);
         let (mut rows, mut queries) = (Vec::new(), Vec::new());
-        if tiles.is_none() {
-            gather(lanes, &view.q, view.scale, &mut rows);
-            transposed(&rows, [count, width], &mut queries);
-        }
+        gather(lanes, &view.q, view.scale, &mut rows);
+        transposed(&rows, [count, width], &mut queries);
         Self {
             queries,
-            scores: vec![Gemm::ZERO; KEYS * count],
-            sums: vec![Gemm::ZERO; view.sizes.value_width * count],
+            scores: InCacheLines::zeros(KEYS * count),
             converted: Vec::new(),
-            tiles,
         }
     }
 
@@ -171,6 +149,7 @@ impl<A: Gemm> Buffers<A> {
         of: (usize, usize),
         keys: Range<usize>,
         running: &mut Running<A>,
+        sums: &mut [A],
     ) {
         let seeing = lanes.that_see(&keys);
         if seeing.is_empty() {
@@ -182,12 +161,13 @@ impl<A: Gemm> Buffers<A> {
             keys,
         };
         self.score(view, of, &place);
-        adjust(view, lanes, &place, &mut self.scores, None);
-        if running.add(&place, &mut self.scores) {
+        let scores = self.scores.values();
+        adjust(view, lanes, &place, scores, None);
+        if running.add(&place, scores) {
             let seeing = place.lanes.clone();
-            scale(&mut self.sums, place.stride, seeing, &running.factors);
+            scale(sums, place.stride, seeing, &running.factors);
         }
-        self.sum(view, of, &place);
+        self.sum(view, of, &place, sums);
     }
 
     /// Computes the scores of a block of keys.
@@ -198,21 +178,13 @@ impl<A: Gemm> Buffers<A> {
         place: &Place,
     ) {
         let (stride, width, keys) = (place.stride, view.sizes.width, place.keys.clone());
-        if let Some(tiles) = &mut self.tiles {
-            let stored = view.k.stored(batch, kv_head, keys.start);
-            tiles.stored.left_of(stored, [keys.len(), width]);
-            let out = (&mut self.scores[..], stride);
-            multiply_tiled(&tiles.stored, &tiles.queries, out, false);
-            let scores = &mut self.scores[..keys.len() * stride];
-            return scale(scores, stride, place.lanes.clone(), &tiles.scales);
-        }
         let from = place.lanes.start;
         let size = [keys.len(), width, place.lanes.len()];
         multiply_blocks(
             size,
             view.k.block(batch, kv_head, keys, &mut self.converted),
             Block::rows(&self.queries[from.min(self.queries.len())..], stride),
-            (&mut self.scores[from..], stride),
+            (&mut self.scores.values()[from..], stride),
             false,
         );
     }
@@ -223,26 +195,18 @@ impl<A: Gemm> Buffers<A> {
         view: &View<'_, T>,
         (batch, kv_head): (usize, usize),
         place: &Place,
+        sums: &mut [A],
     ) {
         let (stride, width, keys) = (place.stride, view.sizes.value_width, place.keys.clone());
-        if let Some(tiles) = &mut self.tiles {
-            clear_others(place, &mut self.scores);
-            let stored = view.v.stored(batch, kv_head, keys.start).transposed();
-            tiles.stored.left_of(stored, [width, keys.len()]);
-            let scores = &mut self.scores[..keys.len() * stride];
-            tiles.add_weighted(scores, [keys.len(), stride], &mut self.sums);
-            leave_remainders(scores);
-            return tiles.add_weighted(scores, [keys.len(), stride], &mut self.sums);
-        }
         let from = place.lanes.start;
         let size = [width, keys.len(), place.lanes.len()];
         let block = view.v.block(batch, kv_head, keys, &mut self.converted);
-        let to = from.min(self.sums.len());
+        let to = from.min(sums.len());
         multiply_blocks(
             size,
             block.transposed(),
-            Block::rows(&self.scores[from..], stride),
-            (&mut self.sums[to..], stride),
+            Block::rows(&self.scores.values()[from..], stride),
+            (&mut sums[to..], stride),
             true,
         );
     }

@@ -15,10 +15,12 @@
 mod backward;
 mod few;
 mod forward;
+mod heads_out;
 mod lanes;
 mod query_block;
 mod rows;
 mod scores;
+mod tiles;
 mod units;
 mod view;
 
@@ -27,7 +29,7 @@ use super::{AttentionBackend, AttentionKernel, Backward};
 use crate::cpu::{BASE, dispatch_dtype};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
-use crate::semantics::{HeadLayout, SemanticsKey};
+use crate::semantics::SemanticsKey;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 
@@ -51,33 +53,11 @@ impl AttentionBackend for Flex {
 
 impl AttentionKernel for Flex {
     fn attention_forward(operands: Tensors<Self>) -> (FlexTensor, FlexTensor) {
-        let layout = operands.key().layout;
-        let (y, lse) = dispatch_dtype!(checked(operands.dtype()), T => {
-            forward::forward::<T>(&operands)
-        });
-        (in_layout(y, layout), lse)
+        dispatch_dtype!(checked(operands.dtype()), T => forward::forward::<T>(&operands))
     }
 
     fn attention_backward(backward: Backward<FlexTensor>) -> Gradients<FlexTensor> {
-        let operands = backward.operands();
-        let layout = operands.key().layout;
-        let gradients = dispatch_dtype!(checked(operands.dtype()), T => {
-            backward::backward::<T>(&backward)
-        });
-        Gradients {
-            q: in_layout(gradients.q, layout),
-            k: in_layout(gradients.k, layout),
-            v: in_layout(gradients.v, layout),
-            bias: gradients.bias,
-            sinks: gradients.sinks,
-        }
-    }
-}
-
-/// Returns a tensor of `[batch, heads, seq, dim]` in a layout, or the reverse, without a copy.
-fn in_layout(tensor: FlexTensor, layout: HeadLayout) -> FlexTensor {
-    match layout {
-        HeadLayout::Bnsd => tensor,
-        HeadLayout::Bsnd => tensor.transpose(1, 2),
+        let dtype = checked(backward.operands().dtype());
+        dispatch_dtype!(dtype, T => backward::backward::<T>(&backward))
     }
 }

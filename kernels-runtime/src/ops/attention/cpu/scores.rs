@@ -169,8 +169,6 @@ pub(super) struct Running<A> {
     pub(super) sums: Vec<A>,
     /// The factors of the last block for what was summed before it.
     pub(super) factors: Vec<A>,
-    /// The sums of a block.
-    block: Vec<A>,
 }
 
 impl<A: Real> Running<A> {
@@ -179,7 +177,6 @@ impl<A: Real> Running<A> {
             largest: vec![A::of(f64::NEG_INFINITY); lanes],
             sums: vec![A::ZERO; lanes],
             factors: vec![A::ONE; lanes],
-            block: vec![A::ZERO; lanes],
         }
     }
 
@@ -189,8 +186,17 @@ impl<A: Real> Running<A> {
         dispatch(Add {
             place,
             scores,
-            running: self,
+            running: self.in_vectors(),
         })
+    }
+
+    /// Returns the sums to update, vector by vector.
+    pub(super) fn in_vectors(&mut self) -> Vectors<'_, A> {
+        Vectors {
+            largest: &mut self.largest,
+            sums: &mut self.sums,
+            factors: &mut self.factors,
+        }
     }
 
     /// Adds a score of one lane. Returns the factor for what was summed before it.
@@ -210,6 +216,47 @@ impl<A: Real> Running<A> {
     }
 }
 
+/// [`Running`], for updates of the lanes of a vector.
+pub(super) struct Vectors<'a, A> {
+    largest: &'a mut [A],
+    sums: &'a mut [A],
+    factors: &'a mut [A],
+}
+
+impl<'a, A: Gemm> Vectors<'a, A> {
+    /// Returns the same in f32, or `None` if the type is not f32.
+    pub(super) fn in_f32(self) -> Option<Vectors<'a, f32>> {
+        Some(Vectors {
+            largest: A::as_f32_mut(self.largest)?,
+            sums: A::as_f32_mut(self.sums)?,
+            factors: A::as_f32_mut(self.factors)?,
+        })
+    }
+}
+
+impl<A: Real> Vectors<'_, A> {
+    /// Takes the largest scores of a block for the lanes of a vector. Returns the numbers to subtract from the scores.
+    #[inline(always)]
+    pub(super) fn raise<C: Context>(&mut self, c: C, lane: usize, most: C::Of<A>) -> C::Of<A> {
+        let largest = vector(&mut self.largest[lane..]);
+        let before = read(c, largest);
+        let most = before.at_least(most);
+        let base = finite_bases(most);
+        *largest = most.values();
+        *vector(&mut self.factors[lane..]) = (before - base).exp().values();
+        base
+    }
+
+    /// Adds the sums of a block's exponentials, for the lanes of a vector. Returns true if a factor is not 1.
+    #[inline(always)]
+    pub(super) fn add_sums<C: Context>(&mut self, c: C, lane: usize, block: C::Of<A>) -> bool {
+        let factors = vector(&mut self.factors[lane..]);
+        let sums = vector(&mut self.sums[lane..]);
+        *sums = read(c, sums).mul_add(read(c, factors), block).values();
+        factors.iter().any(|factor| *factor != A::ONE)
+    }
+}
+
 /// Returns the largest score, or zero if all are hidden: `-∞` can't be subtracted from itself.
 #[inline(always)]
 fn finite_base<A: Real>(largest: A) -> A {
@@ -223,7 +270,7 @@ fn finite_base<A: Real>(largest: A) -> A {
 struct Add<'a, A> {
     place: &'a Place,
     scores: &'a mut [A],
-    running: &'a mut Running<A>,
+    running: Vectors<'a, A>,
 }
 
 impl<A: Real> Task for Add<'_, A> {
@@ -231,55 +278,54 @@ impl<A: Real> Task for Add<'_, A> {
     type Output = bool;
 
     #[inline(always)]
-    fn run<C: Context>(self, c: C) -> bool {
+    fn run<C: Context>(mut self, c: C) -> bool {
         let Place {
             stride,
             lanes,
             keys,
         } = self.place;
         let scores = &mut self.scores[..stride * keys.len()];
-        let Running {
-            largest,
-            sums,
-            factors,
-            block,
-        } = self.running;
-        // Line by line: one vector of each line would not stay in the first-level cache. Until the end, `factors` are the
-        // largest scores.
-        for lane in lanes.clone().step_by(LANES) {
-            *vector(&mut factors[lane..]) = *vector(&mut largest[lane..]);
-            *vector(&mut block[lane..]) = [A::ZERO; LANES];
-        }
-        for line in scores.chunks_exact(*stride) {
-            for lane in lanes.clone().step_by(LANES) {
-                let most = vector(&mut factors[lane..]);
-                let scores = read(c, line[lane..].first_chunk().expect(WHOLE));
-                *most = read(c, most).at_least(scores).values();
-            }
-        }
-        for line in scores.chunks_exact_mut(*stride) {
-            for lane in lanes.clone().step_by(LANES) {
-                let base = finite_bases(read(c, vector(&mut factors[lane..])));
-                let (scores, sum) = (vector(&mut line[lane..]), vector(&mut block[lane..]));
-                let exponentials = (read(c, scores) - base).exp();
-                *scores = exponentials.values();
-                *sum = (read(c, sum) + exponentials).values();
-            }
-        }
         let mut changed = false;
         for lane in lanes.clone().step_by(LANES) {
-            let [largest, sums, factors, block] =
-                [&mut *largest, &mut *sums, &mut *factors, &mut *block]
-                    .map(|all| vector(&mut all[lane..]));
-            let most = read(c, factors);
-            let factor = (read(c, largest) - finite_bases(most)).exp();
-            *largest = most.values();
-            *factors = factor.values();
-            *sums = read(c, sums).mul_add(factor, read(c, block)).values();
-            changed |= factors.iter().any(|factor| *factor != A::ONE);
+            let most = largest_of(c, scores, *stride, lane);
+            let base = self.running.raise(c, lane, most);
+            let mut sums = C::Of::splat(c, A::ZERO);
+            for line in scores.chunks_exact_mut(*stride) {
+                let scores = vector(&mut line[lane..]);
+                let exponentials = (read(c, scores) - base).exp();
+                *scores = exponentials.values();
+                sums = sums + exponentials;
+            }
+            changed |= self.running.add_sums(c, lane, sums);
         }
         changed
     }
+}
+
+/// The number of lines whose largest scores are found together: the next maximum of a line need not wait for the last one.
+const TOGETHER: usize = 4;
+
+/// Returns the largest score of each lane of a vector. The vector has 64 lines, which stay in the first-level cache until
+/// their exponentials are computed.
+#[inline(always)]
+pub(super) fn largest_of<C: Context, A: Real>(
+    c: C,
+    scores: &[A],
+    stride: usize,
+    lane: usize,
+) -> C::Of<A> {
+    let mut most = [C::Of::splat(c, A::of(f64::NEG_INFINITY)); TOGETHER];
+    let mut parts = scores.chunks_exact(TOGETHER * stride);
+    for lines in &mut parts {
+        for (line, most) in most.iter_mut().enumerate() {
+            *most = most.at_least(vector_of(c, &lines[line * stride..], lane));
+        }
+    }
+    for line in parts.remainder().chunks_exact(stride) {
+        most[0] = most[0].at_least(vector_of(c, line, lane));
+    }
+    let [a, b, c, d] = most;
+    a.at_least(b).at_least(c.at_least(d))
 }
 
 /// Computes [`finite_base`] of each lane.
@@ -424,6 +470,12 @@ fn read<C: Context, A: Real>(c: C, values: &[A; LANES]) -> C::Of<A> {
 }
 
 const WHOLE: &str = "lanes come in whole vectors";
+
+/// Returns a vector of a line, from a lane on.
+#[inline(always)]
+pub(super) fn vector_of<C: Context, A: Real>(c: C, line: &[A], lane: usize) -> C::Of<A> {
+    read(c, line[lane..].first_chunk().expect(WHOLE))
+}
 
 /// Returns the first [`LANES`] elements.
 #[inline(always)]

@@ -1,10 +1,11 @@
 //! The operands as the kernels read them.
 
-use super::{KEYS, QUERIES, in_layout};
+use super::{KEYS, QUERIES};
 use crate::cpu::product::{self, Block, Gemm, Matrix};
 use crate::cpu::{Element, Real};
 use crate::ops::attention::visible::Visible;
 use crate::ops::attention::{Operands, Sizes};
+use crate::semantics::HeadLayout;
 use burn::backend::flex::FlexTensor;
 use std::ops::Range;
 
@@ -94,7 +95,10 @@ impl<'a, T: Element> Heads<'a, T> {
 /// Returns a tensor in the layout `bnsd` whose rows are contiguous, and whose axes all have positive strides: the tensor
 /// itself or a copy.
 pub(super) fn readable(tensor: &FlexTensor, operands: &Operands<FlexTensor>) -> FlexTensor {
-    let tensor = in_layout(tensor.clone(), operands.key().layout);
+    let tensor = match operands.key().layout {
+        HeadLayout::Bnsd => tensor.clone(),
+        HeadLayout::Bsnd => tensor.transpose(1, 2),
+    };
     let strides = tensor.layout().strides();
     let contiguous = strides[3] == 1 || tensor.layout().shape()[3] <= 1;
     match contiguous && strides.iter().all(|stride| *stride >= 0) {

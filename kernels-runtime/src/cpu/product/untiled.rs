@@ -1,0 +1,73 @@
+//! The place of `tiled` where no machine has tiles: none of its types has a value.
+
+use super::{Block, Gemm};
+use crate::cpu::{Element, LANES};
+use std::convert::Infallible;
+
+pub(crate) struct Tiled(Infallible);
+
+impl Tiled {
+    pub(crate) fn new<T: Element>() -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn left<A: Gemm>(&mut self, _: Block<'_, A>, _: [usize; 2]) {
+        match self.0 {}
+    }
+
+    pub(crate) fn left_of<T: Element>(&mut self, _: Block<'_, T>, _: [usize; 2]) {
+        match self.0 {}
+    }
+
+    pub(crate) fn right<A: Gemm>(&mut self, _: Block<'_, A>, _: [usize; 2]) {
+        match self.0 {}
+    }
+
+    pub(crate) fn right_of<T: Element>(&mut self, _: Block<'_, T>, _: [usize; 2]) {
+        match self.0 {}
+    }
+
+    pub(crate) fn two_parts(&mut self, _: [usize; 2]) -> TwoParts<'_> {
+        match self.0 {}
+    }
+}
+
+pub(crate) struct TwoParts<'a>(Infallible, std::marker::PhantomData<&'a mut f32>);
+
+impl TwoParts<'_> {
+    pub(crate) fn next(&mut self) -> Option<[&mut [[f32; LANES]]; 2]> {
+        match self.0 {}
+    }
+}
+
+pub(crate) struct Stored(Infallible);
+
+impl Stored {
+    pub(crate) fn new<T: Element>() -> Option<Self> {
+        None
+    }
+
+    pub(crate) fn push<T: Element>(&mut self, _: Block<'_, T>, _: [usize; 2]) {
+        match self.0 {}
+    }
+
+    pub(crate) fn push_twice<T: Element>(&mut self, _: Block<'_, T>, _: [usize; 2]) {
+        match self.0 {}
+    }
+}
+
+pub(crate) fn multiply_tiled<A: Gemm>(left: &Tiled, _: &Tiled, _: (&mut [A], usize), _: bool) {
+    match left.0 {}
+}
+
+pub(crate) fn multiply_stored<A: Gemm>(
+    (left, ..): (&Stored, usize, usize),
+    _: &Tiled,
+    _: (&mut [A], usize),
+    _: bool,
+) {
+    match left.0 {}
+}
+
+/// Only [`Tiled`] operands, of which there are none, need it.
+pub(crate) fn leave_remainders<A: Gemm>(_: &mut [A]) {}
