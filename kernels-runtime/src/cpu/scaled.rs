@@ -13,6 +13,7 @@ pub(crate) trait RowsOut<T> {
 }
 
 impl<T: Copy> RowsOut<T> for Unwritten<'_, T> {
+    #[inline(always)]
     fn next_row(&mut self, len: usize) -> Row<'_, T> {
         self.row(len)
     }

@@ -78,6 +78,7 @@ pub(super) struct HeadRows<'a, T> {
 }
 
 impl<T: Copy> RowsOut<T> for HeadRows<'_, T> {
+    #[inline(always)]
     fn next_row(&mut self, len: usize) -> Row<'_, T> {
         while self.parts.get(self.at).is_some_and(|part| part.rows() == 0) {
             self.at += 1;

@@ -74,7 +74,18 @@ unsafe fn read<H: Half, const PAIRED: bool>(
 ) {
     // SAFETY: the constant has 64 bytes.
     let order = unsafe { _mm512_loadu_si512(PAIRS.as_ptr().cast()) };
+    // The tile that is read after this one, or soon: the next terms.
+    let ahead = match PAIRED {
+        true => Tile::LINES * stride,
+        false => 2 * Tile::TERMS,
+    };
     for (line, to) in to.iter_mut().enumerate() {
+        // Hints, because the processor does not foresee lines of several pages. Any address is allowed.
+        let next = data.wrapping_add(line * stride + ahead);
+        _mm_prefetch::<_MM_HINT_T0>(next.cast());
+        if PAIRED {
+            _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(second).cast());
+        }
         // SAFETY: the caller upholds the requirements; a line of the square has 64 bytes.
         unsafe {
             let first = data.add(line * stride);
