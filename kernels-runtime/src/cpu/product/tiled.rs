@@ -280,6 +280,93 @@ mod tests {
         }
     }
 
+    /// Writes numbers below 1 in two parts, as attention writes its exponentials.
+    fn in_two_parts(to: &mut Tiled, numbers: &[f32], sizes @ [terms, columns]: [usize; 2]) {
+        let bits = |value: f32| u32::from(bf16::from_f32(value).to_bits());
+        let number = |term: usize, column: usize| match term < terms && column < columns {
+            true => numbers[term * columns + column],
+            false => 0.0,
+        };
+        let mut parts = to.two_parts(sizes);
+        let mut first = 0;
+        while let Some([upper, rest]) = parts.next() {
+            for (pair, (upper, rest)) in upper.iter_mut().zip(rest).enumerate() {
+                for lane in 0..LANES {
+                    let pair = [2 * pair, 2 * pair + 1].map(|term| number(term, first + lane));
+                    let rests = pair.map(|value| value - bf16::from_f32(value).to_f32());
+                    upper[lane] = f32::from_bits(bits(pair[0]) | bits(pair[1]) << 16);
+                    rest[lane] = f32::from_bits(bits(rests[0]) | bits(rests[1]) << 16);
+                }
+            }
+            first += LANES;
+        }
+        assert!(first >= columns);
+    }
+
+    #[test]
+    fn stored_operands_are_multiplied_by_numbers_in_two_parts() {
+        let (Some(mut stored), Some(mut right)) = (Stored::new::<bf16>(), Tiled::new::<bf16>())
+        else {
+            super::super::tested(false, "AMX");
+            return;
+        };
+        let all = [
+            [64, 64, 96],
+            [17, 20, 33],
+            [128, 33, 16],
+            [5, 0, 16],
+            [64, 64, 48],
+        ];
+        let left = |index: usize, [m, k, _]: [usize; 3]| -> Vec<bf16> {
+            let values = values(m * k, index);
+            values.into_iter().map(bf16::from_f32).collect()
+        };
+        for (index, sizes @ [m, k, _]) in all.into_iter().enumerate() {
+            stored.push_twice(Block::rows(&left(index, sizes)[..], k), [m, k]);
+        }
+        for (index, sizes @ [m, k, n]) in all.into_iter().enumerate() {
+            let left = left(index, sizes);
+            let numbers: Vec<f32> = (0..k * n).map(|i| (i as f32 * 0.37).sin()).collect();
+            in_two_parts(&mut right, &numbers, [k, n]);
+            // Fewer rows are the first of the operand.
+            for rows in [m, m.min(3)] {
+                let mut out = vec![7.0; rows * n];
+                multiply_stored((&stored, index, rows), &right, (&mut out[..], n), true);
+                for (at, out) in out.into_iter().enumerate() {
+                    let (row, column) = (at / n, at % n);
+                    let product = |term: usize| {
+                        left[row * k + term].to_f64() * f64::from(numbers[term * n + column])
+                    };
+                    let exact = 7.0 + (0..k).map(product).sum::<f64>();
+                    let size = (0..k).map(|term| product(term).abs()).sum::<f64>() + 7.0;
+                    let error = (f64::from(out) - exact).abs();
+                    assert!(
+                        error <= size * 2_f64.powi(-16),
+                        "{sizes:?}: {row}, {column}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "terms of the two operands")]
+    fn a_stored_operand_has_the_terms_of_the_other() {
+        let (Some(mut stored), Some(mut right)) = (Stored::new::<bf16>(), Tiled::new::<bf16>())
+        else {
+            super::super::tested(false, "AMX");
+            panic!("terms of the two operands");
+        };
+        stored.push(Block::rows(&[bf16::ONE; 64][..], 4), [16, 4]);
+        right.right(Block::rows(&[1.0_f32; 80][..], 16), [5, 16]);
+        multiply_stored(
+            (&stored, 0, 16),
+            &right,
+            (&mut [0.0_f32; 256][..], 16),
+            false,
+        );
+    }
+
     #[test]
     fn rounded_numbers_and_their_remainders_have_16_bits() {
         let numbers: Vec<f32> = (0..77).map(|i| (i as f32 * 0.37).sin()).collect();

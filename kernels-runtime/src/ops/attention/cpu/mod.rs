@@ -5,9 +5,11 @@
 //! are those of whole vectors. Only the queries, few at a time, are transposed first. Blocks that no query sees are
 //! skipped, and so are the lanes at the edges of a block that see none of its keys.
 //!
-//! Where the machine has AMX, blocks of bf16 are multiplied in its tiles. Queries, keys, values and `dy` are exact there.
-//! Probabilities are two numbers, what bf16 holds of them and the rest, because they are as large as results, which are
-//! rounded once. Gradients of scores are rounded to bf16.
+//! Where the machine has AMX, blocks of bf16 are multiplied in its tiles ([`tiles`]). Queries, keys, values and `dy` are
+//! exact there. Probabilities are two numbers, what bf16 holds of them and the rest, because they are as large as results,
+//! which are rounded once. Gradients of scores are rounded to bf16.
+//!
+//! Results lie in the layout of the operands, so that a model that joins its heads copies nothing.
 //!
 //! Heads that share keys are rows of one sequence of queries. Each block of queries is computed by one thread, in the
 //! order of the keys, so results don't depend on the number of threads.
