@@ -330,7 +330,7 @@ mod tests {
             in_two_parts(&mut right, &numbers, [k, n]);
             // Fewer rows are the first of the operand.
             for rows in [m, m.min(3)] {
-                let mut out = vec![7.0; rows * n];
+                let mut out = vec![7.0_f32; rows * n];
                 multiply_stored((&stored, index, rows), &right, (&mut out[..], n), true);
                 for (at, out) in out.into_iter().enumerate() {
                     let (row, column) = (at / n, at % n);
