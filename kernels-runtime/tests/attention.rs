@@ -146,7 +146,7 @@ fn attention_is_that_of_transformers() {
     }
 }
 
-/// Returns the result and the gradients of `q`, `k` and `v`.
+/// Returns the result and the gradients of `q`, `k` and `v`, all in the layout `bnsd`.
 fn with_gradients(
     tensors: &[Tensor<4>; 3],
     dtype: DType,
@@ -154,8 +154,12 @@ fn with_gradients(
     key: AttentionKey,
     is_fused: bool,
 ) -> [Vec<f64>; 4] {
+    let in_layout = |tensor: Tensor<4>| match key.layout {
+        HeadLayout::Bnsd => tensor,
+        HeadLayout::Bsnd => tensor.swap_dims(1, 2),
+    };
     let [q, k, v] = tensors.clone().map(|tensor| {
-        tensor
+        in_layout(tensor)
             .cast(FloatDType::from(dtype))
             .autodiff()
             .require_grad()
@@ -172,8 +176,43 @@ fn with_gradients(
     // A gradient that is not constant along any axis.
     let dy = (y.clone().detach() * 3.0).sin();
     let grads = (y.clone() * dy).sum().backward();
+    let values = |tensor| values(in_layout(tensor));
     let gradient = |tensor: &Tensor<4>| tensor.grad(&grads).map(values).unwrap_or_default();
     [values(y), gradient(&q), gradient(&k), gradient(&v)]
+}
+
+/// The dtypes with the bounds of a result's error and of a gradient's, both of the number plus 1. In bf16, a result is rounded
+/// once, by 2^-9 of it. `dy` is computed from it, so gradients have its error three times, and the scores' gradients are
+/// rounded before up to 200 of them are summed.
+const BOUNDS: [(DType, [f64; 2]); 3] = [
+    (DType::F64, [1e-12; 2]),
+    (DType::F32, [2e-5; 2]),
+    (DType::BF16, [0.0045, 0.06]),
+];
+
+/// Compares the kernel with the reference in f64, from operands that the dtype holds, in both layouts.
+fn assert_near(tensors: &[Tensor<4>; 3], settings: Settings, key: AttentionKey) {
+    for (dtype, [of_result, of_gradient]) in BOUNDS {
+        let held = tensors
+            .clone()
+            .map(|tensor| tensor.cast(FloatDType::from(dtype)));
+        let exact = with_gradients(&held, DType::F64, settings, key, false);
+        for layout in [HeadLayout::Bnsd, HeadLayout::Bsnd] {
+            let key = AttentionKey { layout, ..key };
+            let got = with_gradients(&held, dtype, settings, key, true);
+            let names = ["y", "dq", "dk", "dv"].iter();
+            for (name, (got, exact)) in names.zip(got.iter().zip(&exact)) {
+                let bound = if *name == "y" { of_result } else { of_gradient };
+                assert_eq!(got.len(), exact.len());
+                for (i, (got, exact)) in got.iter().zip(exact).enumerate() {
+                    assert!(
+                        (got - exact).abs() <= bound * (1.0 + exact.abs()),
+                        "{name} {i} of {key}, {settings:?}, {dtype:?}: {got}, not {exact}"
+                    );
+                }
+            }
+        }
+    }
 }
 
 /// Blocks have 96 queries and 64 keys, and vectors 16 lanes.
@@ -218,23 +257,35 @@ fn sizes_around_the_blocks() {
                     offset,
                     ..Settings::default()
                 };
-                for (dtype, bound) in [(DType::F64, 1e-12), (DType::F32, 2e-5)] {
-                    let got = with_gradients(&tensors, dtype, settings, key, true);
-                    let exact = with_gradients(&tensors, DType::F64, settings, key, false);
-                    for (name, (got, exact)) in
-                        ["y", "dq", "dk", "dv"].iter().zip(got.iter().zip(&exact))
-                    {
-                        assert_eq!(got.len(), exact.len());
-                        for (i, (got, exact)) in got.iter().zip(exact).enumerate() {
-                            assert!(
-                                (got - exact).abs() <= bound * (1.0 + exact.abs()),
-                                "{name} {i} of {key}, {settings:?}, {queries} × {keys}, {dtype:?}: {got}, not {exact}"
-                            );
-                        }
-                    }
-                }
+                assert_near(&tensors, settings, key);
             }
         }
+    }
+}
+
+/// Scores that are capped, or turned by a scale below zero, are scaled before the largest is found.
+#[test]
+fn scales_and_caps_over_several_blocks() {
+    let device = Device::flex();
+    let tensors = [[1, 4, 100, 32], [1, 2, 130, 32], [1, 2, 130, 24]];
+    let tensors = tensors.map(|shape| random(shape, &device));
+    let plain = AttentionKey::CAUSAL;
+    let capped = AttentionKey {
+        cap: ScoreCap::Tanh,
+        ..plain
+    };
+    for (key, scale, cap) in [
+        (plain, -0.3, None),
+        (plain, 0.0, None),
+        (plain, 0.3, None),
+        (capped, 0.3, Some(2.0)),
+    ] {
+        let settings = Settings {
+            scale: Some(scale),
+            cap,
+            ..Settings::default()
+        };
+        assert_near(&tensors, settings, key);
     }
 }
 

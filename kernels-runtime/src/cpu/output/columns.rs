@@ -54,7 +54,7 @@ impl<'a, T: Copy> Unwritten<'a, T> {
     }
 }
 
-impl<'a, T: Copy> Columns<'a, T> {
+impl<T: Copy> Columns<'_, T> {
     /// Returns the first column.
     pub(crate) fn start(&self) -> usize {
         self.start
@@ -94,7 +94,7 @@ impl<'a, T: Copy> Columns<'a, T> {
         let first = self.next;
         self.next = first.wrapping_add(self.stride);
         // SAFETY: `columns` took all places of all rows from one exclusive borrow. Each part has columns of its own, and
-        // each of its rows is handed out once, so nothing else refers to these places.
+        // each of its rows is handed out once, here or to another part, so nothing else refers to these places.
         let places = unsafe { std::slice::from_raw_parts_mut(first, self.width) };
         Some(Row {
             places,

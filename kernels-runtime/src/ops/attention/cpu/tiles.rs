@@ -186,8 +186,12 @@ impl Task for Add<'_> {
                 sums = sums + (first + second);
                 [*upper, *rest] = c.to_bf16_and_rest(first, second);
             }
-            if let (line @ [_, ..], Some((upper, rest))) = (pairs.remainder(), lines.next()) {
-                let last = (vector_of(c, line, lane) * factor - base).exp();
+            // An odd last key has no other. A line is taken only for it: those that are left must become zeros.
+            let odd = pairs.remainder();
+            if !odd.is_empty()
+                && let Some((upper, rest)) = lines.next()
+            {
+                let last = (vector_of(c, odd, lane) * factor - base).exp();
                 sums = sums + last;
                 [*upper, *rest] = c.to_bf16_and_rest(last, zero);
             }
