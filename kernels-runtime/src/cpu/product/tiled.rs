@@ -63,8 +63,13 @@ impl Tiled {
         (self.count, self.terms) = (columns, 2 * steps * Tile::TERMS);
         let len = amx::tiles_of(columns, self.terms);
         self.tiles.resize(len, bytemuck::Zeroable::zeroed());
+        let lines: &mut [[f32; LANES]] = bytemuck::cast_slice_mut(&mut self.tiles);
+        if cfg!(debug_assertions) {
+            // A line that is not written spoils its result, as in `memory`.
+            lines.fill([f32::NAN; LANES]);
+        }
         TwoParts {
-            lines: bytemuck::cast_slice_mut(&mut self.tiles),
+            lines,
             of_part: steps * Tile::LINES,
         }
     }
