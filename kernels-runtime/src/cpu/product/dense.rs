@@ -1,9 +1,9 @@
 //! Products of whole tensors in f32 and f64.
 
 use super::gemm::{BEYOND, Gemm, Strides};
-#[cfg(target_arch = "x86_64")]
-use super::packed;
 use super::{Matrix, Rows};
+#[cfg(target_arch = "x86_64")]
+use super::{copied, panel};
 use crate::cpu::awake::keep_others_awake;
 use crate::cpu::share::each;
 use crate::cpu::{Element, Real, Unwritten};
@@ -22,7 +22,7 @@ const OTHER: usize = 65;
 const VECTOR: usize = 16;
 
 /// Computes `out = left · right` for `m × k` times `k × n` in f32 or f64, and returns it. Large products in f32 are those of
-/// `packed`, on machines for which it is made. The others are those of `gemm`, with the bits of Burn's Flex.
+/// `copied`, on machines for which it is made. The others are those of `gemm`, with the bits of Burn's Flex.
 ///
 /// # Panics
 /// Panics for other types, or if an operand is too short.
@@ -59,7 +59,7 @@ pub(super) fn dense<'o, T: Element>(
     }
 }
 
-/// Computes `out = rows · weights`, or `out += …` if `add`, in a part for each thread, if the product is one of `packed`, whose
+/// Computes `out = rows · weights`, or `out += …` if `add`, in a part for each thread, if the product is one of `copied`, whose
 /// bits don't depend on the parts. Returns whether it is.
 ///
 /// # Panics
@@ -82,7 +82,7 @@ pub(super) fn shared<A: Element<Acc = A> + Gemm>(
         right: (weights.data, right),
         add,
     };
-    if !product.is_packed() {
+    if !product.is_copied() {
         return false;
     }
     assert!(left.reach(m, k) <= rows.values().len(), "{BEYOND}");
@@ -126,10 +126,10 @@ struct Product<'a, T> {
 }
 
 impl<T: Element> Product<'_, T> {
-    /// Returns true if `packed` computes the product.
-    fn is_packed(&self) -> bool {
+    /// Returns true if `copied` computes the product.
+    fn is_copied(&self) -> bool {
         #[cfg(target_arch = "x86_64")]
-        return packed::takes::<T>(self.sizes);
+        return copied::takes::<T>(self.sizes);
         #[cfg(not(target_arch = "x86_64"))]
         false
     }
@@ -143,7 +143,7 @@ impl<T: Element> Product<'_, T> {
             return Division::Whole(gemm::Parallelism::None);
         }
         let threads = rayon::current_num_threads();
-        if self.is_packed() {
+        if self.is_copied() {
             return Division::Parts(grid(m, n, threads));
         }
         let longer = m.max(n);
@@ -172,18 +172,18 @@ impl<T: Element> Product<'_, T> {
         let [_, k, n] = self.sizes;
         let ((left, of_left), (right, of_right)) = (self.left, self.right);
         #[cfg(target_arch = "x86_64")]
-        if self.is_packed() {
-            // SAFETY: `T` is f32, and the machine has the instructions. The caller upholds the requirements for the elements
-            // of this part.
+        if self.is_copied() {
+            let left = panel::same(&left[rows.start * of_left.row..]);
+            let right = panel::same(&right[columns.start * of_right.column..]);
+            let (Some(left), Some(right)) = (left, right) else {
+                unreachable!("`copied` takes products of f32 only")
+            };
+            let sizes = [rows.len(), k, columns.len()];
+            // SAFETY: the caller upholds the requirements for the elements of this part, which are f32.
             return unsafe {
-                let out = packed::Out {
-                    first: first.add(rows.start * n + columns.start).cast(),
-                    stride: n,
-                };
-                let left = left.as_ptr().add(rows.start * of_left.row);
-                let right = right.as_ptr().add(columns.start * of_right.column);
-                let (left, right) = ((left.cast(), of_left), (right.cast(), of_right));
-                packed::multiply([rows.len(), k, columns.len()], left, right, out, self.add)
+                let first = first.add(rows.start * n + columns.start).cast();
+                let out = copied::Out { first, stride: n };
+                copied::multiply(sizes, (left, of_left), (right, of_right), out, self.add);
             };
         }
         let one = T::round(<T::Acc as Real>::ONE);

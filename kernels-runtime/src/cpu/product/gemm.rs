@@ -1,7 +1,7 @@
 use super::transpose::Transpose;
 use super::{Matrix, Rows};
 #[cfg(target_arch = "x86_64")]
-use super::{packed, tiles};
+use super::{copied, packed, tiles};
 use crate::cpu::{Element, Real};
 use std::mem::MaybeUninit;
 
@@ -211,6 +211,12 @@ pub(super) unsafe fn multiply<A: Gemm>(
     add: bool,
     terms: Terms,
 ) {
+    #[cfg(target_arch = "x86_64")]
+    if terms == Terms::Single && out_strides.column == 1 && copied::takes::<A>([m, k, n]) {
+        let (left, right) = ((left, left_strides), (right, right_strides));
+        // SAFETY: the caller upholds the requirements.
+        return unsafe { multiply_copied([m, k, n], left, right, (out, out_strides), add) };
+    }
     // SAFETY: the caller upholds the requirements.
     let done = unsafe {
         tiled(
@@ -233,18 +239,12 @@ pub(super) unsafe fn multiply<A: Gemm>(
     #[cfg(target_arch = "x86_64")]
     if out_strides.column == 1 {
         let sizes = [m, k, n];
-        let is_block = packed::takes_block::<A>(sizes, right_strides);
-        if is_block || packed::takes::<A>(sizes) {
+        if packed::takes_block::<A>(sizes, right_strides) {
             let (left, right) = ((left, left_strides), (right, right_strides));
             let (left, right, out) = pointers(sizes, left, right, (out, out_strides));
             // SAFETY: the operands reach as far as the sizes, and `packed` says that it takes the product. `out` is borrowed
             // exclusively, and the caller has written it if `add`.
-            return unsafe {
-                match is_block {
-                    true => packed::multiply_block(sizes, left, right, out, add),
-                    false => packed::multiply(sizes, left, right, out, add),
-                }
-            };
+            return unsafe { packed::multiply_block(sizes, left, right, out, add) };
         }
     }
     // SAFETY: the assertions show that every element that strides and sizes reach is in its
@@ -278,19 +278,28 @@ pub(super) unsafe fn multiply<A: Gemm>(
 /// Computes as [`multiply`] does, with the product of f32 that copies both operands.
 ///
 /// # Safety
-/// The requirements are those of [`multiply`]. [`packed::takes`] must hold for the product, or for one that this is a part of.
+/// The requirements are those of [`multiply`]. [`copied::takes`] must hold for the product, or for one that this is a part of.
 #[cfg(target_arch = "x86_64")]
-pub(super) unsafe fn multiply_packed<A: Gemm>(
-    sizes: [usize; 3],
-    left: (&[A], Strides),
-    right: (&[A], Strides),
-    out: (&mut [MaybeUninit<A>], Strides),
+pub(super) unsafe fn multiply_copied<A: Gemm>(
+    sizes @ [m, _, n]: [usize; 3],
+    (left, left_strides): (&[A], Strides),
+    (right, right_strides): (&[A], Strides),
+    (out, out_strides): (&mut [MaybeUninit<A>], Strides),
     add: bool,
 ) {
-    let (left, right, out) = pointers(sizes, left, right, out);
-    // SAFETY: the operands reach as far as the sizes, and a machine for which `packed` takes products has the instructions.
-    // `out` is borrowed exclusively, and the caller has written it if `add`.
-    unsafe { packed::multiply(sizes, left, right, out, add) };
+    assert!(out_strides.reach(m, n) <= out.len(), "{BEYOND}");
+    assert!(out_strides.column == 1, "a result with spaced columns");
+    let (left, right) = (A::as_f32(left), A::as_f32(right));
+    let (Some(left), Some(right), Some(out)) = (left, right, A::as_f32_places(out)) else {
+        unreachable!("`copied` takes products of f32 only")
+    };
+    let out = copied::Out {
+        first: out.as_mut_ptr().cast(),
+        stride: out_strides.row,
+    };
+    let (left, right) = ((left, left_strides), (right, right_strides));
+    // SAFETY: `out` is borrowed exclusively, and the caller has written it if `add`.
+    unsafe { copied::multiply(sizes, left, right, out, add) };
 }
 
 /// The first element of an operand of `packed`, and its strides.
@@ -330,7 +339,7 @@ fn pointers<A: Gemm>(
 pub(super) fn are_many<T: Element>(rows: usize, weights: Matrix<'_, T>) -> bool {
     let sizes = [rows, weights.inputs, weights.features];
     #[cfg(target_arch = "x86_64")]
-    if rows >= packed::MANY_ROWS && packed::takes::<T::Acc>(sizes) {
+    if rows >= copied::MANY_ROWS && copied::takes::<T::Acc>(sizes) {
         return true;
     }
     Kind::ByRows.is_copied(sizes)

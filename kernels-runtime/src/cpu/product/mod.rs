@@ -10,6 +10,8 @@
 #[cfg(target_arch = "x86_64")]
 mod amx;
 mod block;
+#[cfg(target_arch = "x86_64")]
+mod copied;
 mod dense;
 mod dot;
 mod few;

@@ -1,5 +1,5 @@
 #[cfg(target_arch = "x86_64")]
-use super::gemm::multiply_packed;
+use super::gemm::multiply_copied;
 use super::gemm::{Gemm, Kind, Strides, Terms, WIDE, has_tiles, multiply, places};
 #[cfg(target_arch = "x86_64")]
 use super::memory::with_memory;
@@ -7,7 +7,7 @@ use super::panel::load;
 #[cfg(target_arch = "x86_64")]
 use super::{
     amx::{self, Side, Source, Tile},
-    packed, pairs, together,
+    copied, pairs, together,
 };
 use crate::cpu::{Element, Unwritten, share};
 use std::mem::MaybeUninit;
@@ -367,7 +367,7 @@ impl<A: Gemm> Product<'_, A> {
     /// Returns the number of lines that a thread takes at a time. A product that copies its operands has one part for each
     /// thread, since each part copies the right one. Its bits don't depend on the parts.
     fn lines_of_share(&self) -> usize {
-        match self.is_packed() {
+        match self.is_copied_first() {
             true => self
                 .lines
                 .div_ceil(rayon::current_num_threads())
@@ -376,12 +376,12 @@ impl<A: Gemm> Product<'_, A> {
         }
     }
 
-    /// Returns whether `packed` computes the product, and so all of its parts.
-    fn is_packed(&self) -> bool {
+    /// Returns whether `copied` computes the product, and so all of its parts.
+    fn is_copied_first(&self) -> bool {
         #[cfg(target_arch = "x86_64")]
         return self.terms == Terms::Single
             && self.strides.column == 1
-            && packed::takes::<A>([self.lines, self.count, self.length]);
+            && copied::takes::<A>([self.lines, self.count, self.length]);
         #[cfg(not(target_arch = "x86_64"))]
         false
     }
@@ -448,11 +448,11 @@ impl<A: Gemm> Product<'_, A> {
         let sizes = [lines, self.count, self.length];
         let left = (&self.left[first.min(self.left.len())..], across);
         let (right, out) = ((self.right, along), (out, self.strides));
-        // SAFETY: the caller upholds the requirements. `packed` says that it takes the product.
+        // SAFETY: the caller upholds the requirements. `copied` says that it takes the product.
         unsafe {
             #[cfg(target_arch = "x86_64")]
-            if self.is_packed() {
-                return multiply_packed(sizes, left, right, out, self.add);
+            if self.is_copied_first() {
+                return multiply_copied(sizes, left, right, out, self.add);
             }
             let (add, terms) = (self.add, self.terms);
             multiply(Kind::Outer, sizes, left, right, out, add, terms);

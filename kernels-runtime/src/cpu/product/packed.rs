@@ -19,27 +19,13 @@ use std::any::TypeId;
 use tile::{Block, COLUMNS, Columns, ROWS};
 
 /// Returns whether this machine has the instructions of [`multiply`].
-fn has_instructions() -> bool {
+pub(super) fn has_instructions() -> bool {
     is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
 }
 
 /// Returns whether [`multiply`] is this machine's product of large matrices. With AVX-512, the wider vectors of `gemm` are.
-fn is_fastest() -> bool {
+pub(super) fn is_fastest() -> bool {
     has_instructions() && !is_x86_feature_detected!("avx512f")
-}
-
-/// The number of multiplications, and the least number of rows and of columns, from which copies of both operands pay.
-const LEAST: usize = 1 << 21;
-const LEAST_SIDE: usize = 16;
-
-/// The number of rows from which copies pay even for weights that another product would read in place.
-pub(super) const MANY_ROWS: usize = 48;
-
-/// Returns whether [`multiply`] is the fastest product of `m × k` with `k × n` on this machine, if it is one of `T`.
-pub(super) fn takes<T: 'static>([m, k, n]: [usize; 3]) -> bool {
-    let multiplications = m.saturating_mul(n).saturating_mul(k);
-    let is_large = multiplications >= LEAST && m.min(n) >= LEAST_SIDE;
-    is_large && TypeId::of::<T>() == TypeId::of::<f32>() && is_fastest()
 }
 
 /// The largest number of elements of a right operand that is read in place: an eighth of the second-level cache.

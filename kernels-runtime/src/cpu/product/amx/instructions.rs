@@ -220,6 +220,174 @@ impl Unit {
             );
         }
     }
+
+    /// Computes as [`two`](Self::two) does with numbers in [three parts](super::pack::thirds). The tiles of a step are three in each
+    /// list. Sums begin with the products of the smallest parts of a step.
+    ///
+    /// # Safety
+    /// The requirements are those of [`two`](Self::two), for lists of three times as many tiles.
+    #[inline]
+    pub(super) unsafe fn two_in_parts(
+        &self,
+        left: [*const Tile; 2],
+        right: [*const Tile; 2],
+        steps: usize,
+        out: Place,
+        add: bool,
+    ) {
+        let stride = size_of::<f32>() * out.stride;
+        // SAFETY: the caller upholds the requirements, and tiles are set up.
+        unsafe {
+            asm!(
+                "test {add}, {add}",
+                "jnz 3f",
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "jmp 2f",
+                "3:",
+                "tileloadd tmm0, [{top} + {stride}*1]",
+                "tileloadd tmm1, [{top} + {stride}*1 + 64]",
+                "tileloadd tmm2, [{below} + {stride}*1]",
+                "tileloadd tmm3, [{below} + {stride}*1 + 64]",
+                "2:",
+                // The first parts of rows, and the third and second ones of columns.
+                "tileloadd tmm4, [{a} + {line}*1]",
+                "tileloadd tmm6, [{c} + {line}*1 + 2048]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm7, [{d} + {line}*1 + 2048]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloadd tmm5, [{b} + {line}*1]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "tileloadd tmm6, [{c} + {line}*1 + 1024]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm7, [{d} + {line}*1 + 1024]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                // The second parts of rows, and the second and first ones of columns.
+                "tileloadd tmm4, [{a} + {line}*1 + 1024]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloadd tmm5, [{b} + {line}*1 + 1024]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "tileloadd tmm6, [{c} + {line}*1]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm7, [{d} + {line}*1]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                // The third and first parts of rows, and the first ones of columns.
+                "tileloadd tmm4, [{a} + {line}*1 + 2048]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloadd tmm5, [{b} + {line}*1 + 2048]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "tileloadd tmm4, [{a} + {line}*1]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloadd tmm5, [{b} + {line}*1]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "add {a}, 3072",
+                "add {b}, 3072",
+                "add {c}, 3072",
+                "add {d}, 3072",
+                "dec {steps}",
+                "jnz 2b",
+                "tilestored [{top} + {stride}*1], tmm0",
+                "tilestored [{top} + {stride}*1 + 64], tmm1",
+                "tilestored [{below} + {stride}*1], tmm2",
+                "tilestored [{below} + {stride}*1 + 64], tmm3",
+                add = in(reg) usize::from(add),
+                a = inout(reg) left[0] => _,
+                b = inout(reg) left[1] => _,
+                c = inout(reg) right[0] => _,
+                d = inout(reg) right[1] => _,
+                line = in(reg) 64_usize,
+                steps = inout(reg) steps => _,
+                top = in(reg) out.first,
+                below = in(reg) out.first.wrapping_add(16 * out.stride),
+                stride = in(reg) stride,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            );
+        }
+    }
+
+    /// Computes as [`two_in_parts`](Self::two_in_parts) does, with one tile of rows and 16 lines of `out`.
+    ///
+    /// # Safety
+    /// The requirements are those of [`two_in_parts`](Self::two_in_parts).
+    #[inline]
+    pub(super) unsafe fn one_in_parts(
+        &self,
+        left: *const Tile,
+        right: [*const Tile; 2],
+        steps: usize,
+        out: Place,
+        add: bool,
+    ) {
+        let stride = size_of::<f32>() * out.stride;
+        // SAFETY: the caller upholds the requirements, and tiles are set up.
+        unsafe {
+            asm!(
+                "test {add}, {add}",
+                "jnz 3f",
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "jmp 2f",
+                "3:",
+                "tileloadd tmm0, [{top} + {stride}*1]",
+                "tileloadd tmm1, [{top} + {stride}*1 + 64]",
+                "2:",
+                "tileloadd tmm4, [{a} + {line}*1]",
+                "tileloadd tmm6, [{c} + {line}*1 + 2048]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm7, [{d} + {line}*1 + 2048]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloadd tmm6, [{c} + {line}*1 + 1024]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm7, [{d} + {line}*1 + 1024]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloadd tmm5, [{a} + {line}*1 + 1024]",
+                "tdpbf16ps tmm0, tmm5, tmm6",
+                "tdpbf16ps tmm1, tmm5, tmm7",
+                "tileloadd tmm6, [{c} + {line}*1]",
+                "tdpbf16ps tmm0, tmm5, tmm6",
+                "tileloadd tmm7, [{d} + {line}*1]",
+                "tdpbf16ps tmm1, tmm5, tmm7",
+                "tileloadd tmm5, [{a} + {line}*1 + 2048]",
+                "tdpbf16ps tmm0, tmm5, tmm6",
+                "tdpbf16ps tmm1, tmm5, tmm7",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "add {a}, 3072",
+                "add {c}, 3072",
+                "add {d}, 3072",
+                "dec {steps}",
+                "jnz 2b",
+                "tilestored [{top} + {stride}*1], tmm0",
+                "tilestored [{top} + {stride}*1 + 64], tmm1",
+                add = in(reg) usize::from(add),
+                a = inout(reg) left => _,
+                c = inout(reg) right[0] => _,
+                d = inout(reg) right[1] => _,
+                line = in(reg) 64_usize,
+                steps = inout(reg) steps => _,
+                top = in(reg) out.first,
+                stride = in(reg) stride,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            );
+        }
+    }
 }
 
 impl Drop for Unit {

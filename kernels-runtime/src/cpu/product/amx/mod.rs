@@ -12,6 +12,7 @@ mod instructions;
 mod multiply;
 mod pack;
 mod rounded;
+pub(super) mod single;
 #[cfg(test)]
 pub(super) mod tests;
 

@@ -3,11 +3,13 @@
 //! An operand is divided into blocks of 16 rows (or columns, on the right), with an even number of blocks. A block is a
 //! list of tiles, each of 32 of its terms. What is missing is zero.
 
+pub(super) mod thirds;
 mod vectors;
 
 pub(in super::super) use vectors::leave_remainders;
 
 use super::super::Matrix;
+use super::super::gemm::{BEYOND, Strides};
 use super::super::together::Half;
 use super::super::transpose::{SQUARE, Turn, with_turn};
 use crate::cpu::Element;
@@ -109,6 +111,26 @@ impl<'a, H: Half> Source<'a, H> {
             k_stride: width,
         };
         all.part(columns)
+    }
+
+    /// Returns some terms.
+    pub(in super::super) fn terms(self, range: Range<usize>) -> Self {
+        Self {
+            data: &self.data[(range.start * self.k_stride).min(self.data.len())..],
+            k: range.len(),
+            ..self
+        }
+    }
+
+    /// # Panics
+    /// Panics if the rows or columns reach beyond the data.
+    pub(in super::super) fn check(self) {
+        let strides = Strides {
+            row: self.stride,
+            column: self.k_stride,
+        };
+        let reach = strides.reach(self.count, self.k);
+        assert!(reach <= self.data.len(), "{BEYOND}");
     }
 
     /// Returns some rows or columns.
