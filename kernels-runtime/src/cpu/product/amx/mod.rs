@@ -33,7 +33,7 @@ pub(super) fn takes(count: usize) -> bool {
 }
 
 /// The number of features of weights that are copied to tiles at a time.
-const PANEL: usize = 64;
+const PANEL: usize = 256;
 
 /// Computes `out = rows · weights`, or `out += …` if `add`. Rows of `out` are `stride` apart.
 ///

@@ -3,6 +3,7 @@
 use super::instructions::{Place, Unit};
 use super::{Tile, tiles_of};
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 /// The number of steps, each of 32 terms, that are summed at a time.
 /// The tiles of 32 rows that are read again for each block of columns then stay in the first-level cache.
@@ -82,22 +83,40 @@ struct Walk<'a> {
 /// The number of rows, and of columns, that are computed at a time.
 const BLOCK: usize = 2 * Tile::LINES;
 
+/// The number of tiles of columns that are read again for each block of rows: a quarter of the second-level cache.
+const RESIDENT: usize = 512;
+
 impl Walk<'_> {
     /// # Safety
     /// The lines of `out` must be in its places, and written if it is added to.
     unsafe fn run(&self, out: Out<'_>) {
-        let [m, n] = self.sizes;
-        let first = out.sums.as_mut_ptr().cast::<f32>();
-        for row in (0..m).step_by(BLOCK) {
+        let n = self.sizes[1];
+        let place = Place {
+            first: out.sums.as_mut_ptr().cast::<f32>(),
+            stride: out.stride,
+        };
+        let width = (RESIDENT / self.steps * Tile::LINES).max(BLOCK) / BLOCK * BLOCK;
+        for first in (0..n).step_by(width) {
+            // SAFETY: the caller upholds the requirements.
+            unsafe { self.columns(first..n.min(first + width), place, out.add) };
+        }
+    }
+
+    /// Computes some columns.
+    ///
+    /// # Safety
+    /// The requirements are those of [`run`](Self::run).
+    unsafe fn columns(&self, columns: Range<usize>, out: Place, add: bool) {
+        for row in (0..self.sizes[0]).step_by(BLOCK) {
             for start in (0..self.steps).step_by(STEPS) {
-                for column in (0..n).step_by(BLOCK) {
+                for column in columns.clone().step_by(BLOCK) {
                     let place = Place {
                         // SAFETY: the element is the first of this block.
-                        first: unsafe { first.add(row * out.stride + column) },
-                        stride: out.stride,
+                        first: unsafe { out.first.add(row * out.stride + column) },
+                        ..out
                     };
                     // SAFETY: the caller upholds the requirements; the first steps write what others are added to.
-                    unsafe { self.block([row, column], start, place, out.add || start > 0) };
+                    unsafe { self.block([row, column], start, place, add || start > 0) };
                 }
             }
         }
