@@ -1,7 +1,7 @@
 //! The processor and the kernels for it.
 
 use super::report::Report;
-use burn_kernels::dispatch::{DeviceKind, x86_64_level};
+use burn_kernels::dispatch::{DeviceKind, multiplies_in_tiles, x86_64_level};
 use burn_kernels::registry;
 
 /// Adds the processor, and the number of kernels that have an implementation for it.
@@ -13,6 +13,11 @@ pub fn look(report: &mut Report) {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let text = format!("{processor}, {threads} threads");
     report.add("cpu", "ok", text, None);
+    if multiplies_in_tiles() {
+        let text =
+            "AMX multiplies bf16, and large matrices in f32 as three parts of bf16".to_owned();
+        report.add("cpu", "ok", text, None);
+    }
     let all = registry::kernels().count();
     let here = registry::kernels()
         .filter(|kernel| {

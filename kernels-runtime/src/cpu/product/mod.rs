@@ -2,10 +2,10 @@
 //!
 //! Rows are contiguous and in the accumulation type. Weights are read in place, in any order of their axes. With
 //! AVX-512, products in f32 have special kernels, `tiles` and, for rows that don't fill a vector, `quads`, as long as
-//! there are too few rows to copy weights for them. With AVX2 alone, large products in f32 and blocks in the cache have
-//! one, `packed`. Products in bf16 use tiles of AMX, or take two elements at a time, if there are instructions for it
-//! (`amx`, `pairs`). [`dot`] multiplies few rows, and the `gemm` crate everything else. Half types are converted in
-//! panels.
+//! there are too few rows to copy weights for them. Large ones use tiles of AMX, each number in three parts of bf16, or a
+//! kernel for AVX2 where there are no wider vectors (`copied`, `amx`, `packed`). Products in bf16 use tiles of AMX, or take
+//! two elements at a time, if there are instructions for it (`amx`, `pairs`). [`dot`] multiplies few rows, and the `gemm`
+//! crate everything else. Half types are converted in panels.
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
@@ -58,6 +58,14 @@ pub(crate) use transpose::Transpose;
 use crate::cpu::Element;
 use crate::cpu::share;
 use gemm::WIDE;
+
+/// Returns whether large products in f32 are computed in tiles of AMX.
+pub(crate) fn has_tiles_for_f32() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return amx::single::available();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
 
 /// The number of features of a panel, which is read, and converted if necessary, at once. In f32 and with 1024
 /// inputs, a panel has a quarter of a megabyte and stays in the second-level cache.

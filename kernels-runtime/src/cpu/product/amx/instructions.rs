@@ -77,6 +77,21 @@ macro_rules! ahead {
     };
 }
 
+/// Asks for cache lines of the rows that are read after these, which come from the third-level cache. Nothing is read.
+macro_rules! ahead_of_rows {
+    () => {
+        concat!(
+            ".irp place, 0, 64, 128, 192\n",
+            "prefetcht1 [{next} + \\place]\n",
+            ".endr\n",
+            "add {next}, 256"
+        )
+    };
+}
+
+/// The bytes of rows that [`Unit::two_in_parts`] asks for in each step.
+pub(super) const AHEAD: usize = 768;
+
 /// The place of a block of sums: its first element, and the number of elements to the next line.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
@@ -222,7 +237,8 @@ impl Unit {
     }
 
     /// Computes as [`two`](Self::two) does with numbers in [three parts](super::pack::thirds). The tiles of a step are three in each
-    /// list. Sums begin with the products of the smallest parts of a step.
+    /// list. Sums begin with the products of the smallest parts of a step. At `next` are rows that are read soon, if there
+    /// are any: [`AHEAD`] bytes for each step.
     ///
     /// # Safety
     /// The requirements are those of [`two`](Self::two), for lists of three times as many tiles.
@@ -231,6 +247,7 @@ impl Unit {
         &self,
         left: [*const Tile; 2],
         right: [*const Tile; 2],
+        next: *const u8,
         steps: usize,
         out: Place,
         add: bool,
@@ -267,6 +284,7 @@ impl Unit {
                 "tdpbf16ps tmm1, tmm4, tmm7",
                 "tdpbf16ps tmm2, tmm5, tmm6",
                 "tdpbf16ps tmm3, tmm5, tmm7",
+                ahead_of_rows!(),
                 // The second parts of rows, and the second and first ones of columns.
                 "tileloadd tmm4, [{a} + {line}*1 + 1024]",
                 "tdpbf16ps tmm0, tmm4, tmm6",
@@ -280,6 +298,7 @@ impl Unit {
                 "tdpbf16ps tmm1, tmm4, tmm7",
                 "tdpbf16ps tmm2, tmm5, tmm6",
                 "tdpbf16ps tmm3, tmm5, tmm7",
+                ahead_of_rows!(),
                 // The third and first parts of rows, and the first ones of columns.
                 "tileloadd tmm4, [{a} + {line}*1 + 2048]",
                 "tdpbf16ps tmm0, tmm4, tmm6",
@@ -293,6 +312,7 @@ impl Unit {
                 "tileloadd tmm5, [{b} + {line}*1]",
                 "tdpbf16ps tmm2, tmm5, tmm6",
                 "tdpbf16ps tmm3, tmm5, tmm7",
+                ahead_of_rows!(),
                 "add {a}, 3072",
                 "add {b}, 3072",
                 "add {c}, 3072",
@@ -308,6 +328,7 @@ impl Unit {
                 b = inout(reg) left[1] => _,
                 c = inout(reg) right[0] => _,
                 d = inout(reg) right[1] => _,
+                next = inout(reg) next => _,
                 line = in(reg) 64_usize,
                 steps = inout(reg) steps => _,
                 top = in(reg) out.first,

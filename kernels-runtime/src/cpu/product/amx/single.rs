@@ -11,7 +11,7 @@
 mod tests;
 
 use super::super::memory::with_memory;
-use super::instructions::{Place, Unit};
+use super::instructions::{AHEAD, Place, Unit};
 use super::pack::thirds::{self, Magnitudes, PARTS};
 use super::pack::{Side, Source, Tile, aligned, tiles_of};
 use std::ptr::copy_nonoverlapping as copy;
@@ -99,6 +99,7 @@ pub(in super::super) unsafe fn multiply(left: Source<'_, f32>, right: Source<'_,
     let len = (sizes[0] + sizes[1]) * Tile::LEN + Tile::LINES;
     with_memory(len, |memory: &mut [f32]| {
         let (of_rows, of_columns) = aligned(memory).split_at_mut(sizes[0]);
+        let memory = &mut [of_rows, of_columns].map(Memory::new);
         for start in (0..k).step_by(TERMS) {
             let some = start..k.min(start + TERMS);
             let left = left.terms(some.clone());
@@ -108,8 +109,8 @@ pub(in super::super) unsafe fn multiply(left: Source<'_, f32>, right: Source<'_,
             // SAFETY: this is the whole result. What it is added to was written by the terms before.
             unsafe {
                 match is_resident {
-                    true => by_rows(left, right, out, of_rows, of_columns),
-                    false => by_columns(left, right, out, rows, of_rows, of_columns),
+                    true => by_rows(left, right, out, memory),
+                    false => by_columns(left, right, out, rows, memory),
                 }
             }
         }
@@ -124,8 +125,7 @@ unsafe fn by_rows(
     left: Source<'_, f32>,
     right: Source<'_, f32>,
     out: Out,
-    of_rows: &mut [Tile],
-    of_columns: &mut [Tile],
+    [of_rows, of_columns]: &mut [Memory<'_>; 2],
 ) {
     let right = Operand::new(right, Side::Right, of_columns);
     for row in (0..left.count).step_by(BLOCK) {
@@ -145,8 +145,7 @@ unsafe fn by_columns(
     right: Source<'_, f32>,
     out: Out,
     rows: usize,
-    of_rows: &mut [Tile],
-    of_columns: &mut [Tile],
+    [of_rows, of_columns]: &mut [Memory<'_>; 2],
 ) {
     for row in (0..left.count).step_by(rows) {
         let left = left.part(row..left.count.min(row + rows));
@@ -164,16 +163,29 @@ unsafe fn by_columns(
 struct Operand<'a> {
     source: Source<'a, f32>,
     tiles: &'a [Tile],
+    magnitudes: &'a [Magnitudes],
+}
+
+/// The memory of an operand.
+struct Memory<'a> {
+    tiles: &'a mut [Tile],
     magnitudes: [Magnitudes; MOST_BLOCKS],
+}
+
+impl<'a> Memory<'a> {
+    fn new(tiles: &'a mut [Tile]) -> Self {
+        let magnitudes = [Magnitudes::NONE; MOST_BLOCKS];
+        Self { tiles, magnitudes }
+    }
 }
 
 impl<'a> Operand<'a> {
     /// Copies an operand to the first of the tiles.
-    fn new(source: Source<'a, f32>, side: Side, tiles: &'a mut [Tile]) -> Self {
-        let tiles = &mut tiles[..PARTS * tiles_of(source.count, source.k)];
-        let mut magnitudes = [Magnitudes::NONE; MOST_BLOCKS];
+    fn new(source: Source<'a, f32>, side: Side, memory: &'a mut Memory<'_>) -> Self {
+        let tiles = &mut memory.tiles[..PARTS * tiles_of(source.count, source.k)];
         let blocks = source.count.div_ceil(BLOCK) * BLOCK / Tile::LINES;
-        thirds::pack(source, side, tiles, &mut magnitudes[..blocks]);
+        let magnitudes = &mut memory.magnitudes[..blocks];
+        thirds::pack(source, side, tiles, magnitudes);
         Self {
             source,
             tiles,
@@ -250,14 +262,30 @@ impl Walk<'_> {
             match self.left.source.count - row > Tile::LINES {
                 true => {
                     let left = [left, self.left.list(row + Tile::LINES, self.steps)];
+                    let next = self.ahead([row, column]);
+                    let steps = self.steps;
                     self.unit
-                        .two_in_parts(left, right, self.steps, place, out.add);
+                        .two_in_parts(left, right, next, steps, place, out.add);
                 }
                 false => self
                     .unit
                     .one_in_parts(left, right, self.steps, place, out.add),
             }
         }
+    }
+
+    /// Returns what is asked for while a block is computed: a part of the tiles of the next rows, if there are any. A few blocks of
+    /// columns together ask for all of them.
+    fn ahead(&self, [row, column]: [usize; 2]) -> *const u8 {
+        let parts = 2 * PARTS * size_of::<Tile>() / AHEAD;
+        let row = match row + BLOCK < self.left.source.count {
+            true => row + BLOCK,
+            false => row,
+        };
+        let list = row / Tile::LINES * self.steps * PARTS;
+        let first = self.left.tiles.as_ptr().wrapping_add(list);
+        let part = column / BLOCK % parts;
+        first.cast::<u8>().wrapping_add(part * self.steps * AHEAD)
     }
 
     /// Computes a block at an edge, or one that may not be computed in parts, beside its place.
