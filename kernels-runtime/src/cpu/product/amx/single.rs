@@ -4,8 +4,9 @@
 //! computed: the other three are below 2^-25 of it, less than what f32 rounds a sum by. Tiles add 32 terms before they
 //! round a sum, so the error is less than that of a product in f32, term by term.
 //!
-//! Numbers below 2^-102 have fewer bits here, because the instruction takes parts below 2^-126 for zero. Products in which that
-//! could be seen, and those that could overflow where their sum does not, are computed in f32, tile by tile.
+//! The instruction takes numbers below 2^-126 for zero, parts, their products and sums alike. Tiles of a result in which that could
+//! be seen, and those in which parts could overflow where the result does not, are computed in f32. What is lost of a term of
+//! others is below 2^-86.
 
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,9 @@ const MOST_BLOCKS: usize = 256;
 /// Magnitudes below which a number has fewer bits here, and above which that could be seen in a product.
 const SMALL: f32 = 1.0 / (1_u128 << 102) as f32;
 const LARGE: f32 = (1_u64 << 40) as f32;
+
+/// The magnitude of products below which those of their parts have fewer bits.
+const SMALL_PRODUCT: f32 = 1.0 / (1_u128 << 80) as f32;
 
 /// Returns whether this machine multiplies f32 here.
 pub(in super::super) fn available() -> bool {
@@ -87,6 +91,9 @@ pub(in super::super) unsafe fn multiply(left: Source<'_, f32>, right: Source<'_,
     assert!(k > 0 && k == right.k, "{m} × {k} by {} × {n}", right.k);
     left.check();
     right.check();
+    if m == 0 || n == 0 {
+        return;
+    }
     let terms = k.min(TERMS).next_multiple_of(Tile::TERMS);
     let most = MOST_BLOCKS * Tile::LINES;
     let is_resident = n <= most.min(RESIDENT / terms);
@@ -351,11 +358,15 @@ impl Walk<'_> {
     fn is_in_range(&self, [row, column]: [usize; 2]) -> bool {
         let left = self.left.magnitudes[row / Tile::LINES];
         let right = self.right.magnitudes[column / Tile::LINES];
-        let largest = left.largest() * right.largest() * self.left.source.k as f32;
-        let is_lost = |small: Magnitudes, large: Magnitudes| {
-            small.smallest() < SMALL && large.largest() > LARGE
-        };
-        largest < f32::MAX / 2.0 && !is_lost(left, right) && !is_lost(right, left)
+        let [of_left, of_right] = [left.largest(), right.largest()];
+        let largest = of_left * of_right * self.left.source.k as f32;
+        let is_lost = |small: Magnitudes, large: f32| small.smallest() < SMALL && large > LARGE;
+        let is_zero = of_left == 0.0 || of_right == 0.0;
+        let is_small = of_left.min(of_right) < SMALL || largest < SMALL_PRODUCT;
+        // Not a number if one is infinite and the other one zero.
+        let overflows = largest.is_nan() || largest > f32::MAX / 2.0;
+        let is_lost = is_lost(left, of_right) || is_lost(right, of_left);
+        !overflows && !is_lost && (is_zero || !is_small)
     }
 }
 

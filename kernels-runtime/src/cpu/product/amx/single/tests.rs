@@ -237,6 +237,45 @@ fn numbers_at_the_ends_of_the_range() {
     }
 }
 
+/// Tests products whose parts, or whose operands' parts, are below what tiles hold.
+#[test]
+fn small_numbers_keep_their_digits() {
+    if !tested(available(), "AMX") {
+        return;
+    }
+    for powers in [[-115, 3], [-60, -58], [-3, -112], [-102, 0], [-80, 5]] {
+        let [mut left, mut right] =
+            [(40, 3), (50, 8)].map(|(count, seed)| Numbers::new(count, 130, (130, 1), seed));
+        for (operand, power) in [&mut left, &mut right].into_iter().zip(powers) {
+            for number in &mut operand.data {
+                *number *= 2.0_f32.powi(power);
+            }
+        }
+        for (at, sum) in product_of(&left, &right, 0, None).into_iter().enumerate() {
+            let (exact, size) = exact(&left, &right, at / 50, at % 50);
+            let error = (f64::from(sum) - exact).abs();
+            assert!(error <= size * 1e-6, "{powers:?}: {sum}, not {exact}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_written_without_rows_or_columns() {
+    if !tested(available(), "AMX") {
+        return;
+    }
+    let many = Numbers::new(700, 520, (520, 1), 0);
+    for [rows, columns] in [[0..0, 0..700], [0..700, 0..0], [700..700, 0..3]] {
+        let out = Out {
+            first: std::ptr::dangling_mut(),
+            stride: 700,
+            add: false,
+        };
+        // SAFETY: the result has no elements.
+        unsafe { multiply(many.source().part(rows), many.source().part(columns), out) };
+    }
+}
+
 /// Tests that neither the position in a block nor the numbers outside of a tile change the bits of an element.
 #[test]
 fn parts_have_the_bits_of_the_whole() {
