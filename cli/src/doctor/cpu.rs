@@ -1,7 +1,8 @@
 //! The processor and the kernels for it.
 
 use super::report::Report;
-use burn_kernels::dispatch::{DeviceKind, multiplies_in_tiles, x86_64_level};
+use burn_kernels::dispatch::{DeviceKind, x86_64_level};
+use burn_kernels::ops::linear::multiplies_in_tiles;
 use burn_kernels::registry;
 
 /// Adds the processor, and the number of kernels that have an implementation for it.

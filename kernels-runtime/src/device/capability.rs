@@ -6,15 +6,6 @@ use burn::backend::{DeviceId, DeviceOps, DispatchDevice};
 use std::cell::Cell;
 use std::sync::LazyLock;
 
-/// Returns whether products are computed in tiles of AMX on this machine: those of matrices in bf16, and those of large ones in
-/// f32, in which each number is the sum of three in bf16.
-pub fn multiplies_in_tiles() -> bool {
-    #[cfg(feature = "cpu")]
-    return crate::cpu::product::has_tiles_for_f32();
-    #[cfg(not(feature = "cpu"))]
-    false
-}
-
 /// Returns the level of the x86-64 psABI of this processor and operating system, found at run time:
 ///
 /// * 4: AVX-512 F, BW, CD, DQ and VL;

@@ -8,7 +8,7 @@ mod kinds;
 mod machine;
 mod served;
 
-pub use capability::{ascend_capability, cuda_capability, multiplies_in_tiles, x86_64_level};
+pub use capability::{ascend_capability, cuda_capability, x86_64_level};
 pub(crate) use computes::{computes_in, device_computes_in};
 pub use kinds::DeviceKinds;
 pub use machine::Machine;

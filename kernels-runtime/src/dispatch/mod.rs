@@ -15,8 +15,7 @@ mod tuned;
 mod unmet;
 
 pub use crate::device::{
-    DeviceKind, DeviceKinds, KernelOp, Served, ascend_capability, cuda_capability,
-    multiplies_in_tiles, x86_64_level,
+    DeviceKind, DeviceKinds, KernelOp, Served, ascend_capability, cuda_capability, x86_64_level,
 };
 pub use crate::mode::Mode;
 pub use crate::reason::Reason;

@@ -19,7 +19,8 @@ pub(super) fn with_memory<A: Pod, R>(len: usize, work: impl FnOnce(&mut [A]) -> 
     let words = (len * size_of::<A>()).div_ceil(size_of::<u64>());
     let mut buffer = taken();
     if buffer.len() < words {
-        // The old values are not copied.
+        // The old values are not copied, and freed first.
+        drop(buffer);
         buffer = vec![0; words];
     }
     if cfg!(debug_assertions) {

@@ -46,6 +46,15 @@ declare_kernel! {
     };
 }
 
+/// Returns whether products are computed in tiles of AMX on this machine: those of matrices in bf16, and those of large ones in
+/// f32, in which each number is the sum of three in bf16.
+pub fn multiplies_in_tiles() -> bool {
+    #[cfg(feature = "cpu")]
+    return crate::cpu::product::has_tiles_for_f32();
+    #[cfg(not(feature = "cpu"))]
+    false
+}
+
 /// The tensors of one call, all of one dtype.
 #[derive(Clone, Debug)]
 pub struct Inputs<const D: usize> {
