@@ -38,8 +38,6 @@ pub(super) unsafe fn multiply(
     out: Out,
     add: bool,
 ) {
-    assert!(left_strides.reach(m, k) <= left.len(), "{BEYOND}");
-    assert!(right_strides.reach(k, n) <= right.len(), "{BEYOND}");
     if single::available() && k > 0 {
         let left = Source {
             data: left,
@@ -57,10 +55,12 @@ pub(super) unsafe fn multiply(
         };
         let Out { first, stride } = out;
         let out = single::Out { first, stride, add };
-        // SAFETY: the caller upholds the requirements.
+        // SAFETY: the caller upholds the requirements for `out`. Operands are checked there.
         return unsafe { single::multiply(left, right, out) };
     }
     assert!(packed::has_instructions(), "this machine has no AVX2");
+    assert!(left_strides.reach(m, k) <= left.len(), "{BEYOND}");
+    assert!(right_strides.reach(k, n) <= right.len(), "{BEYOND}");
     let (left, right) = (left.as_ptr(), right.as_ptr());
     // SAFETY: the operands reach as far as the sizes, and the machine has the instructions. The caller upholds the rest.
     unsafe {

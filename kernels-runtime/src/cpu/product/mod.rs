@@ -331,7 +331,12 @@ mod tests {
     /// Some have so many rows that threads share them otherwise, and parts that alone would have another product.
     #[test]
     fn results_dont_depend_on_the_number_of_threads() {
-        for (count, lines, length) in [(3, 70, 90), (193, 130, 141), (1100, 100, 130)] {
+        for (count, lines, length) in [
+            (3, 70, 90),
+            (193, 130, 141),
+            (1100, 100, 130),
+            (600, 200, 310),
+        ] {
             let (left, right) = (values(count * lines, 1), values(count * length, 2));
             let weights = Matrix {
                 data: &right,

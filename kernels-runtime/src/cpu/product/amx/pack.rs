@@ -221,6 +221,20 @@ fn read<H: Half, T: Turn>(
     }
 }
 
+/// # Panics
+/// Panics if one of 16 lines reaches beyond `len` elements. A line is two vectors of 16, the second one `second` elements after
+/// the first, and lines are `stride` apart.
+#[inline(always)]
+fn check_vectors(len: usize, stride: usize, second: usize) {
+    let last = (Tile::LINES - 1)
+        .saturating_mul(stride)
+        .saturating_add(second);
+    assert!(
+        last.saturating_add(Tile::LINES) <= len,
+        "vectors of 16 elements, up to number {last}, of {len}"
+    );
+}
+
 type Square = [[f32; SQUARE]; SQUARE];
 
 #[inline(always)]

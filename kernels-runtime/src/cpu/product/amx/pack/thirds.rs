@@ -8,7 +8,7 @@
 //! interleaved.
 
 use super::super::super::transpose::{SQUARE, Turn, With, with_turn};
-use super::{Side, Source, Square, Tile, blocks};
+use super::{Side, Source, Square, Tile, blocks, check_vectors};
 use std::arch::x86_64::*;
 
 /// The number of parts.
@@ -187,14 +187,7 @@ fn lines<T: Turn>(
     ahead: *const f32,
     to: &mut [Tile; PARTS],
 ) -> Magnitudes {
-    let last = (Tile::LINES - 1)
-        .saturating_mul(stride)
-        .saturating_add(second);
-    assert!(
-        last.saturating_add(Tile::LINES) <= data.len(),
-        "vectors of 16 elements, up to number {last}, of {}",
-        data.len()
-    );
+    check_vectors(data.len(), stride, second);
     for line in 0..Tile::LINES {
         // Hints, because the processor does not foresee lines of several pages. Any address is allowed.
         let next = ahead.wrapping_add(line * stride);

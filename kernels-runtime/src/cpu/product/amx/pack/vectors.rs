@@ -2,7 +2,7 @@
 //! subnormal numbers for zero, as the products of tiles do in any case.
 
 use super::super::super::together::Half;
-use super::{Square, Tile};
+use super::{Square, Tile, check_vectors};
 use std::arch::x86_64::*;
 
 /// The order that interleaves two vectors of bf16.
@@ -47,14 +47,7 @@ fn checked<H: Half, const PAIRED: bool>(
     if !has_instructions() {
         return false;
     }
-    let last = (Tile::LINES - 1)
-        .saturating_mul(stride)
-        .saturating_add(second);
-    assert!(
-        last.saturating_add(Tile::LINES) <= data.len(),
-        "vectors of 16 elements, up to number {last}, of {}",
-        data.len()
-    );
+    check_vectors(data.len(), stride, second);
     // SAFETY: all vectors are in the slice, because the last is, and the machine has the instructions.
     unsafe { read::<H, PAIRED>(data.as_ptr(), stride, second, to) };
     true
