@@ -3,6 +3,10 @@
 //! With `dy`, the gradient of `y`, and sums over all rows, the gradients are `dx = dy · wᵀ`, `dw = xᵀ · dy` and
 //! `db = Σ dy`. On half types, products are summed in f32 and rounded once. Where the machine multiplies pairs of bf16,
 //! no operand is converted.
+//!
+//! On processors with [AMX](multiplies_in_tiles), large products in f32 take numbers as sums of three in bf16. Their errors are
+//! not larger than those of products in f32, but numbers below 2^-102 that stand in a matrix with larger ones may lose
+//! digits: up to 2^-86 for each term.
 
 mod autodiff;
 pub(crate) mod cases;

@@ -6,7 +6,8 @@
 //!
 //! The instruction takes numbers below 2^-126 for zero, parts, their products and sums alike. Tiles of a result in which that could
 //! be seen, and those in which parts could overflow where the result does not, are computed in f32. What is lost of a term of
-//! others is below 2^-86.
+//! others is below 2^-86. Magnitudes are those of 16 rows together, so a row of numbers below 2^-102 beside rows of larger
+//! ones has that absolute bound, not a relative one.
 
 #[cfg(test)]
 mod tests;
