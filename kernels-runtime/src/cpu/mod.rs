@@ -7,6 +7,7 @@
 pub(crate) mod activation;
 pub(crate) mod awake;
 mod element;
+mod gradient_sum;
 pub(crate) mod lanes;
 pub(crate) mod main_thread;
 mod number;
@@ -21,6 +22,7 @@ mod total;
 
 pub(crate) use activation::{Function, with_function};
 pub(crate) use element::{Element, dispatch_dtype};
+pub(crate) use gradient_sum::gradient_sum;
 pub(crate) use lanes::{Blocks, Context, LANES, Lanes, Read, Terms, Whole, block, sum_of_terms};
 pub(crate) use number::Number;
 pub(crate) use output::{Columns, Output, Pairs, Row, Scratch, Unwritten};

@@ -1,5 +1,9 @@
 //! The names from Burn's autodiff that operations use to record their gradients, and the spans of these.
 
+mod registered;
+
+pub(crate) use registered::{is_registered, remember};
+
 use crate::dispatch::{Site, span};
 use burn::backend::Backend;
 use burn::backend::autodiff::checkpoint::{retro_forward::RetroForward, state::BackwardStates};
@@ -23,6 +27,34 @@ macro_rules! register {
     };
 }
 pub(crate) use register;
+
+/// Takes the gradient of a parent that steps before this one registered with [`register_and_remember`]. Burn would add this
+/// step's gradient to it on one thread. The step must register the sum.
+macro_rules! take_registered {
+    ($B:ident, $grads:ident, $parent:expr) => {
+        match &$parent {
+            Some(parent) if $crate::ops::recording::is_registered(parent.id) => {
+                Some($grads.consume::<$B>(parent))
+            }
+            _ => None,
+        }
+    };
+}
+pub(crate) use take_registered;
+
+/// Works like [`register`], for a parent that several operations often take.
+macro_rules! register_and_remember {
+    ($B:ident, $grads:ident, $parent:expr, $gradient:expr) => {
+        if let (Some(parent), Some(gradient)) = ($parent, Option::from($gradient)) {
+            $grads.register::<$B>(parent.id, gradient);
+            // A gradient of a leaf is not taken when it is consumed.
+            if !parent.parents.is_empty() {
+                $crate::ops::recording::remember(parent.id);
+            }
+        }
+    };
+}
+pub(crate) use register_and_remember;
 
 /// A kernel's step of autodiff, whose backward pass runs in a span of the site that recorded it.
 #[derive(Debug)]

@@ -35,9 +35,6 @@ pub(super) fn dense<'o, T: Element>(
     if k == 0 {
         return out.filled(T::round(<T::Acc as Real>::ZERO));
     }
-    assert!(TypeId::of::<T>() == TypeId::of::<T::Acc>(), "a half type");
-    assert!(left.1.reach(m, k) <= left.0.len(), "{BEYOND}");
-    assert!(right.1.reach(k, n) <= right.0.len(), "{BEYOND}");
     assert!(out.len() == m * n, "a product of {m} × {n} elements");
     let product = Product {
         sizes,
@@ -45,18 +42,35 @@ pub(super) fn dense<'o, T: Element>(
         right,
         add: false,
     };
-    let first = First(out.places().as_mut_ptr().cast());
-    // SAFETY: `out` has the elements of the product, and nothing else refers to them. The parts are disjoint, and together
-    // they are all elements, which are written.
+    // SAFETY: `out` has the elements of the product, which are all written, and nothing else refers to them.
     unsafe {
-        match product.division() {
-            Division::Whole(parallelism) => product.run([0..m, 0..n], first, parallelism),
-            Division::Parts(parts) => each(parts, |part| {
-                product.run(part, first, gemm::Parallelism::None);
-            }),
-        }
+        product.divided(First(out.places().as_mut_ptr().cast()));
         out.assume_written()
     }
+}
+
+/// Computes `out += left · right` as [`dense`] does.
+///
+/// # Panics
+/// Panics for types that [`dense`] does not take, or if an operand is too short.
+pub(super) fn add_dense<T: Element>(
+    sizes @ [m, k, n]: [usize; 3],
+    left: (&[T], Strides),
+    right: (&[T], Strides),
+    out: &mut [T],
+) {
+    assert!(out.len() == m * n, "a product of {m} × {n} elements");
+    if k == 0 {
+        return;
+    }
+    let product = Product {
+        sizes,
+        left,
+        right,
+        add: true,
+    };
+    // SAFETY: `out` has the elements of the product, they are initialised, and nothing else refers to them.
+    unsafe { product.divided(First(out.as_mut_ptr())) };
 }
 
 /// Computes `out = rows · weights`, or `out += …` if `add`, in a part for each thread, if the product is one of `copied`, whose
@@ -156,6 +170,31 @@ impl<T: Element> Product<'_, T> {
             false => parts(m, threads).map(|rows| [rows, 0..n]).collect(),
         };
         Division::Parts(parts)
+    }
+
+    /// Computes the product on all threads.
+    ///
+    /// # Safety
+    /// `first` must be the first of `m × n` elements, and nothing else may access them. All are written. They are read only if
+    /// the product is added to them.
+    ///
+    /// # Panics
+    /// Panics for half types, or if an operand is too short.
+    unsafe fn divided(&self, first: First<T>) {
+        let [m, k, n] = self.sizes;
+        assert!(TypeId::of::<T>() == TypeId::of::<T::Acc>(), "a half type");
+        assert!(self.left.1.reach(m, k) <= self.left.0.len(), "{BEYOND}");
+        assert!(self.right.1.reach(k, n) <= self.right.0.len(), "{BEYOND}");
+        // SAFETY: the operands reach as far as the sizes; the caller upholds the rest. The parts are disjoint, and together
+        // they are all elements.
+        unsafe {
+            match self.division() {
+                Division::Whole(parallelism) => self.run([0..m, 0..n], first, parallelism),
+                Division::Parts(parts) => each(parts, |part| {
+                    self.run(part, first, gemm::Parallelism::None);
+                }),
+            }
+        }
     }
 
     /// Computes some rows and columns of the product.

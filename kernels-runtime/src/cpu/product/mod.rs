@@ -48,7 +48,7 @@ pub(crate) use outer::{
     Destination, Factors, Right, add_outer_here, outer, outer_here, outer_rounded,
 };
 pub(crate) use panel::{load, read};
-pub(crate) use rounded::{columns_times, product_rounded};
+pub(crate) use rounded::{add_product, columns_times, product_rounded};
 pub(crate) use rows::Rows;
 pub(crate) use tiled::{
     Stored, Tiled, TwoParts, leave_remainders, multiply_stored, multiply_tiled,

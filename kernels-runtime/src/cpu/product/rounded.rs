@@ -1,6 +1,6 @@
 //! Products of tensors that are rounded once, as the layers of a model need them.
 
-use super::dense::dense;
+use super::dense::{add_dense, dense};
 use super::gemm::{Strides, WIDE, are_many, has_tiles};
 use super::memory::with_memory;
 use super::outer::outer_of_tensors;
@@ -68,6 +68,43 @@ pub(crate) fn product_rounded<T: Element>(
             finish(sums, bias, &mut part);
         });
     });
+}
+
+/// Computes `out += rows · weights`, for rows and `out` as [`product_rounded`] takes them. Returns false, and computes nothing,
+/// for types that are rounded and for few rows.
+///
+/// # Panics
+/// Panics if the sizes don't go together.
+pub(crate) fn add_product<T: Element>(rows: &[T], weights: Matrix<'_, T>, out: &mut [T]) -> bool {
+    let Matrix {
+        inputs, features, ..
+    } = weights;
+    let count = out.len() / features.max(1);
+    if !is_wide::<T>() || count < few::ROWS {
+        return false;
+    }
+    assert!(
+        rows.len() == count * inputs,
+        "{} elements are not {count} rows of {inputs}",
+        rows.len()
+    );
+    let (along, strides) = strides(weights);
+    let sizes = [count, inputs, features];
+    add_dense(sizes, (rows, along), (weights.data, strides), out);
+    true
+}
+
+/// Returns the strides of contiguous rows and of their weights.
+fn strides<T>(weights: Matrix<'_, T>) -> (Strides, Strides) {
+    let rows = Strides {
+        row: weights.inputs,
+        column: 1,
+    };
+    let weights = Strides {
+        row: weights.input_stride,
+        column: weights.feature_stride,
+    };
+    (rows, weights)
 }
 
 /// Computes as [`product_rounded`] does. Every weight is read once, in order.
@@ -148,14 +185,7 @@ fn wide<T: Element>(
     let Matrix {
         inputs, features, ..
     } = weights;
-    let along = Strides {
-        row: inputs,
-        column: 1,
-    };
-    let strides = Strides {
-        row: weights.input_stride,
-        column: weights.feature_stride,
-    };
+    let (along, strides) = strides(weights);
     let sizes = [out.len() / features, inputs, features];
     let values = dense(sizes, (rows, along), (weights.data, strides), out);
     let Some(bias) = bias else { return };

@@ -1,6 +1,6 @@
 use super::Operands;
 use crate::ops::recording::{
-    Autodiff, CheckpointStrategy, Checkpointer, Grads, Ops, Step, register,
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, Ops, Step, register_and_remember,
 };
 use crate::ops::rms_norm::{RmsNormKernel, record};
 use burn::backend::tensor::FloatTensor;
@@ -56,8 +56,8 @@ impl<B: Backend> Step<B, 2> for Sum {
     fn backward(self, ops: Ops<(), 2>, grads: &mut Grads, _: &mut Checkpointer) {
         let gradient = grads.consume::<B>(&ops.node);
         let [x, residual] = ops.parents;
-        register!(B, grads, x, gradient.clone());
-        register!(B, grads, residual, gradient);
+        register_and_remember!(B, grads, x, gradient.clone());
+        register_and_remember!(B, grads, residual, gradient);
     }
 }
 

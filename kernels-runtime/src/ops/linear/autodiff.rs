@@ -1,7 +1,8 @@
 use super::{Backward, Operands, Wanted};
 use crate::ops::operands::{array, checked};
 use crate::ops::recording::{
-    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register, traced,
+    Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register,
+    register_and_remember, take_registered, traced,
 };
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
@@ -41,6 +42,19 @@ pub trait LinearKernel: Backend {
     /// Returns the wanted gradients.
     fn fused_linear_backward(backward: Backward<FloatTensor<Self>>)
     -> Gradients<FloatTensor<Self>>;
+
+    /// Returns the wanted gradients. `before`, the gradient of `x` by other operations, is added to that of `x`, which is
+    /// wanted.
+    fn fused_linear_backward_added(
+        backward: Backward<FloatTensor<Self>>,
+        before: FloatTensor<Self>,
+    ) -> Gradients<FloatTensor<Self>> {
+        let gradients = Self::fused_linear_backward(backward);
+        Gradients {
+            x: gradients.x.map(|x| Self::float_add(x, before)),
+            ..gradients
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -66,8 +80,12 @@ impl<B: LinearKernel, const N: usize> Step<B, N> for Linear {
             weight: weight.is_some(),
             bias: bias.is_some(),
         };
-        let gradients = B::fused_linear_backward(checked(operands.backward(dy, wanted)));
-        register!(B, grads, x, gradients.x);
+        let backward = checked(operands.backward(dy, wanted));
+        let gradients = match take_registered!(B, grads, x) {
+            Some(before) => B::fused_linear_backward_added(backward, before),
+            None => B::fused_linear_backward(backward),
+        };
+        register_and_remember!(B, grads, x, gradients.x);
         register!(B, grads, weight, gradients.weight);
         register!(B, grads, bias, gradients.bias);
     }

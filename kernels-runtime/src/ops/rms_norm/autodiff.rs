@@ -2,7 +2,7 @@ use super::{Backward, Operands, Parts};
 use crate::ops::operands::{array, checked};
 use crate::ops::recording::{
     Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, recompute,
-    register, traced,
+    register, register_and_remember, take_registered, traced,
 };
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, backend_extension};
@@ -39,6 +39,11 @@ pub trait RmsNormKernel: Backend {
 
     /// Returns the gradients of `x`, of the gate and, if it is wanted, of the weight.
     fn rms_norm_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>>;
+
+    /// Returns `gradient + before`, two gradients of one tensor.
+    fn gradient_sum(gradient: FloatTensor<Self>, before: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::float_add(gradient, before)
+    }
 }
 
 #[derive(Debug)]
@@ -70,7 +75,11 @@ impl<B: RmsNormKernel, const N: usize> Step<B, N> for RmsNorm {
         let backward = checked(operands.backward(dy, rstd, weight_node.is_some()));
         let gradients = B::rms_norm_backward(backward);
         let gate_node = next();
-        register!(B, grads, x_node, gradients.x);
+        let x = match take_registered!(B, grads, x_node) {
+            Some(before) => B::gradient_sum(gradients.x, before),
+            None => gradients.x,
+        };
+        register_and_remember!(B, grads, x_node, x);
         register!(B, grads, weight_node, gradients.weight);
         register!(B, grads, gate_node, gradients.gate);
     }

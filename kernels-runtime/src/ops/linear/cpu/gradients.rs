@@ -1,20 +1,28 @@
 use super::product::{matrix, rows_times};
-use crate::cpu::product::{Gemm, columns_times, readable};
-use crate::cpu::{Context, Element, Kernel, Output, Real, Rows, Unwritten, contiguous, run, total};
+use crate::cpu::product::{Gemm, add_product, columns_times, readable};
+use crate::cpu::{
+    Context, Element, Kernel, Output, Real, Rows, Unwritten, contiguous, gradient_sum, run, total,
+};
 use crate::ops::linear::{Backward, Gradients};
 use crate::semantics::OutputLayout;
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
 use std::ops::Range;
 
-/// Returns the wanted gradients.
-pub(super) fn gradients<T: Element>(backward: &Backward<FlexTensor>) -> Gradients<FlexTensor>
+/// Returns the wanted gradients, that of `x` with `before`.
+pub(super) fn gradients<T: Element>(
+    backward: &Backward<FlexTensor>,
+    before: Option<FlexTensor>,
+) -> Gradients<FlexTensor>
 where
     T::Acc: Gemm,
 {
     let wanted = *backward.wanted();
     Gradients {
-        x: wanted.x.then(|| of_x::<T>(backward)),
+        x: wanted.x.then(|| match before {
+            Some(before) => of_x_added::<T>(backward, before),
+            None => of_x::<T>(backward),
+        }),
         weight: wanted.weight.then(|| of_weight::<T>(backward)),
         bias: wanted.bias.then(|| of_bias::<T>(backward.dy())),
     }
@@ -30,6 +38,32 @@ where
     let weight = matrix::<T>(&weight, operands.key().layout).transposed();
     let shape = operands.x().layout().shape().clone();
     rows_times(backward.dy(), weight, None, shape)
+}
+
+/// Returns `before + dy · wᵀ`. Products in a type that is not rounded are added in the memory of `before`.
+fn of_x_added<T: Element>(backward: &Backward<FlexTensor>, mut before: FlexTensor) -> FlexTensor
+where
+    T::Acc: Gemm,
+{
+    let operands = backward.operands();
+    let (shape, len) = (
+        before.layout().shape(),
+        before.layout().shape().num_elements(),
+    );
+    let is_gradient =
+        shape == operands.x().layout().shape() && before.dtype() == operands.x().dtype();
+    if is_gradient && before.is_contiguous() && len > 0 {
+        let start = before.layout().start_offset();
+        if let Some(values) = before.try_storage_mut::<T>() {
+            let weight = readable(operands.weight());
+            let weight = matrix::<T>(&weight, operands.key().layout).transposed();
+            let dy = backward.dy().to_contiguous();
+            if add_product(contiguous::<T>(&dy), weight, &mut values[start..][..len]) {
+                return before;
+            }
+        }
+    }
+    gradient_sum(of_x::<T>(backward), &before)
 }
 
 /// Returns `xᵀ · dy`, or its transpose, as the weight is laid out.

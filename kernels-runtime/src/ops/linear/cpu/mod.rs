@@ -36,6 +36,14 @@ impl LinearKernel for Flex {
 
     fn fused_linear_backward(backward: Backward<FlexTensor>) -> Gradients<FlexTensor> {
         let dtype = checked(backward.operands().dtype());
-        dispatch_dtype!(dtype, T => gradients::gradients::<T>(&backward))
+        dispatch_dtype!(dtype, T => gradients::gradients::<T>(&backward, None))
+    }
+
+    fn fused_linear_backward_added(
+        backward: Backward<FlexTensor>,
+        before: FlexTensor,
+    ) -> Gradients<FlexTensor> {
+        let dtype = checked(backward.operands().dtype());
+        dispatch_dtype!(dtype, T => gradients::gradients::<T>(&backward, Some(before)))
     }
 }

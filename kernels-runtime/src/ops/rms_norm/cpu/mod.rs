@@ -5,7 +5,7 @@ pub(in crate::ops) mod pass;
 
 use super::autodiff::{Gradients, Tensors};
 use super::{Backward, RmsNormBackend, RmsNormKernel};
-use crate::cpu::{BASE, Context, Element, Real, Rows, contiguous, dispatch_dtype, total};
+use crate::cpu::{self, BASE, Context, Element, Real, Rows, contiguous, dispatch_dtype, total};
 use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{Gating, Rounding, SemanticsKey};
@@ -50,6 +50,10 @@ impl RmsNormKernel for Flex {
                 Gating::None => pass::backward::<T, Without, _>(&inputs, gate, &axis),
             }
         })
+    }
+
+    fn gradient_sum(gradient: FlexTensor, before: FlexTensor) -> FlexTensor {
+        cpu::gradient_sum(gradient, &before)
     }
 }
 

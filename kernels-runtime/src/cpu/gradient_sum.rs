@@ -1,0 +1,103 @@
+//! Sums of gradients, which Burn's Flex computes on one thread.
+
+use super::lanes::{Context, Task, dispatch};
+use super::{CHUNK, Element, PARALLEL, contiguous, dispatch_dtype, share};
+use burn::backend::flex::FlexTensor;
+
+/// Returns `gradient + before`, rounded to their dtype, in the memory of `gradient` if nothing else holds it.
+///
+/// # Panics
+/// Panics if shapes or dtypes differ.
+pub(crate) fn gradient_sum(gradient: FlexTensor, before: &FlexTensor) -> FlexTensor {
+    assert!(
+        gradient.layout().shape() == before.layout().shape() && gradient.dtype() == before.dtype(),
+        "gradients of {:?} and {:?} elements, in {:?} and {:?}, are not of one tensor",
+        gradient.layout().shape(),
+        before.layout().shape(),
+        gradient.dtype(),
+        before.dtype()
+    );
+    dispatch_dtype!(gradient.dtype(), T => sum::<T>(gradient, before))
+}
+
+fn sum<T: Element>(gradient: FlexTensor, before: &FlexTensor) -> FlexTensor {
+    let (mut gradient, before) = (gradient.to_contiguous(), before.to_contiguous());
+    let before = contiguous::<T>(&before);
+    if before.is_empty() {
+        return gradient;
+    }
+    let start = gradient.layout().start_offset();
+    let to = &mut gradient.storage_mut::<T>()[start..][..before.len()];
+    let parts = to.chunks_mut(CHUNK).zip(before.chunks(CHUNK));
+    let add = |(to, from): (&mut [T], &[T])| dispatch(Add { to, from });
+    match before.len() >= PARALLEL {
+        true => share::each_of_many(parts.collect(), add),
+        false => parts.for_each(add),
+    }
+    gradient
+}
+
+struct Add<'a, T> {
+    to: &'a mut [T],
+    from: &'a [T],
+}
+
+impl<T: Element> Task for Add<'_, T> {
+    type Acc = T::Acc;
+    type Output = ();
+
+    #[inline(always)]
+    fn run<C: Context>(self, _: C) {
+        for (to, from) in self.to.iter_mut().zip(self.from) {
+            *to = T::round(to.load() + from.load());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::backend::flex::Layout;
+    use burn::backend::ops::FloatTensorOps;
+    use burn::backend::{Flex, Shape};
+    use burn::tensor::{Bytes, DType, TensorData};
+
+    #[test]
+    fn sums_are_burns() {
+        for count in [0, 1, 1000, PARALLEL + 37] {
+            for dtype in [DType::F32, DType::BF16, DType::F16, DType::F64] {
+                let tensor = |step: usize| {
+                    let values = (0..count).map(|i| (i * step % 997) as f32 / 31.0 - 11.0);
+                    let data = TensorData::new(values.collect::<Vec<_>>(), [count]);
+                    FlexTensor::from_data(data.convert_dtype(dtype))
+                };
+                let expected = Flex::float_add(tensor(7), tensor(13));
+                let kept = tensor(7);
+                for gradient in [kept.clone(), tensor(7)] {
+                    let sum = gradient_sum(gradient, &tensor(13));
+                    assert_eq!(sum.into_data(), expected.clone().into_data(), "{dtype:?}");
+                }
+                assert_eq!(kept.into_data(), tensor(7).into_data());
+            }
+        }
+    }
+
+    #[test]
+    fn strided_gradients_are_added() {
+        let matrix = |values: [f32; 6]| {
+            let layout = Layout::contiguous(Shape::new([2, 3]));
+            FlexTensor::new(Bytes::from_elems(values.to_vec()), layout, DType::F32)
+        };
+        let turned = |values| matrix(values).transpose(0, 1);
+        let sum = gradient_sum(turned([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]), &turned([1.0; 6]));
+        let found = sum.to_contiguous();
+        assert_eq!(contiguous::<f32>(&found), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    }
+
+    #[test]
+    #[should_panic(expected = "are not of one tensor")]
+    fn gradients_of_other_shapes_are_refused() {
+        let ones = |count| FlexTensor::from_data(TensorData::ones::<f32, _>([count]));
+        gradient_sum(ones(3), &ones(1));
+    }
+}
