@@ -7,6 +7,7 @@ use crate::ops::linear::{Backward, Gradients};
 use crate::semantics::OutputLayout;
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
+use std::any::TypeId;
 use std::ops::Range;
 
 /// Returns the wanted gradients, that of `x` with `before`.
@@ -18,12 +19,22 @@ where
     T::Acc: Gemm,
 {
     let wanted = *backward.wanted();
+    let of_x = || match before {
+        Some(before) => of_x_added::<T>(backward, before),
+        None => of_x::<T>(backward),
+    };
+    let of_x = || wanted.x.then(of_x);
+    let of_weight = || wanted.weight.then(|| of_weight::<T>(backward));
+    // Half types are copied before threads share a product, and one copies while another multiplies. In f32 each product is
+    // the threads' own, and two at once push each other's operands out of the caches.
+    let is_half = TypeId::of::<T>() != TypeId::of::<T::Acc>();
+    let (x, weight) = match is_half {
+        true => rayon::join(of_x, of_weight),
+        false => (of_x(), of_weight()),
+    };
     Gradients {
-        x: wanted.x.then(|| match before {
-            Some(before) => of_x_added::<T>(backward, before),
-            None => of_x::<T>(backward),
-        }),
-        weight: wanted.weight.then(|| of_weight::<T>(backward)),
+        x,
+        weight,
         bias: wanted.bias.then(|| of_bias::<T>(backward.dy())),
     }
 }
