@@ -120,6 +120,7 @@ fn compare(
     let largest = expected.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
     for (dtype, tolerance) in [
         (FloatDType::F64, 1e-12),
+        // Sums of up to 310 products, rounded at 2^-24 each, in any order.
         (FloatDType::F32, 4e-6),
         // Each of up to six gradients is rounded, and so is their sum after each of them.
         (FloatDType::BF16, 3e-2),
