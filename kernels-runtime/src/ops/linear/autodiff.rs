@@ -45,10 +45,14 @@ pub trait LinearKernel: Backend {
 
     /// Returns the wanted gradients. `before`, the gradient of `x` by other operations, is added to that of `x`, which is
     /// wanted.
+    ///
+    /// # Panics
+    /// Panics if the gradient of `x` is not wanted.
     fn fused_linear_backward_added(
         backward: Backward<FloatTensor<Self>>,
         before: FloatTensor<Self>,
     ) -> Gradients<FloatTensor<Self>> {
+        assert!(backward.wanted().x, "{NO_SUM}");
         let gradients = Self::fused_linear_backward(backward);
         Gradients {
             x: gradients.x.map(|x| Self::float_add(x, before)),
@@ -56,6 +60,9 @@ pub trait LinearKernel: Backend {
         }
     }
 }
+
+/// The message for a gradient that would be lost.
+pub(super) const NO_SUM: &str = "a gradient of x is given, but that of this layer is not wanted";
 
 #[derive(Debug)]
 struct Linear;
