@@ -15,15 +15,15 @@ impl Tiled {
         match self.0 {}
     }
 
-    pub(crate) fn left_of<T: Element>(&mut self, _: Block<'_, T>, _: [usize; 2]) {
-        match self.0 {}
-    }
-
     pub(crate) fn right<A: Gemm>(&mut self, _: Block<'_, A>, _: [usize; 2]) {
         match self.0 {}
     }
 
-    pub(crate) fn right_of<T: Element>(&mut self, _: Block<'_, T>, _: [usize; 2]) {
+    pub(crate) fn are_exact(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn is_in_range(&self) -> bool {
         match self.0 {}
     }
 
@@ -45,6 +45,18 @@ pub(crate) struct Stored(Infallible);
 impl Stored {
     pub(crate) fn new<T: Element>() -> Option<Self> {
         None
+    }
+
+    pub(crate) fn are_exact(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn is_in_range(&self) -> bool {
+        match self.0 {}
+    }
+
+    pub(crate) fn reserve(&mut self, _: [usize; 2]) {
+        match self.0 {}
     }
 
     pub(crate) fn push<T: Element>(&mut self, _: Block<'_, T>, _: [usize; 2]) {

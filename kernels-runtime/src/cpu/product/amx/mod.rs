@@ -17,9 +17,10 @@ pub(super) mod single;
 pub(super) mod tests;
 
 use instructions::available;
-pub(super) use multiply::{Out, multiply};
+pub(super) use multiply::{Out, Parts, multiply};
 use pack::aligned;
-pub(super) use pack::{Side, Source, Tile, leave_remainders, pack, packed, tiles_of};
+pub(super) use pack::thirds::{self, Magnitudes};
+pub(super) use pack::{Side, Source, Tile, blocks, leave_remainders, pack, packed, tiles_of};
 pub(super) use rounded::{columns_times, product_rounded};
 
 use super::pairs::Pairs;
@@ -66,7 +67,7 @@ pub(super) fn product<T: Element>(
             };
             let sizes = [rows.count(), weights.inputs, width];
             // SAFETY: `out` is initialised.
-            unsafe { multiply(sizes, left, right, out) };
+            unsafe { multiply(sizes, Parts::One, left, right, out) };
         }
     });
 }
@@ -89,6 +90,6 @@ pub(super) unsafe fn rows_times_tiles(
         let packed = &mut aligned(memory)[..tiles];
         pack(left, Side::Left, packed);
         // SAFETY: the caller upholds the requirements.
-        unsafe { multiply([left.count, left.k, length], packed, right, out) };
+        unsafe { multiply([left.count, left.k, length], Parts::One, packed, right, out) };
     });
 }

@@ -1,6 +1,7 @@
 //! Products of operands in tiles.
 
 use super::instructions::{Place, Unit};
+use super::pack::thirds;
 use super::{Tile, tiles_of};
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -9,6 +10,25 @@ use std::ops::Range;
 /// The tiles of 32 rows that are read again for each block of columns then stay in the first-level cache.
 const STEPS: usize = 16;
 
+/// The parts of each number of the operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Parts {
+    /// A number of bf16.
+    One,
+    /// A number of f32 in [three parts](super::pack::thirds).
+    Three,
+}
+
+impl Parts {
+    /// Returns the number of tiles of a step.
+    pub(in super::super) const fn count(self) -> usize {
+        match self {
+            Self::One => 1,
+            Self::Three => thirds::PARTS,
+        }
+    }
+}
+
 /// The sums of a product: lines that are `stride` apart, which are added to if `add`.
 pub(in super::super) struct Out<'a> {
     pub(in super::super) sums: &'a mut [MaybeUninit<f32>],
@@ -16,7 +36,10 @@ pub(in super::super) struct Out<'a> {
     pub(in super::super) add: bool,
 }
 
-/// Computes `out = left · right`, or `out += …`, for `m × k` times `k × n` elements that are [packed](super::pack).
+/// Computes `out = left · right`, or `out += …`, for `m × k` times `k × n` elements that are [packed](super::pack), each in
+/// some parts.
+///
+/// Numbers in three parts must be in the [range](thirds::Magnitudes::are_in_range) in which no part is lost.
 ///
 /// # Safety
 /// If `out.add`, the caller must have written its places.
@@ -25,6 +48,7 @@ pub(in super::super) struct Out<'a> {
 /// Panics if the machine has no AMX, if an operand has another number of tiles, or if `out` is too short.
 pub(in super::super) unsafe fn multiply(
     [m, k, n]: [usize; 3],
+    parts: Parts,
     left: &[Tile],
     right: &[Tile],
     out: Out<'_>,
@@ -32,8 +56,9 @@ pub(in super::super) unsafe fn multiply(
     if m == 0 || n == 0 {
         return;
     }
+    let tiles = |count| parts.count() * tiles_of(count, k);
     assert!(
-        left.len() == tiles_of(m, k) && right.len() == tiles_of(n, k),
+        left.len() == tiles(m) && right.len() == tiles(n),
         "{} and {} tiles are no product of {m} × {k} by {k} × {n}",
         left.len(),
         right.len()
@@ -52,6 +77,7 @@ pub(in super::super) unsafe fn multiply(
     }
     let walk = Walk {
         unit: Unit::new(),
+        parts,
         left,
         right,
         steps,
@@ -73,9 +99,10 @@ fn clear([m, n]: [usize; 2], out: Out<'_>) {
 
 struct Walk<'a> {
     unit: Unit,
+    parts: Parts,
     left: &'a [Tile],
     right: &'a [Tile],
-    /// The number of tiles of a block of rows or columns.
+    /// The number of steps of a block of rows or columns.
     steps: usize,
     sizes: [usize; 2],
 }
@@ -95,7 +122,8 @@ impl Walk<'_> {
             first: out.sums.as_mut_ptr().cast::<f32>(),
             stride: out.stride,
         };
-        let width = (RESIDENT / self.steps * Tile::LINES).max(BLOCK) / BLOCK * BLOCK;
+        let width =
+            (RESIDENT / (self.parts.count() * self.steps) * Tile::LINES).max(BLOCK) / BLOCK * BLOCK;
         for first in (0..n).step_by(width) {
             // SAFETY: the caller upholds the requirements.
             unsafe { self.columns(first..n.min(first + width), place, out.add) };
@@ -171,21 +199,27 @@ impl Walk<'_> {
         let steps = STEPS.min(self.steps - start);
         let left = self.list(self.left, row, start);
         let right = [0, 1].map(|part| self.list(self.right, column + part * Tile::LINES, start));
+        let below = (self.sizes[0] - row > Tile::LINES)
+            .then(|| [left, self.list(self.left, row + Tile::LINES, start)]);
         // SAFETY: `list` checks the tiles; the caller upholds the rest.
         unsafe {
-            match self.sizes[0] - row > Tile::LINES {
-                true => {
-                    let left = [left, self.list(self.left, row + Tile::LINES, start)];
-                    self.unit.two(left, right, steps, out, add);
+            match (self.parts, below) {
+                (Parts::One, Some(left)) => self.unit.two(left, right, steps, out, add),
+                (Parts::One, None) => self.unit.one(left, right, steps, out, add),
+                (Parts::Three, Some(left)) => {
+                    // The rows that follow are in the cache.
+                    let next = left[0].cast();
+                    self.unit.two_in_parts(left, right, next, steps, out, add);
                 }
-                false => self.unit.one(left, right, steps, out, add),
+                (Parts::Three, None) => self.unit.one_in_parts(left, right, steps, out, add),
             }
         }
     }
 
     /// Returns the tiles of 16 rows or columns, from a step on.
     fn list(&self, operand: &[Tile], first: usize, start: usize) -> *const Tile {
-        operand[first / Tile::LINES * self.steps + start..][..STEPS.min(self.steps - start)]
-            .as_ptr()
+        let parts = self.parts.count();
+        let tiles = &operand[(first / Tile::LINES * self.steps + start) * parts..];
+        tiles[..STEPS.min(self.steps - start) * parts].as_ptr()
     }
 }

@@ -3,7 +3,7 @@
 //! An operand is divided into blocks of 16 rows (or columns, on the right), with an even number of blocks. A block is a
 //! list of tiles, each of 32 of its terms. What is missing is zero.
 
-pub(super) mod thirds;
+pub(in super::super) mod thirds;
 mod vectors;
 
 pub(in super::super) use vectors::leave_remainders;
@@ -41,8 +41,8 @@ pub(in super::super) fn tiles_of(count: usize, k: usize) -> usize {
     blocks(count) * k.div_ceil(Tile::TERMS)
 }
 
-/// Returns an even number of blocks.
-fn blocks(count: usize) -> usize {
+/// Returns the number of blocks of `count` rows or columns, which is even.
+pub(in super::super) fn blocks(count: usize) -> usize {
     count.div_ceil(2 * Tile::LINES) * 2
 }
 

@@ -3,7 +3,7 @@
 use super::super::memory::with_memory;
 use super::super::rounded::{finish, in_columns};
 use super::super::{Gemm, Matrix, panel};
-use super::{Out, Side, Source, Tile, aligned, multiply, pack, tiles_of};
+use super::{Out, Parts, Side, Source, Tile, aligned, multiply, pack, tiles_of};
 use crate::cpu::{Element, Unwritten, share};
 use burn::tensor::bf16;
 
@@ -91,7 +91,7 @@ fn run<T: Element>(
                         add: false,
                     };
                     // SAFETY: nothing is added.
-                    unsafe { multiply([rows, k, width], left, panel, out) };
+                    unsafe { multiply([rows, k, width], Parts::One, left, panel, out) };
                     let sums = T::Acc::of_f32(sums).expect("bf16 is summed in f32");
                     finish(sums, bias, &mut part);
                 }

@@ -98,7 +98,7 @@ fn check(left: &Operand, right: &Operand) {
             add,
         };
         // SAFETY: `sums` are initialised.
-        unsafe { multiply(sizes, &tiles[0], &tiles[1], out) };
+        unsafe { multiply(sizes, Parts::One, &tiles[0], &tiles[1], out) };
         for (at, sum) in sums.into_iter().enumerate() {
             let (row, column) = (at / stride, at % stride);
             let expected = match column < n && row < m {
@@ -249,7 +249,7 @@ fn operands_that_are_too_short_are_refused() {
                 add: false,
             };
             // SAFETY: nothing is added.
-            unsafe { multiply([3, 5, 4], &left, &right, out) };
+            unsafe { multiply([3, 5, 4], Parts::One, &left, &right, out) };
         });
         std::panic::catch_unwind(call).is_err()
     };
@@ -274,7 +274,7 @@ fn nothing_is_written_without_rows_or_columns() {
             add: false,
         };
         // SAFETY: nothing is added.
-        unsafe { multiply([m, 8, n], &tiles[0], &tiles[1], out) };
+        unsafe { multiply([m, 8, n], Parts::One, &tiles[0], &tiles[1], out) };
         assert_eq!(sums, [7.0; 9]);
     }
 }

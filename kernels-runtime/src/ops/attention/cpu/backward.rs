@@ -9,7 +9,7 @@ use super::heads_out::{Extent, HeadRows, HeadsOut};
 use super::lanes::Lanes;
 use super::query_block::{Buffers, Sums};
 use super::units::{BiasSums, Units};
-use super::view::{Heads, Readable, View, parts, readable};
+use super::view::{Heads, Readable, View, readable};
 use crate::cpu::product::Gemm;
 use crate::cpu::{Element, Output, Real, contiguous, write_scaled};
 use crate::ops::attention::{Backward, Gradients, Sizes};
@@ -130,7 +130,7 @@ where
             true => Vec::new(),
             false => vec![<T::Acc as Gemm>::ZERO; sizes.group()],
         };
-        let mut buffers = Buffers::new::<T>(sizes);
+        let mut buffers = Buffers::new(view, self.of);
         for rows in view.blocks() {
             let lanes = Lanes::new(view, self.of, rows);
             buffers.load(given, &lanes);
@@ -138,11 +138,12 @@ where
                 true => buffers.sum_along_scores(view, &lanes, self.of),
                 false => buffers.sum_along(given, &lanes),
             }
-            for part in parts(lanes.all_keys()).enumerate() {
+            for part in lanes.blocks_of_keys().enumerate() {
                 buffers.add(view, &lanes, self.of, part, &mut sums, d_bias.as_mut());
             }
             let scales = &[view.scale; QUERIES][..lanes.count];
-            write_scaled(&buffers.dq, sizes.width, scales, &mut self.dq);
+            let dq = buffers.queries(&lanes);
+            write_scaled(dq, sizes.width, scales, &mut self.dq);
             if !sinks.is_empty() {
                 buffers.add_sinks(view, &lanes, self.of.1 * sizes.group(), &mut sinks);
             }

@@ -5,13 +5,14 @@ use super::lanes::Lanes;
 use super::rows::{gather, transposed};
 use super::scores::{Place, Running, adjust, scale};
 use super::tiles::{StoredHead, Tiles};
-use super::view::{Readable, View, parts};
+use super::view::{Readable, View};
 use super::{KEYS, few};
 use crate::cpu::product::{Block, Gemm, InCacheLines, multiply_blocks};
 use crate::cpu::share::each;
 use crate::cpu::{Element, Output, Real, Unwritten, write_scaled};
 use crate::ops::attention::Operands;
 use burn::backend::flex::FlexTensor;
+use std::num::NonZeroUsize;
 use std::ops::Range;
 
 /// Returns the result and `lse`.
@@ -25,7 +26,6 @@ where
     let mut y = Output::<T>::new(sizes.of_queries(layout, sizes.value_width));
     let mut lse = Output::<T::Acc>::new(operands.lse().0);
     {
-        let heads = StoredHead::all(&view);
         let extent = Extent {
             batch: sizes.batch,
             heads: sizes.heads,
@@ -34,21 +34,29 @@ where
         };
         let mut y = HeadsOut::new(y.rest(), extent, layout);
         let mut lse = lse.rest();
-        let mut tasks = Vec::new();
-        for (index, of) in view.kv_heads().enumerate() {
-            for rows in view.blocks() {
-                tasks.push(Task {
-                    of,
-                    head: heads.get(index),
-                    y: y.take((of.0, of.1 * sizes.group()), rows.clone()),
-                    lse: lse.part(rows.len()),
-                    rows,
-                });
+        let all: Vec<_> = view.kv_heads().collect();
+        let together = StoredHead::together(&view);
+        for some in all.chunks(together.map_or(all.len().max(1), NonZeroUsize::get)) {
+            let heads = match together {
+                Some(_) => StoredHead::all(&view, some),
+                None => Vec::new(),
+            };
+            let mut tasks = Vec::new();
+            for (index, of) in some.iter().copied().enumerate() {
+                for rows in view.blocks() {
+                    tasks.push(Task {
+                        of,
+                        head: heads.get(index).and_then(Option::as_ref),
+                        y: y.take((of.0, of.1 * sizes.group()), rows.clone()),
+                        lse: lse.part(rows.len()),
+                        rows,
+                    });
+                }
             }
+            // The last blocks see the most keys, so threads begin with them.
+            tasks.reverse();
+            each(tasks, |task| task.run(&view));
         }
-        // The last blocks see the most keys, so threads begin with them.
-        tasks.reverse();
-        each(tasks, |task| task.run(&view));
     }
     (y.finish(), lse.finish())
 }
@@ -84,7 +92,7 @@ where
             tiles.add_all(view, &lanes, &mut running, sums);
         } else {
             let mut buffers = Buffers::new(view, &lanes);
-            for keys in parts(lanes.all_keys()) {
+            for keys in lanes.blocks_of_keys() {
                 buffers.add(view, &lanes, self.of, keys, &mut running, sums);
             }
         }

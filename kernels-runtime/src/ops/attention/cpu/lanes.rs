@@ -1,7 +1,7 @@
 //! A block of queries: one lane each, padded to whole vectors.
 
-use super::QUERIES;
-use super::view::View;
+use super::view::{View, parts};
+use super::{KEYS, QUERIES};
 use crate::cpu::{Element, LANES};
 use std::ops::Range;
 
@@ -46,6 +46,12 @@ impl Lanes {
     /// Returns the number of lanes, with the padding.
     pub(super) fn len(&self) -> usize {
         self.queries.len()
+    }
+
+    /// Returns the blocks of keys that have all keys that some query sees, and perhaps others.
+    pub(super) fn blocks_of_keys(&self) -> impl Iterator<Item = Range<usize>> {
+        let seen = self.all_keys();
+        parts(seen.start / KEYS * KEYS..seen.end)
     }
 
     /// Returns the keys that some query sees, and perhaps others between them.

@@ -5,8 +5,9 @@
 //! are those of whole vectors. Only the queries, few at a time, are transposed first. Blocks that no query sees are
 //! skipped, and so are the lanes at the edges of a block that see none of its keys.
 //!
-//! Where the machine has AMX, blocks of bf16 are multiplied in its tiles ([`tiles`]). Queries, keys, values and `dy` are
-//! exact there. Probabilities are two numbers, what bf16 holds of them and the rest, because they are as large as results,
+//! Where the machine has AMX, blocks are multiplied in its tiles ([`tiles`], [`gradient_tiles`]). Numbers of f32 are in three
+//! parts of bf16, which have all their bits; operands with numbers that would not be exact there are multiplied in vectors.
+//! In bf16, queries, keys, values and `dy` are exact. Probabilities are two numbers, what bf16 holds of them and the rest, because they are as large as results,
 //! which are rounded once. Gradients of scores are rounded to bf16.
 //!
 //! Results lie in the layout of the operands, so that a model that joins its heads copies nothing.
@@ -17,6 +18,7 @@
 mod backward;
 mod few;
 mod forward;
+mod gradient_tiles;
 mod heads_out;
 mod lanes;
 mod query_block;

@@ -1,15 +1,16 @@
 //! The gradients of a block of queries.
 
 use super::backward::{Given, is_half};
+use super::gradient_tiles::GradientTiles;
 use super::lanes::Lanes;
 use super::rows::{SumAlong, gather, transposed};
-use super::scores::{Along, Gradient, Multiply, Place, adjust, clear_others, scale};
+use super::scores::{Along, Gradient, Multiply, Place, adjust};
 use super::units::BiasSums;
-use super::view::{View, parts};
+use super::view::View;
 use super::{KEYS, QUERIES};
 use crate::cpu::Element;
 use crate::cpu::lanes::dispatch;
-use crate::cpu::product::{Block, Gemm, Tiled, leave_remainders, multiply_blocks, multiply_tiled};
+use crate::cpu::product::{Block, Gemm, multiply_blocks};
 use crate::ops::attention::Sizes;
 use std::ops::Range;
 
@@ -45,59 +46,12 @@ impl<A: Gemm> Scored<A> {
     }
 }
 
-/// Operands in bf16 in tiles, where the machine has them.
-struct Tiles<A> {
-    /// The queries and the gradients of their results, as columns. Queries are exact in bf16 before they are scaled, so the
-    /// scores are scaled in place of them.
-    queries: Tiled,
-    dy: Tiled,
-    scales: Vec<A>,
-    /// The same as terms of the gradients of keys and values.
-    queries_as_terms: Tiled,
-    dy_as_terms: Tiled,
-    /// Keys or values.
-    stored: Tiled,
-    /// Probabilities, first rounded and then what rounding left out, or gradients of scores, which are rounded.
-    weights: Tiled,
-}
-
-impl<A: Gemm> Tiles<A> {
-    fn new<T: Element<Acc = A>>() -> Option<Self> {
-        Some(Self {
-            queries: Tiled::new::<T>()?,
-            dy: Tiled::new::<T>()?,
-            scales: Vec::new(),
-            queries_as_terms: Tiled::new::<T>()?,
-            dy_as_terms: Tiled::new::<T>()?,
-            stored: Tiled::new::<T>()?,
-            weights: Tiled::new::<T>()?,
-        })
-    }
-
-    /// Takes the rows of a block of queries.
-    fn load(&mut self, queries: &[A], dy: &[A], sizes: Sizes, count: usize) {
-        let Sizes {
-            width, value_width, ..
-        } = sizes;
-        let [queries, dy] =
-            [(queries, width), (dy, value_width)].map(|(rows, width)| Block::rows(rows, width));
-        self.queries.right(queries.transposed(), [width, count]);
-        self.dy.right(dy.transposed(), [value_width, count]);
-        self.queries_as_terms.right(queries, [count, width]);
-        self.dy_as_terms.right(dy, [count, value_width]);
-    }
-
-    /// Adds gradients of values, for probabilities of `keys × lanes`.
-    fn add_to_values(&mut self, p: &[A], sizes: [usize; 2], dv: (&mut [A], usize)) {
-        self.weights.left(Block::rows(p, sizes[1]), sizes);
-        multiply_tiled(&self.weights, &self.dy_as_terms, dv, true);
-    }
-}
-
 /// The memory of a block of queries.
 pub(super) struct Buffers<A> {
-    tiles: Option<Tiles<A>>,
-    /// The queries, scaled if there are no tiles, and the gradients of their results, as rows and transposed.
+    tiles: Option<GradientTiles<A>>,
+    /// Whether this block's products are computed in tiles.
+    in_tiles: bool,
+    /// The scaled queries, unless they are in tiles, and the gradients of their results, as rows and transposed.
     queries: Vec<A>,
     queries_transposed: Vec<A>,
     dy: Vec<A>,
@@ -116,9 +70,10 @@ pub(super) struct Buffers<A> {
 }
 
 impl<A: Gemm> Buffers<A> {
-    pub(super) fn new<T: Element<Acc = A>>(sizes: Sizes) -> Self {
+    pub(super) fn new<T: Element<Acc = A>>(view: &View<'_, T>, of: (usize, usize)) -> Self {
         Self {
-            tiles: Tiles::new::<T>(),
+            tiles: GradientTiles::new(view, of),
+            in_tiles: false,
             queries: Vec::new(),
             queries_transposed: Vec::new(),
             dy: Vec::new(),
@@ -127,7 +82,7 @@ impl<A: Gemm> Buffers<A> {
             along: Vec::new(),
             scored: Vec::new(),
             kept: if is_half::<T>() { KEPT } else { 0 },
-            dq: vec![Gemm::ZERO; QUERIES * sizes.width],
+            dq: Vec::new(),
             keys: Vec::new(),
             values: Vec::new(),
         }
@@ -145,17 +100,14 @@ impl<A: Gemm> Buffers<A> {
         } = view.sizes;
         let count = lanes.len();
         gather(lanes, &given.dy, A::ONE, &mut self.dy);
-        match &mut self.tiles {
-            Some(tiles) => {
-                gather(lanes, &view.q, A::ONE, &mut self.queries);
-                tiles.scales.resize(count, view.scale);
-                tiles.load(&self.queries, &self.dy, view.sizes, count);
-            }
-            None => {
-                gather(lanes, &view.q, view.scale, &mut self.queries);
-                transposed(&self.queries, [count, width], &mut self.queries_transposed);
-                transposed(&self.dy, [count, value_width], &mut self.dy_transposed);
-            }
+        self.in_tiles = self
+            .tiles
+            .as_mut()
+            .is_some_and(|tiles| tiles.load(lanes, &view.q, view.scale, &self.dy));
+        if !self.in_tiles {
+            gather(lanes, &view.q, view.scale, &mut self.queries);
+            transposed(&self.queries, [count, width], &mut self.queries_transposed);
+            transposed(&self.dy, [count, value_width], &mut self.dy_transposed);
         }
         self.lse.clear();
         for (head, query) in lanes.queries() {
@@ -166,7 +118,8 @@ impl<A: Gemm> Buffers<A> {
         self.lse.resize(count, Gemm::ZERO);
         self.along.clear();
         self.along.resize(count, Gemm::ZERO);
-        self.dq.fill(Gemm::ZERO);
+        self.dq.clear();
+        self.dq.resize(count * width, Gemm::ZERO);
     }
 
     /// Sums `Σ dy · y`.
@@ -187,7 +140,7 @@ impl<A: Gemm> Buffers<A> {
         lanes: &Lanes,
         of: (usize, usize),
     ) {
-        for (index, keys) in parts(lanes.all_keys()).enumerate() {
+        for (index, keys) in lanes.blocks_of_keys().enumerate() {
             let scored = self.score(view, lanes, of, (index, keys));
             let Some(place) = &self.scored[scored].place else {
                 continue;
@@ -250,17 +203,8 @@ impl<A: Gemm> Buffers<A> {
         let Sizes {
             width, value_width, ..
         } = view.sizes;
-        if let Some(tiles) = &mut self.tiles {
-            let stored = view.k.stored(batch, kv_head, keys.start);
-            tiles.stored.left_of(stored, [keys.len(), width]);
-            let out = (&mut scored.scores[..], stride);
-            multiply_tiled(&tiles.stored, &tiles.queries, out, false);
-            let scores = &mut scored.scores[..keys.len() * stride];
-            scale(scores, stride, place.lanes.clone(), &tiles.scales);
-            let stored = view.v.stored(batch, kv_head, keys.start);
-            tiles.stored.left_of(stored, [keys.len(), value_width]);
-            let out = (&mut scored.d_scores[..], stride);
-            return multiply_tiled(&tiles.stored, &tiles.dy, out, false);
+        if let Some(tiles) = self.tiles.as_ref().filter(|_| self.in_tiles) {
+            return tiles.products(place, &mut scored.scores, &mut scored.d_scores);
         }
         let k = view.k.block(batch, kv_head, keys.clone(), &mut self.keys);
         let v = view.v.block(batch, kv_head, keys.clone(), &mut self.values);
@@ -285,10 +229,8 @@ impl<A: Gemm> Buffers<A> {
 
     /// Returns the factor of the gradients of keys that [`add`](Self::add) leaves out.
     pub(super) fn scale_of_keys<T: Element<Acc = A>>(&self, view: &View<'_, T>) -> A {
-        match self.tiles {
-            Some(_) => view.scale,
-            None => A::ONE,
-        }
+        let tiles = self.tiles.as_ref();
+        tiles.map_or(A::ONE, |tiles| tiles.scale_of_keys(view.scale))
     }
 
     /// Adds the gradients of a block of keys. Those of keys lack [a factor](Self::scale_of_keys), and those of queries the
@@ -336,24 +278,10 @@ impl<A: Gemm> Buffers<A> {
                 slopes,
             });
         }
-        if let Some(tiles) = &mut self.tiles {
-            let [dk, dv] = [(&mut sums.dk, width), (&mut sums.dv, value_width)]
+        if let Some(tiles) = self.tiles.as_mut().filter(|_| self.in_tiles) {
+            let sums = [(&mut sums.dk, width), (&mut sums.dv, value_width)]
                 .map(|(sums, width)| &mut sums[keys.start * width..]);
-            let sizes = [keys.len(), stride];
-            clear_others(place, scores);
-            let p = &mut scores[..keys.len() * stride];
-            tiles.add_to_values(p, sizes, (&mut *dv, value_width));
-            leave_remainders(p);
-            tiles.add_to_values(p, sizes, (&mut *dv, value_width));
-            clear_others(place, d_scores);
-            let ds = Block::rows(d_scores, stride);
-            tiles.weights.left(ds, sizes);
-            multiply_tiled(&tiles.weights, &tiles.queries_as_terms, (dk, width), true);
-            tiles.weights.left(ds.transposed(), [stride, keys.len()]);
-            let stored = view.k.stored(of.0, of.1, keys.start);
-            tiles.stored.right_of(stored, [keys.len(), width]);
-            let dq = (&mut self.dq[..], width);
-            return multiply_tiled(&tiles.weights, &tiles.stored, dq, true);
+            return tiles.add(place, scores, d_scores, sums);
         }
         let k = view.k.block(of.0, of.1, keys.clone(), &mut self.keys);
         let (p, ds) = (&scores[from..], &d_scores[from..]);
@@ -380,6 +308,14 @@ impl<A: Gemm> Buffers<A> {
             (&mut self.dq[from * width..], width),
             true,
         );
+    }
+
+    /// Returns the gradients of the queries, a row for each, without the scale.
+    pub(super) fn queries(&mut self, lanes: &Lanes) -> &[A] {
+        if let Some(tiles) = self.tiles.as_ref().filter(|_| self.in_tiles) {
+            tiles.write_queries(lanes, &mut self.dq);
+        }
+        &self.dq
     }
 
     /// Adds the gradients of the sinks: `−e^(sink − lse) · Σ dy · y`.

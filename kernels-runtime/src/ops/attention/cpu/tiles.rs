@@ -1,21 +1,25 @@
-//! The forward pass in tiles, where the machine has them for bf16.
+//! The forward pass in tiles, where the machine has them.
 //!
-//! Keys and values are copied to tiles once for all queries. The exponentials of a block of scores become tiles in the pass
-//! that computes them.
+//! Keys and values are copied to tiles once for all queries. In bf16, the exponentials of a block of scores become tiles in
+//! the pass that computes them.
 
 use super::KEYS;
 use super::few;
 use super::lanes::Lanes;
 use super::rows::gather;
-use super::scores::{Place, Running, Vectors, adjust, largest_of, scale, vector_of};
+use super::scores::{Place, Running, Vectors, adjust, clear_others, largest_of, scale, vector_of};
 use super::view::{View, parts};
 use crate::cpu::lanes::{Task, dispatch};
 use crate::cpu::product::{Block, Gemm, InCacheLines, Stored, Tiled, TwoParts, multiply_stored};
 use crate::cpu::share::map;
 use crate::cpu::{Context, Element, LANES, Lanes as _, Number as _};
+use std::num::NonZeroUsize;
 use std::ops::Range;
 
 const IN_F32: &str = "bf16 is summed in f32";
+
+/// The number of bytes of heads that are copied at a time, unless there are more threads than such heads.
+const MEMORY: usize = 4 << 20;
 
 /// A head of keys and its values, in blocks.
 pub(super) struct StoredHead {
@@ -24,37 +28,69 @@ pub(super) struct StoredHead {
 }
 
 impl StoredHead {
-    /// Returns each head of keys, in the order of [`View::kv_heads`], or none if there are no tiles or all blocks of queries
-    /// are few.
-    pub(super) fn all<T: Element>(view: &View<'_, T>) -> Vec<Self>
+    /// Returns the number of heads of keys that are copied at a time, which bounds their memory. There are none if there are no
+    /// tiles for them, or if all blocks of queries are few.
+    pub(super) fn together<T: Element>(view: &View<'_, T>) -> Option<NonZeroUsize>
     where
         T::Acc: Gemm,
     {
         let few = |rows: &Range<usize>| few::are_few(view, rows.len());
-        if Stored::new::<T>().is_none() || view.blocks().iter().all(few) {
-            return Vec::new();
+        if !are_for(view) || view.blocks().iter().all(few) {
+            return None;
         }
-        let heads = map(view.kv_heads().collect(), |of| Self::new(view, of));
-        heads.into_iter().flatten().collect()
+        let sizes = view.sizes;
+        // As many as of three parts of f32, or of keys in bf16 and values that are there twice.
+        let bytes = 3 * size_of::<T>() / 2 * (sizes.width + sizes.value_width) * sizes.keys;
+        NonZeroUsize::new((MEMORY / bytes.max(1)).max(rayon::current_num_threads()))
+    }
+
+    /// Returns some heads of keys, or `None` for those that tiles can't hold.
+    pub(super) fn all<T: Element>(view: &View<'_, T>, heads: &[(usize, usize)]) -> Vec<Option<Self>>
+    where
+        T::Acc: Gemm,
+    {
+        map(heads.to_vec(), |of| Self::new(view, of))
     }
 
     fn new<T: Element>(view: &View<'_, T>, (batch, head): (usize, usize)) -> Option<Self> {
         let sizes = view.sizes;
         let (mut keys, mut values) = (Stored::new::<T>()?, Stored::new::<T>()?);
+        keys.reserve([sizes.keys, sizes.width]);
+        let copies = if values.are_exact() { 1 } else { 2 };
+        values.reserve([sizes.value_width, copies * sizes.keys]);
         for part in parts(0..sizes.keys) {
             let block = view.k.stored(batch, head, part.start);
             keys.push(block, [part.len(), sizes.width]);
             let block = view.v.stored(batch, head, part.start).transposed();
-            values.push_twice(block, [sizes.value_width, part.len()]);
+            let sizes = [sizes.value_width, part.len()];
+            match values.are_exact() {
+                true => values.push(block, sizes),
+                false => values.push_twice(block, sizes),
+            }
         }
-        Some(Self { keys, values })
+        let is_in_range = keys.is_in_range() && values.is_in_range();
+        is_in_range.then_some(Self { keys, values })
     }
+}
+
+/// The least width of heads in f32 for which tiles are faster: a tile has so many terms, and narrower heads would leave a part
+/// of it empty.
+const LEAST_WIDTH: usize = 64;
+
+/// Returns whether this machine has tiles for the operands, and is faster with them.
+pub(super) fn are_for<T: Element>(view: &View<'_, T>) -> bool
+where
+    T::Acc: Gemm,
+{
+    let sizes = view.sizes;
+    let least = sizes.width.min(sizes.value_width);
+    Tiled::new::<T>().is_some_and(|tiled| !tiled.are_exact() || least >= LEAST_WIDTH)
 }
 
 /// The operands of a block of queries, and its results.
 pub(super) struct Tiles<'a, A> {
     head: &'a StoredHead,
-    /// The queries. They are exact in bf16 before they are scaled, so the scores are scaled in place of them.
+    /// The queries. In bf16, they are exact before they are scaled, so the scores are scaled in place of them.
     queries: Tiled,
     /// The scale of each lane, if scores are scaled before they are capped or have a bias.
     scales: Option<Vec<A>>,
@@ -71,10 +107,15 @@ impl<'a, A: Gemm> Tiles<'a, A> {
         head: &'a StoredHead,
     ) -> Option<Self> {
         let (count, width) = (lanes.len(), view.sizes.width);
+        let (mut queries, weights) = (Tiled::new::<T>()?, Tiled::new::<T>()?);
+        let are_exact = queries.are_exact();
         let mut rows = Vec::new();
-        gather(lanes, &view.q, A::ONE, &mut rows);
-        let mut queries = Tiled::new::<T>()?;
+        let scale = if are_exact { view.scale } else { A::ONE };
+        gather(lanes, &view.q, scale, &mut rows);
         queries.right(Block::rows(&rows, width).transposed(), [width, count]);
+        if !queries.is_in_range() {
+            return None;
+        }
         let is_last = view.cap.is_none() && view.bias.is_none();
         let factor = A::as_f32(&[view.scale]).map(|scale| scale[0]);
         // A scale below zero would turn the order of the scores.
@@ -82,10 +123,10 @@ impl<'a, A: Gemm> Tiles<'a, A> {
         Some(Self {
             head,
             queries,
-            scales: factor.is_none().then(|| vec![view.scale; count]),
+            scales: (!are_exact && factor.is_none()).then(|| vec![view.scale; count]),
             factor: factor.unwrap_or(1.0),
             scores: InCacheLines::zeros(KEYS * count),
-            weights: Tiled::new::<T>()?,
+            weights,
         })
     }
 
@@ -97,8 +138,7 @@ impl<'a, A: Gemm> Tiles<'a, A> {
         running: &mut Running<A>,
         sums: &mut [A],
     ) {
-        let seen = lanes.all_keys();
-        for keys in parts(seen.start / KEYS * KEYS..seen.end) {
+        for keys in lanes.blocks_of_keys() {
             let seeing = lanes.that_see(&keys);
             if !seeing.is_empty() {
                 let place = Place {
@@ -130,18 +170,33 @@ impl<'a, A: Gemm> Tiles<'a, A> {
         adjust(view, lanes, place, scores, None);
         // The stored block may have more keys, whose weights are zero.
         let stored = KEYS.min(view.sizes.keys - index * KEYS);
-        let changed = dispatch(Add {
-            place,
-            scores: A::as_f32(scores).expect(IN_F32),
-            factor: self.factor,
-            running: running.in_vectors().in_f32().expect(IN_F32),
-            weights: self.weights.two_parts([stored, stride]),
-        });
+        let changed = match self.weights.are_exact() {
+            true => self.take_weights(place, stored, running),
+            false => dispatch(Add {
+                place,
+                scores: A::as_f32(scores).expect(IN_F32),
+                factor: self.factor,
+                running: running.in_vectors().in_f32().expect(IN_F32),
+                weights: self.weights.two_parts([stored, stride]),
+            }),
+        };
         if changed {
             scale(sums, stride, place.lanes.clone(), &running.factors);
         }
         let operand = (&self.head.values, index, view.sizes.value_width);
         multiply_stored(operand, &self.weights, (sums, stride), true);
+    }
+
+    /// Computes the exponentials of scores in f32, and takes them as weights. Returns true if a factor is not 1.
+    fn take_weights(&mut self, place: &Place, stored: usize, running: &mut Running<A>) -> bool {
+        let stride = place.stride;
+        let scores = self.scores.values();
+        let changed = running.add(place, scores);
+        clear_others(place, scores);
+        scores[place.keys.len() * stride..stored * stride].fill(Gemm::ZERO);
+        self.weights
+            .right(Block::rows(scores, stride), [stored, stride]);
+        changed
     }
 }
 

@@ -12,28 +12,39 @@ use super::{Side, Source, Square, Tile, blocks, check_vectors};
 use std::arch::x86_64::*;
 
 /// The number of parts.
-pub(in super::super) const PARTS: usize = 3;
+pub(in super::super::super) const PARTS: usize = 3;
 
 /// The smallest and the largest magnitude of the first parts of a block, as bits of bf16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Magnitudes {
+pub(in super::super::super) struct Magnitudes {
     smallest: u16,
     largest: u16,
 }
 
 impl Magnitudes {
     /// Those of no numbers.
-    pub(in super::super) const NONE: Self = Self {
+    pub(in super::super::super) const NONE: Self = Self {
         smallest: u16::MAX,
         largest: 0,
     };
 
-    pub(in super::super) fn smallest(self) -> f32 {
+    pub(in super::super::super) fn smallest(self) -> f32 {
         f32::from_bits(u32::from(self.smallest) << 16)
     }
 
-    pub(in super::super) fn largest(self) -> f32 {
+    pub(in super::super::super) fn largest(self) -> f32 {
         f32::from_bits(u32::from(self.largest) << 16)
+    }
+
+    /// Returns whether all numbers of the block are zero, or the largest one is between 2^-40 and 2^30.
+    ///
+    /// No sum of products of such operands overflows, nor does one of those that attention computes of them. Tiles take numbers
+    /// below 2^-126 for zero, so less than 2^-95 of a term is lost.
+    pub(in super::super::super) fn are_in_range(self) -> bool {
+        const SMALLEST: f32 = 1.0 / (1_u64 << 40) as f32;
+        const LARGEST: f32 = (1_u64 << 30) as f32;
+        let largest = self.largest();
+        largest == 0.0 || (SMALLEST..=LARGEST).contains(&largest)
     }
 
     fn and(self, other: Self) -> Self {
@@ -48,7 +59,7 @@ impl Magnitudes {
 const AHEAD: usize = 3;
 
 /// Returns whether this machine has the instructions that separate the parts.
-pub(in super::super) fn available() -> bool {
+pub(in super::super::super) fn available() -> bool {
     is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw")
 }
 
@@ -57,7 +68,7 @@ pub(in super::super) fn available() -> bool {
 /// # Panics
 /// Panics if the source reaches beyond its data, if `to` and `magnitudes` have other sizes than the operand, or if the machine
 /// lacks the [instructions](available).
-pub(in super::super) fn pack(
+pub(in super::super::super) fn pack(
     source: Source<'_, f32>,
     side: Side,
     to: &mut [Tile],

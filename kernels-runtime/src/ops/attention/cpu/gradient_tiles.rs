@@ -1,0 +1,182 @@
+//! The products of the backward pass in tiles, where the machine has them.
+//!
+//! Keys and values are copied to tiles once for all queries that share them. Gradients of scores become tiles twice: as rows
+//! of keys, and as columns of queries.
+
+use super::KEYS;
+use super::lanes::Lanes;
+use super::rows::{gather, transposed};
+use super::scores::{Place, clear_others, scale};
+use super::tiles::are_for;
+use super::view::{Heads, View, parts};
+use crate::cpu::Element;
+use crate::cpu::product::{
+    Block, Gemm, Stored, Tiled, leave_remainders, multiply_stored, multiply_tiled,
+};
+
+/// A head of keys and its values, in blocks.
+struct StoredHead {
+    keys: Stored,
+    values: Stored,
+    /// The keys of a block as terms of the gradients of queries.
+    keys_as_terms: Stored,
+}
+
+impl StoredHead {
+    /// Returns a head, or `None` if tiles can't hold it.
+    fn new<T: Element>(view: &View<'_, T>, (batch, head): (usize, usize)) -> Option<Self> {
+        let sizes = view.sizes;
+        let mut stored = Self {
+            keys: Stored::new::<T>()?,
+            values: Stored::new::<T>()?,
+            keys_as_terms: Stored::new::<T>()?,
+        };
+        stored.keys.reserve([sizes.keys, sizes.width]);
+        stored.values.reserve([sizes.keys, sizes.value_width]);
+        stored.keys_as_terms.reserve([sizes.width, sizes.keys]);
+        for part in parts(0..sizes.keys) {
+            let count = part.len();
+            let block = view.k.stored(batch, head, part.start);
+            stored.keys.push(block, [count, sizes.width]);
+            let as_terms = [sizes.width, count];
+            stored.keys_as_terms.push(block.transposed(), as_terms);
+            let block = view.v.stored(batch, head, part.start);
+            stored.values.push(block, [count, sizes.value_width]);
+        }
+        let is_in_range = stored.keys.is_in_range() && stored.values.is_in_range();
+        is_in_range.then_some(stored)
+    }
+}
+
+/// The operands of a block of queries in tiles.
+pub(super) struct GradientTiles<A> {
+    head: StoredHead,
+    widths: [usize; 2],
+    /// The number of keys.
+    of_keys: usize,
+    /// The queries and the gradients of their results, as columns.
+    queries: Tiled,
+    dy: Tiled,
+    /// The same as terms of the gradients of keys and values.
+    queries_as_terms: Tiled,
+    dy_as_terms: Tiled,
+    /// Probabilities, or gradients of scores. In bf16, gradients are rounded, and probabilities are two numbers.
+    weights: Tiled,
+    /// The queries of a block as rows.
+    rows: Vec<A>,
+    /// The scale of each lane, if queries aren't scaled. They are exact in bf16 before they are.
+    scales: Vec<A>,
+    /// The gradients of the queries, a line for each element of a head.
+    dq: Vec<A>,
+}
+
+impl<A: Gemm> GradientTiles<A> {
+    /// Returns room for the blocks of queries that share a head of keys, or `None` if there are no tiles for them.
+    pub(super) fn new<T: Element<Acc = A>>(view: &View<'_, T>, of: (usize, usize)) -> Option<Self> {
+        if !are_for(view) {
+            return None;
+        }
+        Some(Self {
+            head: StoredHead::new(view, of)?,
+            widths: [view.sizes.width, view.sizes.value_width],
+            of_keys: view.sizes.keys,
+            queries: Tiled::new::<T>()?,
+            dy: Tiled::new::<T>()?,
+            queries_as_terms: Tiled::new::<T>()?,
+            dy_as_terms: Tiled::new::<T>()?,
+            weights: Tiled::new::<T>()?,
+            rows: Vec::new(),
+            scales: Vec::new(),
+            dq: Vec::new(),
+        })
+    }
+
+    /// Takes a block of queries, with the gradients of their results as rows. Returns false if tiles can't hold it.
+    pub(super) fn load<T: Element<Acc = A>>(
+        &mut self,
+        lanes: &Lanes,
+        q: &Heads<'_, T>,
+        of_scores: A,
+        dy: &[A],
+    ) -> bool {
+        let ([width, value_width], count) = (self.widths, lanes.len());
+        let are_scaled = self.queries.are_exact();
+        let of_rows = if are_scaled { of_scores } else { A::ONE };
+        gather(lanes, q, of_rows, &mut self.rows);
+        self.scales.clear();
+        if !are_scaled {
+            self.scales.resize(count, of_scores);
+        }
+        let queries = Block::rows(&self.rows[..], width);
+        let dy = Block::rows(dy, value_width);
+        self.queries.right(queries.transposed(), [width, count]);
+        self.dy.right(dy.transposed(), [value_width, count]);
+        self.queries_as_terms.right(queries, [count, width]);
+        self.dy_as_terms.right(dy, [count, value_width]);
+        self.dq.clear();
+        self.dq.resize(width * count, Gemm::ZERO);
+        self.queries.is_in_range() && self.dy.is_in_range()
+    }
+
+    /// Returns the factor of the gradients of keys that [`add`](Self::add) leaves out.
+    pub(super) fn scale_of_keys(&self, of_scores: A) -> A {
+        match self.queries.are_exact() {
+            true => A::ONE,
+            false => of_scores,
+        }
+    }
+
+    /// Computes the scores of a block of keys, and `dy · v`.
+    pub(super) fn products(&self, place: &Place, scores: &mut [A], d_scores: &mut [A]) {
+        let (stride, count) = (place.stride, place.keys.len());
+        let index = place.keys.start / KEYS;
+        let head = &self.head;
+        let keys = (&head.keys, index, count);
+        multiply_stored(keys, &self.queries, (&mut *scores, stride), false);
+        if !self.scales.is_empty() {
+            let scores = &mut scores[..count * stride];
+            scale(scores, stride, place.lanes.clone(), &self.scales);
+        }
+        let values = (&head.values, index, count);
+        multiply_stored(values, &self.dy, (d_scores, stride), false);
+    }
+
+    /// Adds the gradients of a block of keys, and keeps those of queries. `scores` are probabilities, and `dk` and `dv` begin
+    /// with the block's.
+    pub(super) fn add(
+        &mut self,
+        place: &Place,
+        scores: &mut [A],
+        d_scores: &mut [A],
+        [dk, dv]: [&mut [A]; 2],
+    ) {
+        let (stride, count, [width, value_width]) = (place.stride, place.keys.len(), self.widths);
+        let sizes = [count, stride];
+        clear_others(place, scores);
+        let p = &mut scores[..count * stride];
+        self.weights.left(Block::rows(p, stride), sizes);
+        let terms = &self.dy_as_terms;
+        multiply_tiled(&self.weights, terms, (&mut *dv, value_width), true);
+        if !self.weights.are_exact() {
+            leave_remainders(p);
+            self.weights.left(Block::rows(p, stride), sizes);
+            multiply_tiled(&self.weights, terms, (&mut *dv, value_width), true);
+        }
+        clear_others(place, d_scores);
+        self.weights.left(Block::rows(d_scores, stride), sizes);
+        multiply_tiled(&self.weights, &self.queries_as_terms, (dk, width), true);
+        let index = place.keys.start / KEYS;
+        // The stored block may have more keys, whose scores have no gradients.
+        let stored = KEYS.min(self.of_keys - index * KEYS);
+        d_scores[count * stride..stored * stride].fill(Gemm::ZERO);
+        let ds = Block::rows(d_scores, stride);
+        self.weights.right(ds, [stored, stride]);
+        let keys = (&self.head.keys_as_terms, index, width);
+        multiply_stored(keys, &self.weights, (&mut self.dq[..], stride), true);
+    }
+
+    /// Writes the gradients of the queries, a row for each, without the scale.
+    pub(super) fn write_queries(&self, lanes: &Lanes, dq: &mut Vec<A>) {
+        transposed(&self.dq, [self.widths[0], lanes.len()], dq);
+    }
+}
