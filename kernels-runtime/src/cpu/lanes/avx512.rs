@@ -1,11 +1,11 @@
 use super::{Context, HALF_UNIT, LANES, Lanes, UPPER};
-use crate::cpu::number::{self, EXP_BOUNDS, LN2, Single, exp_near_zero};
+use crate::cpu::number::{self, EXP_BOUNDS, LN2, Single, exp_near_zero, power_of_fraction};
 use crate::cpu::{Number, Real};
 use burn::tensor::{bf16, f16};
 use pulp::x86::V4;
 use std::arch::x86_64::{
-    __m256i, __m512, __m512i, _CMP_LE_OQ, _CMP_NLE_UQ, _CMP_UNORD_Q, _MM_FROUND_NO_EXC,
-    _MM_FROUND_TO_NEAREST_INT,
+    __m256i, __m512, __m512i, _CMP_LE_OQ, _CMP_NLE_UQ, _CMP_NLT_UQ, _CMP_UNORD_Q,
+    _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_FROUND_TO_NEG_INF,
 };
 use std::ops::{Add, Div, Mul, Sub};
 
@@ -239,6 +239,19 @@ impl Context for V4 {
             .avx512f
             ._mm512_cvtps_ph::<_MM_FROUND_NO_EXC>(values.values);
         bytemuck::cast(halves)
+    }
+
+    /// The exponent is the floor of `x`, which the last instruction takes, and the rest of `x` is that of a polynomial. Results
+    /// below 2^-126, which would be slow, are zero.
+    #[inline(always)]
+    fn power_of_two(self, x: Avx512) -> Avx512 {
+        const TO_FLOOR: i32 = _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC;
+        let lowest = x.like(-126.0).values;
+        let is_above = (self.avx512f)._mm512_cmp_ps_mask::<_CMP_NLT_UQ>(x.values, lowest);
+        let values = self.avx512dq._mm512_reduce_ps::<TO_FLOOR>(x.values);
+        let power = power_of_fraction(Avx512 { values, c: self }).values;
+        let values = (self.avx512f)._mm512_maskz_scalef_ps(is_above, power, x.values);
+        Avx512 { values, c: self }
     }
 
     #[inline(always)]

@@ -51,6 +51,12 @@ pub(crate) trait Context: Copy + Send + Sync {
     /// Rounds to nearest, ties to even.
     fn to_f16(self, values: Self::Of<f32>) -> [f16; LANES];
 
+    /// Returns `2^x` for `x` up to 1, within 2^-22 of the result. It may be zero from 2^-126 on.
+    #[inline(always)]
+    fn power_of_two(self, x: Self::Of<f32>) -> Self::Of<f32> {
+        (x * x.like(std::f64::consts::LN_2)).exp()
+    }
+
     /// Divides two numbers of each lane, below 2^127, into what bf16 holds of them, rounded to nearest, and the rest,
     /// rounded towards zero: 15 bits of them. Returns two lists of pairs of bf16, in each of which the first number has the
     /// lower half.
@@ -309,6 +315,34 @@ mod tests {
                 }
             }
         }
+    }
+
+    fn powers<C: Context>(c: C) {
+        let of = |x: [f32; LANES]| c.power_of_two(C::Of::<f32>::read(c, &x)).values();
+        for first in 0..127_000 {
+            let x = std::array::from_fn(|i| 1.0 - (first as f32 + i as f32 / 16.0) / 1000.0);
+            for (power, x) in of(x).into_iter().zip(x) {
+                let exact = f64::from(x).exp2();
+                let error = (f64::from(power) - exact).abs();
+                // The argument is rounded once more where `e^x` is computed.
+                let bound = exact * (2_f64.powi(-22) + f64::from(x.abs()) * 2_f64.powi(-23));
+                assert!(
+                    error <= bound.max(2_f64.powi(-126)),
+                    "2^{x}: {power}, not {exact}"
+                );
+            }
+        }
+        let at = |x: f32| of([x; LANES])[3];
+        assert_eq!(
+            [at(0.0), at(-1.0), at(f32::NEG_INFINITY), at(-200.0)],
+            [1.0, 0.5, 0.0, 0.0]
+        );
+        assert!(at(f32::NAN).is_nan());
+    }
+
+    #[test]
+    fn powers_of_two_are_near_the_exact_ones() {
+        in_each_context!(c => powers(c));
     }
 
     fn two_parts<C: Context>(c: C) {

@@ -217,7 +217,9 @@ impl Task for Add<'_> {
     fn run<C: Context>(mut self, c: C) -> bool {
         let stride = self.place.stride;
         let factor = C::Of::<f32>::splat(c, self.factor);
-        let zero = factor.like(0.0);
+        // Exponentials are powers of two, which take fewer instructions.
+        let to_powers = factor.like(std::f64::consts::LOG2_E);
+        let (factor_of_powers, zero) = (factor * to_powers, factor.like(0.0));
         let mut changed = false;
         let mut first = 0;
         while let Some([upper, rest]) = self.weights.next() {
@@ -229,15 +231,15 @@ impl Task for Add<'_> {
                 continue;
             }
             let most = largest_of(c, self.scores, stride, lane) * factor;
-            let base = self.running.raise(c, lane, most);
+            let base = zero - self.running.raise(c, lane, most) * to_powers;
             let mut sums = zero;
             let mut lines = upper.iter_mut().zip(rest);
             let mut pairs = self.scores.chunks_exact(2 * stride);
             for (scores, (upper, rest)) in (&mut pairs).zip(&mut lines) {
                 let (first, second) = scores.split_at(stride);
-                let first = vector_of(c, first, lane) * factor - base;
-                let second = vector_of(c, second, lane) * factor - base;
-                let (first, second) = (first.exp(), second.exp());
+                let [first, second] = [first, second].map(|line| vector_of(c, line, lane));
+                let first = c.power_of_two(first.mul_add(factor_of_powers, base));
+                let second = c.power_of_two(second.mul_add(factor_of_powers, base));
                 sums = sums + (first + second);
                 [*upper, *rest] = c.to_bf16_and_rest(first, second);
             }
@@ -246,7 +248,8 @@ impl Task for Add<'_> {
             if !odd.is_empty()
                 && let Some((upper, rest)) = lines.next()
             {
-                let last = (vector_of(c, odd, lane) * factor - base).exp();
+                let last = vector_of(c, odd, lane).mul_add(factor_of_powers, base);
+                let last = c.power_of_two(last);
                 sums = sums + last;
                 [*upper, *rest] = c.to_bf16_and_rest(last, zero);
             }
