@@ -51,7 +51,7 @@ pub(crate) use panel::{load, read};
 pub(crate) use rounded::{add_product, columns_times, product_rounded};
 pub(crate) use rows::Rows;
 pub(crate) use tiled::{
-    Stored, Tiled, TwoParts, leave_remainders, multiply_stored, multiply_tiled,
+    Columns, Stored, Tiled, TwoParts, leave_remainders, multiply_stored, multiply_tiled,
 };
 pub(crate) use transpose::Transpose;
 

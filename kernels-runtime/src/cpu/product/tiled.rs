@@ -10,6 +10,7 @@ use super::{Block, Gemm, pairs, panel};
 use crate::cpu::{Element, LANES};
 use burn::tensor::bf16;
 use std::any::TypeId;
+use std::ops::Range;
 
 /// Returns the parts of numbers of `T`, or `None` if this machine has no tiles for them.
 fn parts_of<T: Element>() -> Option<Parts> {
@@ -54,6 +55,30 @@ impl Tiled {
         self.take(rows(sums(block.transposed()), sizes), Side::Right);
     }
 
+    /// Returns all columns of a right operand.
+    pub(crate) fn all(&self) -> Columns<'_> {
+        self.columns(0..self.count)
+    }
+
+    /// Returns some columns of a right operand.
+    ///
+    /// # Panics
+    /// Panics if the first one is no multiple of [`Columns::TOGETHER`], or if there are fewer columns.
+    pub(crate) fn columns(&self, range: Range<usize>) -> Columns<'_> {
+        assert!(
+            range.start.is_multiple_of(Columns::TOGETHER) && range.end <= self.count,
+            "columns {range:?} of {}",
+            self.count
+        );
+        let tiles = |columns| self.parts.count() * amx::tiles_of(columns, self.terms);
+        Columns {
+            parts: self.parts,
+            tiles: &self.tiles[tiles(range.start)..][..tiles(range.len())],
+            count: range.len(),
+            terms: self.terms,
+        }
+    }
+
     /// Returns whether operands have all bits of numbers in f32.
     pub(crate) fn are_exact(&self) -> bool {
         self.parts == Parts::Three
@@ -95,6 +120,19 @@ impl Tiled {
             }
         }
     }
+}
+
+/// Columns of a right operand.
+pub(crate) struct Columns<'a> {
+    parts: Parts,
+    tiles: &'a [Tile],
+    count: usize,
+    terms: usize,
+}
+
+impl Columns<'_> {
+    /// The number of columns that are computed together.
+    pub(crate) const TOGETHER: usize = 2 * Tile::LINES;
 }
 
 /// Room for a right operand whose numbers have two parts.
@@ -238,7 +276,7 @@ fn with<'a, H, N>(block: Block<'_, H>, data: &'a [N]) -> Block<'a, N> {
 /// Panics if the operands have different numbers of terms or parts, or if `out` is too short.
 pub(crate) fn multiply_tiled<A: Gemm>(
     left: &Tiled,
-    right: &Tiled,
+    right: Columns<'_>,
     out: (&mut [A], usize),
     add: bool,
 ) {
@@ -257,7 +295,7 @@ pub(crate) fn multiply_tiled<A: Gemm>(
 /// Panics if there is no such operand, or if it has fewer rows.
 pub(crate) fn multiply_stored<A: Gemm>(
     (left, index, count): (&Stored, usize, usize),
-    right: &Tiled,
+    right: Columns<'_>,
     out: (&mut [A], usize),
     add: bool,
 ) {
@@ -282,7 +320,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    fn multiply<A: Gemm>(self, right: &Tiled, (out, stride): (&mut [A], usize), add: bool) {
+    fn multiply<A: Gemm>(self, right: Columns<'_>, (out, stride): (&mut [A], usize), add: bool) {
         assert_eq!(self.terms, right.terms, "terms of the two operands");
         assert_eq!(self.parts, right.parts, "parts of the two operands");
         let sizes = [self.count, self.terms, right.count];
@@ -292,7 +330,7 @@ impl Rows<'_> {
             add,
         };
         // SAFETY: `out` is initialised.
-        unsafe { amx::multiply(sizes, self.parts, self.tiles, &right.tiles, out) };
+        unsafe { amx::multiply(sizes, self.parts, self.tiles, right.tiles, out) };
     }
 }
 

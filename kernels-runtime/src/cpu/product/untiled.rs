@@ -3,6 +3,7 @@
 use super::{Block, Gemm};
 use crate::cpu::{Element, LANES};
 use std::convert::Infallible;
+use std::ops::Range;
 
 pub(crate) struct Tiled(Infallible);
 
@@ -19,6 +20,14 @@ impl Tiled {
         match self.0 {}
     }
 
+    pub(crate) fn all(&self) -> Columns<'_> {
+        match self.0 {}
+    }
+
+    pub(crate) fn columns(&self, _: Range<usize>) -> Columns<'_> {
+        match self.0 {}
+    }
+
     pub(crate) fn are_exact(&self) -> bool {
         match self.0 {}
     }
@@ -30,6 +39,12 @@ impl Tiled {
     pub(crate) fn two_parts(&mut self, _: [usize; 2]) -> TwoParts<'_> {
         match self.0 {}
     }
+}
+
+pub(crate) struct Columns<'a>(Infallible, std::marker::PhantomData<&'a Tiled>);
+
+impl Columns<'_> {
+    pub(crate) const TOGETHER: usize = 32;
 }
 
 pub(crate) struct TwoParts<'a>(Infallible, std::marker::PhantomData<&'a mut f32>);
@@ -68,13 +83,13 @@ impl Stored {
     }
 }
 
-pub(crate) fn multiply_tiled<A: Gemm>(left: &Tiled, _: &Tiled, _: (&mut [A], usize), _: bool) {
+pub(crate) fn multiply_tiled<A: Gemm>(left: &Tiled, _: Columns<'_>, _: (&mut [A], usize), _: bool) {
     match left.0 {}
 }
 
 pub(crate) fn multiply_stored<A: Gemm>(
     (left, ..): (&Stored, usize, usize),
-    _: &Tiled,
+    _: Columns<'_>,
     _: (&mut [A], usize),
     _: bool,
 ) {

@@ -26,8 +26,8 @@ fn numbers_and_elements_of_tensors_are_multiplied_alike() {
             right.right(Block::rows(&b[..], n), [k, n]);
             let mut out = vec![7.0; m * (n + 3)];
             match stored {
-                true => multiply_stored((&all, 0, m), &right, (&mut out[..], n + 3), true),
-                false => multiply_tiled(&left, &right, (&mut out[..], n + 3), true),
+                true => multiply_stored((&all, 0, m), right.all(), (&mut out[..], n + 3), true),
+                false => multiply_tiled(&left, right.all(), (&mut out[..], n + 3), true),
             }
             for (at, out) in out.into_iter().enumerate() {
                 let (row, column) = (at / (n + 3), at % (n + 3));
@@ -91,7 +91,7 @@ fn stored_operands_are_multiplied_by_numbers_in_two_parts() {
         // Fewer rows are the first of the operand.
         for rows in [m, m.min(3)] {
             let mut out = vec![7.0_f32; rows * n];
-            multiply_stored((&stored, index, rows), &right, (&mut out[..], n), true);
+            multiply_stored((&stored, index, rows), right.all(), (&mut out[..], n), true);
             for (at, out) in out.into_iter().enumerate() {
                 let (row, column) = (at / n, at % n);
                 let product = |term: usize| {
@@ -120,7 +120,7 @@ fn a_stored_operand_has_the_terms_of_the_other() {
     right.right(Block::rows(&[1.0_f32; 80][..], 16), [5, 16]);
     multiply_stored(
         (&stored, 0, 16),
-        &right,
+        right.all(),
         (&mut [0.0_f32; 256][..], 16),
         false,
     );
@@ -163,8 +163,8 @@ fn numbers_in_three_parts_are_multiplied_as_in_f32() {
             let mut out = vec![7.0_f32; m * (n + 3)];
             let to = (&mut out[..], n + 3);
             match is_stored {
-                true => multiply_stored((&stored, 0, m), &right, to, true),
-                false => multiply_tiled(&left, &right, to, true),
+                true => multiply_stored((&stored, 0, m), right.all(), to, true),
+                false => multiply_tiled(&left, right.all(), to, true),
             }
             for (at, out) in out.into_iter().enumerate() {
                 let (row, column) = (at / (n + 3), at % (n + 3));
@@ -216,7 +216,7 @@ fn numbers_that_tiles_would_change_are_out_of_range() {
         stored.push(Block::rows(&[0.5_f32; 4][..], 2), [2, 2]);
         assert_eq!(stored.is_in_range(), expected, "{number}, stored");
         let mut out = [0.0_f32; 40 * 40];
-        multiply_stored((&stored, 0, 40), &tiled, (&mut out[..], 40), false);
+        multiply_stored((&stored, 0, 40), tiled.all(), (&mut out[..], 40), false);
         let is_lost = number.is_nan() && !out[39 * 40 + 35].is_nan();
         assert!(!is_lost, "{number} becomes a number");
     }

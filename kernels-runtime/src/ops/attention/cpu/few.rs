@@ -42,7 +42,7 @@ where
     gather(lanes, &view.q, view.scale, &mut queries);
     let mut scores = vec![zero; KEYS * stride];
     let mut sums = vec![zero; lanes.count * value_width];
-    for keys in parts(lanes.all_keys()) {
+    for keys in parts(lanes.all_keys(), KEYS) {
         if lanes.that_see(&keys).is_empty() {
             continue;
         }

@@ -1,12 +1,12 @@
 //! The forward pass.
 
+use super::few;
 use super::heads_out::{Extent, HeadRows, HeadsOut};
 use super::lanes::Lanes;
 use super::rows::{gather, transposed};
 use super::scores::{Place, Running, adjust, scale};
 use super::tiles::{StoredHead, Tiles};
 use super::view::{Readable, View};
-use super::{KEYS, few};
 use crate::cpu::product::{Block, Gemm, InCacheLines, multiply_blocks};
 use crate::cpu::share::each;
 use crate::cpu::{Element, Output, Real, Unwritten, write_scaled};
@@ -144,7 +144,7 @@ impl<A: Gemm> Buffers<A> {
         transposed(&rows, [count, width], &mut queries);
         Self {
             queries,
-            scores: InCacheLines::zeros(KEYS * count),
+            scores: InCacheLines::zeros(view.keys * count),
             converted: Vec::new(),
         }
     }

@@ -3,11 +3,10 @@
 //! Keys and values are copied to tiles once for all queries that share them. Gradients of scores become tiles twice: as rows
 //! of keys, and as columns of queries.
 
-use super::KEYS;
 use super::lanes::Lanes;
 use super::rows::{gather, transposed};
 use super::scores::{Place, clear_others, scale};
-use super::tiles::are_for;
+use super::tiles::{are_for, whole_columns};
 use super::view::{Heads, View, parts};
 use crate::cpu::Element;
 use crate::cpu::product::{
@@ -34,7 +33,7 @@ impl StoredHead {
         stored.keys.reserve([sizes.keys, sizes.width]);
         stored.values.reserve([sizes.keys, sizes.value_width]);
         stored.keys_as_terms.reserve([sizes.width, sizes.keys]);
-        for part in parts(0..sizes.keys) {
+        for part in parts(0..sizes.keys, view.keys) {
             let count = part.len();
             let block = view.k.stored(batch, head, part.start);
             stored.keys.push(block, [count, sizes.width]);
@@ -52,8 +51,8 @@ impl StoredHead {
 pub(super) struct GradientTiles<A> {
     head: StoredHead,
     widths: [usize; 2],
-    /// The number of keys.
-    of_keys: usize,
+    /// The number of keys, and that of keys of a block.
+    of_keys: [usize; 2],
     /// The queries and the gradients of their results, as columns.
     queries: Tiled,
     dy: Tiled,
@@ -79,7 +78,7 @@ impl<A: Gemm> GradientTiles<A> {
         Some(Self {
             head: StoredHead::new(view, of)?,
             widths: [view.sizes.width, view.sizes.value_width],
-            of_keys: view.sizes.keys,
+            of_keys: [view.sizes.keys, view.keys],
             queries: Tiled::new::<T>()?,
             dy: Tiled::new::<T>()?,
             queries_as_terms: Tiled::new::<T>()?,
@@ -129,16 +128,18 @@ impl<A: Gemm> GradientTiles<A> {
     /// Computes the scores of a block of keys, and `dy · v`.
     pub(super) fn products(&self, place: &Place, scores: &mut [A], d_scores: &mut [A]) {
         let (stride, count) = (place.stride, place.keys.len());
-        let index = place.keys.start / KEYS;
-        let head = &self.head;
-        let keys = (&head.keys, index, count);
-        multiply_stored(keys, &self.queries, (&mut *scores, stride), false);
+        let columns = whole_columns(&place.lanes);
+        let index = place.keys.start / self.of_keys[1];
+        let [queries, dy] =
+            [&self.queries, &self.dy].map(|operand| operand.columns(columns.clone()));
+        let to = (&mut scores[columns.start..], stride);
+        multiply_stored((&self.head.keys, index, count), queries, to, false);
         if !self.scales.is_empty() {
             let scores = &mut scores[..count * stride];
             scale(scores, stride, place.lanes.clone(), &self.scales);
         }
-        let values = (&head.values, index, count);
-        multiply_stored(values, &self.dy, (d_scores, stride), false);
+        let to = (&mut d_scores[columns.start..], stride);
+        multiply_stored((&self.head.values, index, count), dy, to, false);
     }
 
     /// Adds the gradients of a block of keys, and keeps those of queries. `scores` are probabilities, and `dk` and `dv` begin
@@ -151,32 +152,51 @@ impl<A: Gemm> GradientTiles<A> {
         [dk, dv]: [&mut [A]; 2],
     ) {
         let (stride, count, [width, value_width]) = (place.stride, place.keys.len(), self.widths);
-        let sizes = [count, stride];
         clear_others(place, scores);
+        clear_others(place, d_scores);
         let p = &mut scores[..count * stride];
-        self.weights.left(Block::rows(p, stride), sizes);
-        let terms = &self.dy_as_terms;
-        multiply_tiled(&self.weights, terms, (&mut *dv, value_width), true);
+        self.add_to(p, [count, stride], Of::Values, (&mut *dv, value_width));
         if !self.weights.are_exact() {
             leave_remainders(p);
-            self.weights.left(Block::rows(p, stride), sizes);
-            multiply_tiled(&self.weights, terms, (&mut *dv, value_width), true);
+            self.add_to(p, [count, stride], Of::Values, (dv, value_width));
         }
-        clear_others(place, d_scores);
-        self.weights.left(Block::rows(d_scores, stride), sizes);
-        multiply_tiled(&self.weights, &self.queries_as_terms, (dk, width), true);
-        let index = place.keys.start / KEYS;
+        self.add_to(d_scores, [count, stride], Of::Keys, (dk, width));
+        self.add_to_queries(place, d_scores);
+    }
+
+    /// Adds gradients of keys or values, for weights of `keys × lanes`.
+    fn add_to(&mut self, weights: &[A], sizes: [usize; 2], of: Of, out: (&mut [A], usize)) {
+        self.weights.left(Block::rows(weights, sizes[1]), sizes);
+        let terms = match of {
+            Of::Keys => &self.queries_as_terms,
+            Of::Values => &self.dy_as_terms,
+        };
+        multiply_tiled(&self.weights, terms.all(), out, true);
+    }
+
+    fn add_to_queries(&mut self, place: &Place, d_scores: &mut [A]) {
+        let (stride, [of_keys, of_block]) = (place.stride, self.of_keys);
+        let columns = whole_columns(&place.lanes);
+        let index = place.keys.start / of_block;
         // The stored block may have more keys, whose scores have no gradients.
-        let stored = KEYS.min(self.of_keys - index * KEYS);
-        d_scores[count * stride..stored * stride].fill(Gemm::ZERO);
-        let ds = Block::rows(d_scores, stride);
-        self.weights.right(ds, [stored, stride]);
-        let keys = (&self.head.keys_as_terms, index, width);
-        multiply_stored(keys, &self.weights, (&mut self.dq[..], stride), true);
+        let stored = of_block.min(of_keys - index * of_block);
+        d_scores[place.keys.len() * stride..stored * stride].fill(Gemm::ZERO);
+        let ds = Block::rows(&d_scores[columns.start..], stride);
+        self.weights.right(ds, [stored, columns.len()]);
+        let keys = (&self.head.keys_as_terms, index, self.widths[0]);
+        let to = (&mut self.dq[columns.start..], stride);
+        multiply_stored(keys, self.weights.all(), to, true);
     }
 
     /// Writes the gradients of the queries, a row for each, without the scale.
     pub(super) fn write_queries(&self, lanes: &Lanes, dq: &mut Vec<A>) {
         transposed(&self.dq, [self.widths[0], lanes.len()], dq);
     }
+}
+
+/// The tensor whose gradients are summed.
+#[derive(Clone, Copy)]
+enum Of {
+    Keys,
+    Values,
 }

@@ -1,7 +1,7 @@
 //! A block of queries: one lane each, padded to whole vectors.
 
+use super::QUERIES;
 use super::view::{View, parts};
-use super::{KEYS, QUERIES};
 use crate::cpu::{Element, LANES};
 use std::ops::Range;
 
@@ -11,6 +11,8 @@ pub(super) struct Lanes {
     /// The head and the query of each lane. Lanes of the padding repeat the last query, and their results are dropped.
     pub(super) queries: Vec<(usize, usize)>,
     keys: Vec<Range<usize>>,
+    /// The number of keys of a block.
+    keys_of_block: usize,
     /// The number of lanes that are not padding.
     pub(super) count: usize,
 }
@@ -33,6 +35,7 @@ impl Lanes {
         Self {
             batch,
             keys: keys.collect(),
+            keys_of_block: view.keys,
             queries,
             count,
         }
@@ -51,7 +54,8 @@ impl Lanes {
     /// Returns the blocks of keys that have all keys that some query sees, and perhaps others.
     pub(super) fn blocks_of_keys(&self) -> impl Iterator<Item = Range<usize>> {
         let seen = self.all_keys();
-        parts(seen.start / KEYS * KEYS..seen.end)
+        let size = self.keys_of_block;
+        parts(seen.start / size * size..seen.end, size)
     }
 
     /// Returns the keys that some query sees, and perhaps others between them.

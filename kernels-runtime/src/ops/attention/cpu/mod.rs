@@ -46,8 +46,9 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
 /// The number of queries of a block: two tiles of products in f32 under AVX-512.
 const QUERIES: usize = 96;
 
-/// The number of keys of a block.
+/// The number of keys of a block, and that of blocks in bf16 in tiles, whose sums are read and written once for each block.
 const KEYS: usize = 64;
+const KEYS_OF_TILES: usize = 128;
 
 impl AttentionBackend for Flex {
     fn attention(operands: Tensors<Self>) -> FlexTensor {

@@ -1,5 +1,6 @@
 //! The gradients of a block of queries.
 
+use super::QUERIES;
 use super::backward::{Given, is_half};
 use super::gradient_tiles::GradientTiles;
 use super::lanes::Lanes;
@@ -7,7 +8,6 @@ use super::rows::{SumAlong, gather, transposed};
 use super::scores::{Along, Gradient, Multiply, Place, adjust};
 use super::units::BiasSums;
 use super::view::View;
-use super::{KEYS, QUERIES};
 use crate::cpu::Element;
 use crate::cpu::lanes::dispatch;
 use crate::cpu::product::{Block, Gemm, multiply_blocks};
@@ -20,9 +20,8 @@ pub(super) struct Sums<A> {
     pub(super) dv: Vec<A>,
 }
 
-/// The number of blocks of keys whose scores a block of queries of a half type keeps: 1.5 MiB, for 2048 keys. Those of
-/// further keys are computed twice.
-const KEPT: usize = 32;
+/// The number of keys whose scores a block of queries of a half type keeps: 1.5 MiB. Those of further keys are computed twice.
+const KEPT: usize = 2048;
 
 /// The scores of a block of keys.
 struct Scored<A> {
@@ -36,10 +35,10 @@ struct Scored<A> {
 }
 
 impl<A: Gemm> Scored<A> {
-    fn new() -> Self {
+    fn new(len: usize) -> Self {
         Self {
-            scores: vec![Gemm::ZERO; KEYS * QUERIES],
-            d_scores: vec![Gemm::ZERO; KEYS * QUERIES],
+            scores: vec![Gemm::ZERO; len],
+            d_scores: vec![Gemm::ZERO; len],
             slopes: Vec::new(),
             place: None,
         }
@@ -63,6 +62,8 @@ pub(super) struct Buffers<A> {
     scored: Vec<Scored<A>>,
     /// The number of blocks of keys whose scores are kept until their gradients are computed.
     kept: usize,
+    /// The largest number of scores of a block.
+    of_block: usize,
     pub(super) dq: Vec<A>,
     /// Keys and values of half types.
     keys: Vec<A>,
@@ -81,7 +82,8 @@ impl<A: Gemm> Buffers<A> {
             lse: Vec::new(),
             along: Vec::new(),
             scored: Vec::new(),
-            kept: if is_half::<T>() { KEPT } else { 0 },
+            kept: if is_half::<T>() { KEPT / view.keys } else { 0 },
+            of_block: view.keys * QUERIES,
             dq: Vec::new(),
             keys: Vec::new(),
             values: Vec::new(),
@@ -166,7 +168,7 @@ impl<A: Gemm> Buffers<A> {
     ) -> usize {
         let index = index.min(self.kept);
         while self.scored.len() <= index {
-            self.scored.push(Scored::new());
+            self.scored.push(Scored::new(self.of_block));
         }
         let scored = &mut self.scored[index];
         let seeing = lanes.that_see(&keys);
@@ -182,7 +184,7 @@ impl<A: Gemm> Buffers<A> {
         self.products(view, of, index, &place);
         let scored = &mut self.scored[index];
         if view.cap.is_some() {
-            scored.slopes.resize(KEYS * QUERIES, Gemm::ZERO);
+            scored.slopes.resize(self.of_block, Gemm::ZERO);
         }
         let slopes = view.cap.map(|_| &mut scored.slopes[..]);
         adjust(view, lanes, &place, &mut scored.scores, slopes);

@@ -2,9 +2,9 @@
 //!
 //! They are plain loops over whole vectors of lanes, compiled for the widest instructions of the machine.
 
-use super::KEYS;
 use super::lanes::Lanes;
 use super::view::View;
+use super::{KEYS, KEYS_OF_TILES};
 use crate::cpu::lanes::{Task, dispatch};
 use crate::cpu::product::Gemm;
 use crate::cpu::{Context, Element, LANES, Lanes as _, Number, Real};
@@ -87,7 +87,7 @@ fn seen<A: Real>(lanes: &Lanes, place: &Place) -> [Vec<A>; 2] {
         .lanes
         .clone()
         .map(|lane| lanes.seen(lane, &place.keys));
-    // Numbers up to `KEYS` are exact in every type.
+    // Numbers up to that of the keys are exact in every type.
     let number = |key: usize| A::of(key as f64);
     let (starts, ends) = ranges
         .map(|seen| (number(seen.start), number(seen.end)))
@@ -305,7 +305,7 @@ impl<A: Real> Task for Add<'_, A> {
 /// The number of lines whose largest scores are found together: the next maximum of a line need not wait for the last one.
 const TOGETHER: usize = 4;
 
-/// Returns the largest score of each lane of a vector. The vector has 64 lines, which stay in the first-level cache until
+/// Returns the largest score of each lane of a vector. The vector has 64 or 128 lines, which stay in the first-level cache until
 /// their exponentials are computed.
 #[inline(always)]
 pub(super) fn largest_of<C: Context, A: Real>(
@@ -483,4 +483,7 @@ fn vector<A>(values: &mut [A]) -> &mut [A; LANES] {
     values.first_chunk_mut().expect(WHOLE)
 }
 
-const _: () = assert!(KEYS <= 256, "keys of a block are exact in every type");
+const _: () = assert!(
+    KEYS <= 256 && KEYS_OF_TILES <= 256,
+    "keys of a block are exact in every type"
+);

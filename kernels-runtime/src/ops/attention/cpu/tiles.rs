@@ -3,14 +3,15 @@
 //! Keys and values are copied to tiles once for all queries. In bf16, the exponentials of a block of scores become tiles in
 //! the pass that computes them.
 
-use super::KEYS;
 use super::few;
 use super::lanes::Lanes;
 use super::rows::gather;
 use super::scores::{Place, Running, Vectors, adjust, clear_others, largest_of, scale, vector_of};
 use super::view::{View, parts};
 use crate::cpu::lanes::{Task, dispatch};
-use crate::cpu::product::{Block, Gemm, InCacheLines, Stored, Tiled, TwoParts, multiply_stored};
+use crate::cpu::product::{
+    Block, Columns, Gemm, InCacheLines, Stored, Tiled, TwoParts, multiply_stored,
+};
 use crate::cpu::share::map;
 use crate::cpu::{Context, Element, LANES, Lanes as _, Number as _};
 use std::num::NonZeroUsize;
@@ -58,7 +59,7 @@ impl StoredHead {
         keys.reserve([sizes.keys, sizes.width]);
         let copies = if values.are_exact() { 1 } else { 2 };
         values.reserve([sizes.value_width, copies * sizes.keys]);
-        for part in parts(0..sizes.keys) {
+        for part in parts(0..sizes.keys, view.keys) {
             let block = view.k.stored(batch, head, part.start);
             keys.push(block, [part.len(), sizes.width]);
             let block = view.v.stored(batch, head, part.start).transposed();
@@ -125,7 +126,7 @@ impl<'a, A: Gemm> Tiles<'a, A> {
             queries,
             scales: (!are_exact && factor.is_none()).then(|| vec![view.scale; count]),
             factor: factor.unwrap_or(1.0),
-            scores: InCacheLines::zeros(KEYS * count),
+            scores: InCacheLines::zeros(view.keys * count),
             weights,
         })
     }
@@ -159,17 +160,18 @@ impl<'a, A: Gemm> Tiles<'a, A> {
         running: &mut Running<A>,
         sums: &mut [A],
     ) {
-        let (stride, keys) = (place.stride, &place.keys);
-        let index = keys.start / KEYS;
+        let (stride, keys, columns) = (place.stride, &place.keys, whole_columns(&place.lanes));
+        let index = keys.start / view.keys;
         let operand = (&self.head.keys, index, keys.len());
         let scores = &mut self.scores.values()[..keys.len() * stride];
-        multiply_stored(operand, &self.queries, (&mut *scores, stride), false);
+        let to = (&mut scores[columns.start..], stride);
+        multiply_stored(operand, self.queries.columns(columns.clone()), to, false);
         if let Some(scales) = &self.scales {
             scale(scores, stride, place.lanes.clone(), scales);
         }
         adjust(view, lanes, place, scores, None);
         // The stored block may have more keys, whose weights are zero.
-        let stored = KEYS.min(view.sizes.keys - index * KEYS);
+        let stored = view.keys.min(view.sizes.keys - index * view.keys);
         let changed = match self.weights.are_exact() {
             true => self.take_weights(place, stored, running),
             false => dispatch(Add {
@@ -177,27 +179,34 @@ impl<'a, A: Gemm> Tiles<'a, A> {
                 scores: A::as_f32(scores).expect(IN_F32),
                 factor: self.factor,
                 running: running.in_vectors().in_f32().expect(IN_F32),
-                weights: self.weights.two_parts([stored, stride]),
+                first: columns.start,
+                weights: self.weights.two_parts([stored, columns.len()]),
             }),
         };
         if changed {
             scale(sums, stride, place.lanes.clone(), &running.factors);
         }
         let operand = (&self.head.values, index, view.sizes.value_width);
-        multiply_stored(operand, &self.weights, (sums, stride), true);
+        let to = (&mut sums[columns.start..], stride);
+        multiply_stored(operand, self.weights.all(), to, true);
     }
 
     /// Computes the exponentials of scores in f32, and takes them as weights. Returns true if a factor is not 1.
     fn take_weights(&mut self, place: &Place, stored: usize, running: &mut Running<A>) -> bool {
-        let stride = place.stride;
+        let (stride, columns) = (place.stride, whole_columns(&place.lanes));
         let scores = self.scores.values();
         let changed = running.add(place, scores);
         clear_others(place, scores);
         scores[place.keys.len() * stride..stored * stride].fill(Gemm::ZERO);
-        self.weights
-            .right(Block::rows(scores, stride), [stored, stride]);
+        let scores = Block::rows(&scores[columns.start..], stride);
+        self.weights.right(scores, [stored, columns.len()]);
         changed
     }
+}
+
+/// Returns lanes that contain the given ones, and begin where columns of tiles do.
+pub(super) fn whole_columns(lanes: &Range<usize>) -> Range<usize> {
+    lanes.start / Columns::TOGETHER * Columns::TOGETHER..lanes.end
 }
 
 /// Computes as [`Running::add`] does, of scores times a factor, and writes the exponentials as an operand in tiles.
@@ -206,6 +215,8 @@ struct Add<'a> {
     scores: &'a [f32],
     factor: f32,
     running: Vectors<'a, f32>,
+    /// The lane of the first column of the weights.
+    first: usize,
     weights: TwoParts<'a>,
 }
 
@@ -221,7 +232,7 @@ impl Task for Add<'_> {
         let to_powers = factor.like(std::f64::consts::LOG2_E);
         let (factor_of_powers, zero) = (factor * to_powers, factor.like(0.0));
         let mut changed = false;
-        let mut first = 0;
+        let mut first = self.first;
         while let Some([upper, rest]) = self.weights.next() {
             let lane = first;
             first += LANES;

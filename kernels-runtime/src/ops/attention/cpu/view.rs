@@ -1,7 +1,7 @@
 //! The operands as the kernels read them.
 
-use super::{KEYS, QUERIES};
-use crate::cpu::product::{self, Block, Gemm, Matrix};
+use super::{KEYS, KEYS_OF_TILES, QUERIES};
+use crate::cpu::product::{self, Block, Gemm, Matrix, Tiled};
 use crate::cpu::{Element, Real};
 use crate::ops::attention::visible::Visible;
 use crate::ops::attention::{Operands, Sizes};
@@ -164,6 +164,8 @@ pub(super) struct View<'a, T: Element> {
     /// The score of each head's sink; empty without sinks.
     pub(super) sinks: Vec<T::Acc>,
     pub(super) sizes: Sizes,
+    /// The number of keys of a block.
+    pub(super) keys: usize,
     pub(super) visible: Visible,
     pub(super) scale: T::Acc,
     pub(super) cap: Option<T::Acc>,
@@ -184,6 +186,10 @@ impl<'a, T: Element> View<'a, T> {
                 .map(|sink| sink.load())
                 .collect(),
             sizes,
+            keys: match Tiled::new::<T>() {
+                Some(tiled) if !tiled.are_exact() => KEYS_OF_TILES,
+                _ => KEYS,
+            },
             visible: operands.visible(),
             scale: T::Acc::of(settings.scale_of(sizes.width)),
             cap: settings.cap.map(T::Acc::of),
@@ -228,8 +234,8 @@ impl<'a, T: Element> View<'a, T> {
 }
 
 /// Returns the parts of a range of keys.
-pub(super) fn parts(keys: Range<usize>) -> impl Iterator<Item = Range<usize>> {
+pub(super) fn parts(keys: Range<usize>, size: usize) -> impl Iterator<Item = Range<usize>> {
     let end = keys.end;
-    keys.step_by(KEYS)
-        .map(move |start| start..end.min(start + KEYS))
+    keys.step_by(size)
+        .map(move |start| start..end.min(start + size))
 }
