@@ -15,6 +15,11 @@ pub(crate) trait Element: burn::tensor::Element + bytemuck::Pod + Send + Sync {
     fn lanes<C: Context>(c: C, values: &[Self; LANES]) -> C::Of<Self::Acc>;
     /// Rounds sixteen numbers.
     fn rounded<C: Context>(c: C, values: C::Of<Self::Acc>) -> [Self; LANES];
+    /// Rounds sixteen numbers and loads them.
+    #[inline(always)]
+    fn held<C: Context>(c: C, values: C::Of<Self::Acc>) -> C::Of<Self::Acc> {
+        Self::lanes(c, &Self::rounded(c, values))
+    }
 }
 
 macro_rules! computed_in_itself {
@@ -40,6 +45,11 @@ macro_rules! computed_in_itself {
             #[inline(always)]
             fn rounded<C: Context>(_: C, values: C::Of<$Float>) -> [Self; LANES] {
                 values.values()
+            }
+
+            #[inline(always)]
+            fn held<C: Context>(_: C, values: C::Of<$Float>) -> C::Of<$Float> {
+                values
             }
         })+
     };
@@ -76,6 +86,11 @@ impl Element for bf16 {
     #[inline(always)]
     fn rounded<C: Context>(c: C, values: C::Of<f32>) -> [Self; LANES] {
         c.to_bf16(values)
+    }
+
+    #[inline(always)]
+    fn held<C: Context>(c: C, values: C::Of<f32>) -> C::Of<f32> {
+        c.held_by_bf16(values)
     }
 }
 

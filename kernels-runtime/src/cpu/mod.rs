@@ -27,7 +27,7 @@ pub(crate) use lanes::{Blocks, Context, LANES, Lanes, Read, Terms, Whole, block,
 pub(crate) use number::Number;
 pub(crate) use output::{Columns, Output, Pairs, Row, Scratch, Unwritten};
 pub(crate) use real::{Real, sum, sum_of, sum_of_squares, sums, sums_of};
-pub(crate) use rows::{Rows, contiguous, prefetch};
+pub(crate) use rows::{RowIter, Rows, contiguous, prefetch};
 pub(crate) use run::{CHUNK, Kernel, PARALLEL, run, run_plain};
 pub(crate) use scaled::{RowsOut, write_scaled};
 pub(crate) use total::total;

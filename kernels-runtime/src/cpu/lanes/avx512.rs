@@ -90,6 +90,24 @@ impl Avx512 {
     }
 }
 
+impl Avx512 {
+    /// Returns bits whose upper halves are the numbers in bf16, rounded to nearest, ties to even. NaN is quiet.
+    #[inline(always)]
+    fn rounded_to_even(self) -> __m512i {
+        let (avx512, values) = (self.c.avx512f, self.values);
+        let bits: __m512i = bytemuck::cast(values);
+        let odd = avx512._mm512_and_si512(
+            avx512._mm512_srli_epi32::<16>(bits),
+            avx512._mm512_set1_epi32(1),
+        );
+        let up = avx512._mm512_add_epi32(bits, avx512._mm512_set1_epi32(0x7fff));
+        let rounded = avx512._mm512_add_epi32(up, odd);
+        let is_nan = avx512._mm512_cmp_ps_mask::<_CMP_UNORD_Q>(values, values);
+        let quiet = avx512._mm512_set1_epi32(0x40_0000);
+        avx512._mm512_mask_or_epi32(rounded, is_nan, bits, quiet)
+    }
+}
+
 /// Steps of [`totals`](Lanes::totals).
 impl Avx512 {
     /// Returns, by turns, elements that sum to those of each operand.
@@ -218,19 +236,17 @@ impl Context for V4 {
     /// Computes as [`bf16::round`](crate::cpu::Element::round) does.
     #[inline(always)]
     fn to_bf16(self, values: Avx512) -> [bf16; LANES] {
-        let (avx512, values) = (self.avx512f, values.values);
-        let bits: __m512i = bytemuck::cast(values);
-        let odd = avx512._mm512_and_si512(
-            avx512._mm512_srli_epi32::<16>(bits),
-            avx512._mm512_set1_epi32(1),
-        );
-        let up = avx512._mm512_add_epi32(bits, avx512._mm512_set1_epi32(0x7fff));
-        let rounded = avx512._mm512_add_epi32(up, odd);
-        let is_nan = avx512._mm512_cmp_ps_mask::<_CMP_UNORD_Q>(values, values);
-        let quiet = avx512._mm512_or_si512(bits, avx512._mm512_set1_epi32(0x40_0000));
-        let upper = avx512._mm512_mask_mov_epi32(rounded, is_nan, quiet);
-        let halves = avx512._mm512_cvtepi32_epi16(avx512._mm512_srli_epi32::<16>(upper));
+        let (avx512, bits) = (self.avx512f, values.rounded_to_even());
+        let halves = avx512._mm512_cvtepi32_epi16(avx512._mm512_srli_epi32::<16>(bits));
         bytemuck::cast(halves)
+    }
+
+    #[inline(always)]
+    fn held_by_bf16(self, values: Avx512) -> Avx512 {
+        let (avx512, bits) = (self.avx512f, values.rounded_to_even());
+        let upper = avx512._mm512_and_si512(bits, avx512._mm512_set1_epi32(UPPER as i32));
+        let values = bytemuck::cast(upper);
+        Avx512 { values, c: self }
     }
 
     #[inline(always)]

@@ -48,6 +48,12 @@ pub(crate) trait Context: Copy + Send + Sync {
     fn of_f16(self, values: &[f16; LANES]) -> Self::Of<f32>;
     /// Rounds to nearest, ties to even.
     fn to_bf16(self, values: Self::Of<f32>) -> [bf16; LANES];
+    /// Returns the numbers that are left of others in bf16.
+    #[inline(always)]
+    fn held_by_bf16(self, values: Self::Of<f32>) -> Self::Of<f32> {
+        self.of_bf16(&self.to_bf16(values))
+    }
+
     /// Rounds to nearest, ties to even.
     fn to_f16(self, values: Self::Of<f32>) -> [f16; LANES];
 
@@ -306,6 +312,8 @@ mod tests {
                         "{value:e}"
                     );
                 }
+                let held = c.of_bf16(&c.to_bf16(lanes)).values();
+                assert_eq!(bits(c.held_by_bf16(lanes).values()), bits(held));
                 for (ours, value) in c.to_f16(lanes).into_iter().zip(values) {
                     let theirs = <f16 as Element>::round(value);
                     assert!(

@@ -1,5 +1,7 @@
 use super::{Parts, placed};
-use crate::cpu::{self, Context, Element, Kernel, LANES, Lanes, Output, Read, Rows, Unwritten};
+use crate::cpu::{
+    self, Context, Element, Kernel, LANES, Lanes, Output, Read, Real, RowIter, Rows, Unwritten,
+};
 use crate::ops::rms_norm::cpu::{Axis, Steps, pass};
 use crate::ops::rope::cpu::{Direction, Places, Rotated, Unrotated};
 use crate::semantics::{HeadLayout, QkNorm};
@@ -96,6 +98,9 @@ impl<A: Copy> Tokens<A> {
     }
 }
 
+/// The number of rows of half types that are normalised together.
+const TOGETHER: usize = 4;
+
 struct Forward<'a, T: Element, U, V> {
     /// The heads in the order of the result.
     x: Rows<'a, T>,
@@ -128,26 +133,57 @@ impl<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, P: Places> Kernel<1>
         let width = self.x.width();
         let [mut cos, mut sin] = [&self.cos, &self.sin].map(|table| table.range(range.clone()));
         let mut rows = self.x.range(range.clone());
-        for row in range {
-            let (x, angles) = (rows.row(), [cos.row(), sin.row()]);
-            let (rstd, head) = match &self.tokens {
-                Some(tokens) => tokens.of_row(row),
-                None => (pass::rstd(c, x, self.axis), 0),
+        // Rows in f32 wait for the memory, in which these are hidden.
+        let is_half = size_of::<T>() < size_of::<T::Acc>();
+        let mut ahead = (is_half && self.tokens.is_none()).then(|| self.x.range(range.clone()));
+        for first in range.clone().step_by(TOGETHER) {
+            let some = first..range.end.min(first + TOGETHER);
+            let of_rows = match &mut ahead {
+                Some(ahead) => self.of_rows(c, ahead, some.len()),
+                None => [T::Acc::ONE; TOGETHER],
             };
-            let gain = &self.axis.gain[head * width..][..width];
-            let (rotated, rest) = y.row(width).split_at(2 * self.pairs);
-            let (x, x_rest) = x.split_at(2 * self.pairs);
-            let (gain, gain_rest) = gain.split_at(2 * self.pairs);
-            let head = Normalised::<T, C, S, P> {
-                x: P::pairs(x),
-                gain: P::pairs(gain),
-                rstd: C::Of::splat(c, rstd),
-                rounding: PhantomData,
-            };
-            let pairs = Rotated::new(c, head, angles, self.pairs, Direction::Forward);
-            P::write(rotated, &pairs);
-            pass::scale::<C, T, S>(c, x_rest, rstd, gain_rest, rest);
+            for (row, of_row) in some.zip(of_rows) {
+                let (x, angles) = (rows.row(), [cos.row(), sin.row()]);
+                let (rstd, head) = match &self.tokens {
+                    Some(tokens) => tokens.of_row(row),
+                    None if is_half => (of_row, 0),
+                    None => (pass::rstd(c, x, self.axis), 0),
+                };
+                let gain = &self.axis.gain[head * width..][..width];
+                let (rotated, rest) = y.row(width).split_at(2 * self.pairs);
+                let (x, x_rest) = x.split_at(2 * self.pairs);
+                let (gain, gain_rest) = gain.split_at(2 * self.pairs);
+                let head = Normalised::<T, C, S, P> {
+                    x: P::pairs(x),
+                    gain: P::pairs(gain),
+                    rstd: C::Of::splat(c, rstd),
+                    rounding: PhantomData,
+                };
+                let pairs = Rotated::new(c, head, angles, self.pairs, Direction::Forward);
+                P::write(rotated, &pairs);
+                pass::scale::<C, T, S>(c, x_rest, rstd, gain_rest, rest);
+            }
         }
+    }
+}
+
+impl<T: Element, U, V> Forward<'_, T, U, V> {
+    /// Returns `rstd` of the next rows. Their roots and quotients are computed together, which takes as long as those of one.
+    #[inline(always)]
+    fn of_rows<C: Context>(
+        &self,
+        c: C,
+        rows: &mut RowIter<'_, T>,
+        count: usize,
+    ) -> [T::Acc; TOGETHER] {
+        let mut of_rows = [T::Acc::ONE; TOGETHER];
+        for squares in &mut of_rows[..count] {
+            *squares = pass::squares(c, rows.row());
+        }
+        for of_row in &mut of_rows {
+            *of_row = self.axis.rstd(*of_row);
+        }
+        of_rows
     }
 }
 
@@ -175,6 +211,6 @@ impl<T: Element, C: Context, S: Steps<T>, P: Places> Normalised<'_, T, C, S, P> 
     #[inline(always)]
     fn normalised(&self, c: C, x: &[T; LANES], gain: &[T::Acc; LANES]) -> C::Of<T::Acc> {
         let scaled = S::lanes(c, T::lanes(c, x) * self.rstd) * C::Of::<T::Acc>::read(c, gain);
-        T::lanes(c, &T::rounded(c, scaled))
+        T::held(c, scaled)
     }
 }

@@ -84,7 +84,7 @@ impl<T: Element> Steps<T> for Twice {
 
     #[inline(always)]
     fn lanes<C: Context>(c: C, values: C::Of<T::Acc>) -> C::Of<T::Acc> {
-        T::lanes(c, &T::rounded(c, values))
+        T::held(c, values)
     }
 }
 

@@ -223,8 +223,14 @@ impl<T: Element> Gate<T, 1> for Without {
 /// Returns `rstd` of a row.
 #[inline(always)]
 pub(in crate::ops) fn rstd<C: Context, T: Element>(c: C, x: &[T], axis: &Axis<T>) -> T::Acc {
-    let [squares] = sum_of_terms(c, x.len(), &Squares { x, c });
-    axis.rstd(squares)
+    axis.rstd(squares(c, x))
+}
+
+/// Returns the sum of the squares of a row.
+#[inline(always)]
+pub(in crate::ops) fn squares<C: Context, T: Element>(c: C, x: &[T]) -> T::Acc {
+    let [sum] = sum_of_terms(c, x.len(), &Squares { x, c });
+    sum
 }
 
 /// The squares of a row.

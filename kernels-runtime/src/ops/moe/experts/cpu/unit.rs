@@ -126,8 +126,8 @@ fn result<C: Context, T: Element, F: Function>(
     gate: &[T::Acc; LANES],
     up: &[T::Acc; LANES],
 ) -> [T::Acc; LANES] {
-    let gate = T::lanes(c, &T::rounded(c, C::Of::<T::Acc>::read(c, gate)));
-    let up = T::lanes(c, &T::rounded(c, C::Of::<T::Acc>::read(c, up)));
+    let gate = T::held(c, C::Of::<T::Acc>::read(c, gate));
+    let up = T::held(c, C::Of::<T::Acc>::read(c, up));
     (bounds.up(up) * F::value(bounds.gate(gate))).values()
 }
 
