@@ -14,6 +14,10 @@
 //! * with a cap, `ds` is then multiplied by the cap's slope, `1 − (c / cap)²`;
 //! * `dq = scale · ds · k` and `dk = scale · dsᵀ · q`;
 //! * for a sink `z`, `dz = −Σ e^(z − lse) · D` over the queries of its head.
+//!
+//! On processors with [AMX](super::linear::multiplies_in_tiles), heads in f32 of at least 64 elements take numbers as sums of
+//! three in bf16, as linear layers do. Errors are those of f32. Heads with queries, keys, values or gradients below 2^-40 or
+//! above 2^30 are computed in f32, unless larger numbers stand beside the small ones: these may lose up to 2^-95 for each term.
 
 mod autodiff;
 pub(crate) mod cases;

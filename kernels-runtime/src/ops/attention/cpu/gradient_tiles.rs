@@ -51,8 +51,9 @@ impl StoredHead {
 pub(super) struct GradientTiles<A> {
     head: StoredHead,
     widths: [usize; 2],
-    /// The number of keys, and that of keys of a block.
-    of_keys: [usize; 2],
+    /// The number of keys, and that of the keys of a block.
+    keys: usize,
+    keys_of_block: usize,
     /// The queries and the gradients of their results, as columns.
     queries: Tiled,
     dy: Tiled,
@@ -78,7 +79,8 @@ impl<A: Gemm> GradientTiles<A> {
         Some(Self {
             head: StoredHead::new(view, of)?,
             widths: [view.sizes.width, view.sizes.value_width],
-            of_keys: [view.sizes.keys, view.keys],
+            keys: view.sizes.keys,
+            keys_of_block: view.keys,
             queries: Tiled::new::<T>()?,
             dy: Tiled::new::<T>()?,
             queries_as_terms: Tiled::new::<T>()?,
@@ -129,7 +131,7 @@ impl<A: Gemm> GradientTiles<A> {
     pub(super) fn products(&self, place: &Place, scores: &mut [A], d_scores: &mut [A]) {
         let (stride, count) = (place.stride, place.keys.len());
         let columns = whole_columns(&place.lanes);
-        let index = place.keys.start / self.of_keys[1];
+        let index = place.keys.start / self.keys_of_block;
         let [queries, dy] =
             [&self.queries, &self.dy].map(|operand| operand.columns(columns.clone()));
         let to = (&mut scores[columns.start..], stride);
@@ -175,11 +177,11 @@ impl<A: Gemm> GradientTiles<A> {
     }
 
     fn add_to_queries(&mut self, place: &Place, d_scores: &mut [A]) {
-        let (stride, [of_keys, of_block]) = (place.stride, self.of_keys);
+        let (stride, of_block) = (place.stride, self.keys_of_block);
         let columns = whole_columns(&place.lanes);
         let index = place.keys.start / of_block;
         // The stored block may have more keys, whose scores have no gradients.
-        let stored = of_block.min(of_keys - index * of_block);
+        let stored = of_block.min(self.keys - index * of_block);
         d_scores[place.keys.len() * stride..stored * stride].fill(Gemm::ZERO);
         let ds = Block::rows(&d_scores[columns.start..], stride);
         self.weights.right(ds, [stored, columns.len()]);

@@ -7,8 +7,8 @@
 //!
 //! Where the machine has AMX, blocks are multiplied in its tiles ([`tiles`], [`gradient_tiles`]). Numbers of f32 are in three
 //! parts of bf16, which have all their bits; operands with numbers that would not be exact there are multiplied in vectors.
-//! In bf16, queries, keys, values and `dy` are exact. Probabilities are two numbers, what bf16 holds of them and the rest, because they are as large as results,
-//! which are rounded once. Gradients of scores are rounded to bf16.
+//! In bf16, queries, keys, values and `dy` are exact. Probabilities are two numbers, what bf16 holds of them and the rest,
+//! because they are as large as results, which are rounded once. Gradients of scores are rounded to bf16.
 //!
 //! Results lie in the layout of the operands, so that a model that joins its heads copies nothing.
 //!

@@ -40,7 +40,7 @@ impl StoredHead {
             return None;
         }
         let sizes = view.sizes;
-        // As many as of three parts of f32, or of keys in bf16 and values that are there twice.
+        // Those of three parts of f32, or of keys in bf16 and values that are there twice.
         let bytes = 3 * size_of::<T>() / 2 * (sizes.width + sizes.value_width) * sizes.keys;
         NonZeroUsize::new((MEMORY / bytes.max(1)).max(rayon::current_num_threads()))
     }
@@ -74,8 +74,8 @@ impl StoredHead {
     }
 }
 
-/// The least width of heads in f32 for which tiles are faster: a tile has so many terms, and narrower heads would leave a part
-/// of it empty.
+/// The least width of heads in f32 for which tiles are faster: probabilities and gradients of scores are copied to three parts,
+/// which costs as much as narrower heads gain.
 const LEAST_WIDTH: usize = 64;
 
 /// Returns whether this machine has tiles for the operands, and is faster with them.
