@@ -81,20 +81,6 @@ pub(super) fn exp_near_zero<N: Single>(r: N) -> N {
     polynomial(r, coefficients)
 }
 
-/// Returns `2^f` for `0 ≤ f ≤ 1`: the polynomial of degree 5 that is 1 at zero and has the least largest relative error, 2^-23.5.
-#[inline(always)]
-pub(super) fn power_of_fraction<N: Single>(f: N) -> N {
-    let coefficients = [
-        1.0,
-        0.693_151_311_809,
-        0.240_164_450_096,
-        0.055_799_913_321,
-        0.009_017_030_019,
-        0.001_867_130_213,
-    ];
-    polynomial(f, coefficients)
-}
-
 /// Returns the hyperbolic tangent. The error is within 4 ulp.
 ///
 /// Below one half it is the Taylor polynomial of degree 15, whose error is a tenth of an ulp. From there on it is

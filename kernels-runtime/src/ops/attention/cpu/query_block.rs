@@ -64,7 +64,7 @@ pub(super) struct Buffers<A> {
     kept: usize,
     /// The largest number of scores of a block.
     of_block: usize,
-    pub(super) dq: Vec<A>,
+    dq: Vec<A>,
     /// Keys and values of half types.
     keys: Vec<A>,
     values: Vec<A>,
