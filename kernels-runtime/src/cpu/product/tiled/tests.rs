@@ -7,6 +7,15 @@ fn values(len: usize, seed: usize) -> Vec<f32> {
     (0..len).map(value).collect()
 }
 
+/// Returns the products of an operand, stored and not, with `n` columns, in lines of three elements more, each added to 7.
+fn added_to_seven(stored: &Stored, left: &Tiled, right: &Tiled, n: usize) -> [Vec<f32>; 2] {
+    let mut products = [(); 2].map(|()| vec![7.0; left.count * (n + 3)]);
+    let [of_stored, of_left] = products.each_mut().map(|out| (&mut out[..], n + 3));
+    multiply_stored((stored, 0, left.count), right.all(), of_stored, true);
+    multiply_tiled(left, right.all(), of_left, true);
+    products
+}
+
 #[test]
 fn numbers_and_elements_of_tensors_are_multiplied_alike() {
     let Some(mut left) = Tiled::new::<bf16>() else {
@@ -19,16 +28,11 @@ fn numbers_and_elements_of_tensors_are_multiplied_alike() {
         let halves = |values: &[f32]| -> Vec<bf16> {
             values.iter().map(|value| bf16::from_f32(*value)).collect()
         };
-        for stored in [false, true] {
-            let mut all = Stored::new::<bf16>().expect("tiles");
-            all.push(Block::rows(&halves(&a)[..], k), [m, k]);
-            left.left(Block::rows(&a[..], k), [m, k]);
-            right.right(Block::rows(&b[..], n), [k, n]);
-            let mut out = vec![7.0; m * (n + 3)];
-            match stored {
-                true => multiply_stored((&all, 0, m), right.all(), (&mut out[..], n + 3), true),
-                false => multiply_tiled(&left, right.all(), (&mut out[..], n + 3), true),
-            }
+        let mut stored = Stored::new::<bf16>().expect("tiles");
+        stored.push(Block::rows(&halves(&a)[..], k), [m, k]);
+        left.left(Block::rows(&a[..], k), [m, k]);
+        right.right(Block::rows(&b[..], n), [k, n]);
+        for out in added_to_seven(&stored, &left, &right, n) {
             for (at, out) in out.into_iter().enumerate() {
                 let (row, column) = (at / (n + 3), at % (n + 3));
                 let terms = (0..k).filter(|_| column < n);
@@ -159,13 +163,7 @@ fn numbers_in_three_parts_are_multiplied_as_in_f32() {
         left.left(Block::rows(&a[..], k), [m, k]);
         right.right(Block::rows(&b[..], n), [k, n]);
         assert!(stored.is_in_range() && left.is_in_range() && right.is_in_range());
-        for is_stored in [false, true] {
-            let mut out = vec![7.0_f32; m * (n + 3)];
-            let to = (&mut out[..], n + 3);
-            match is_stored {
-                true => multiply_stored((&stored, 0, m), right.all(), to, true),
-                false => multiply_tiled(&left, right.all(), to, true),
-            }
+        for out in added_to_seven(&stored, &left, &right, n) {
             for (at, out) in out.into_iter().enumerate() {
                 let (row, column) = (at / (n + 3), at % (n + 3));
                 let terms = (0..k)
@@ -230,4 +228,46 @@ fn f32_and_bf16_alone_have_tiles() {
     assert!(parts.is_none_or(|are_exact| !are_exact));
     let parts = Tiled::new::<f32>().map(|tiled| tiled.are_exact());
     assert!(parts.is_none_or(|are_exact| are_exact));
+}
+
+#[test]
+fn some_columns_have_the_products_of_all() {
+    fn check<T: Element>() -> bool {
+        let (Some(mut left), Some(mut right)) = (Tiled::new::<T>(), Tiled::new::<T>()) else {
+            return false;
+        };
+        let (m, k, n) = (40, 70, 112);
+        left.left(Block::rows(&numbers(m * k, 1)[..], k), [m, k]);
+        right.right(Block::rows(&numbers(k * n, 5)[..], n), [k, n]);
+        let mut all = vec![0.0_f32; m * n];
+        multiply_tiled(&left, right.all(), (&mut all[..], n), false);
+        for range in [0..16, 32..112, 64..96, 96..112, 64..64] {
+            let mut some = vec![7.0_f32; m * n];
+            let to = (&mut some[range.start..], n);
+            multiply_tiled(&left, right.columns(range.clone()), to, false);
+            for (at, (some, all)) in some.into_iter().zip(&all).enumerate() {
+                let expected = if range.contains(&(at % n)) { *all } else { 7.0 };
+                assert_eq!(
+                    some,
+                    expected,
+                    "{range:?}: row {}, column {}",
+                    at / n,
+                    at % n
+                );
+            }
+        }
+        true
+    }
+    super::super::tested(check::<bf16>() && check::<f32>(), "AMX");
+}
+
+#[test]
+#[should_panic(expected = "columns 16..32 of 40")]
+fn columns_begin_where_tiles_are_multiplied_together() {
+    let Some(mut right) = Tiled::new::<f32>() else {
+        super::super::tested(false, "AMX");
+        panic!("columns 16..32 of 40");
+    };
+    right.right(Block::rows(&[0.5_f32; 80][..], 40), [2, 40]);
+    right.columns(16..32);
 }
