@@ -1,6 +1,7 @@
 use super::Real;
 use super::lanes::{Context, LANES, Lanes};
 use burn::tensor::{bf16, f16};
+use std::any::TypeId;
 
 /// The type of a tensor's elements. Kernels read and write them one by one, in registers.
 pub(crate) trait Element: burn::tensor::Element + bytemuck::Pod + Send + Sync {
@@ -20,6 +21,11 @@ pub(crate) trait Element: burn::tensor::Element + bytemuck::Pod + Send + Sync {
     fn held<C: Context>(c: C, values: C::Of<Self::Acc>) -> C::Of<Self::Acc> {
         Self::lanes(c, &Self::rounded(c, values))
     }
+}
+
+/// Returns whether kernels compute in another type than `T`.
+pub(crate) fn is_half<T: Element>() -> bool {
+    TypeId::of::<T>() != TypeId::of::<T::Acc>()
 }
 
 macro_rules! computed_in_itself {

@@ -21,7 +21,7 @@ pub(crate) mod share;
 mod total;
 
 pub(crate) use activation::{Function, with_function};
-pub(crate) use element::{Element, dispatch_dtype};
+pub(crate) use element::{Element, dispatch_dtype, is_half};
 pub(crate) use gradient_sum::gradient_sum;
 pub(crate) use lanes::{Blocks, Context, LANES, Lanes, Read, Terms, Whole, block, sum_of_terms};
 pub(crate) use number::Number;

@@ -11,11 +11,10 @@ use super::query_block::{Buffers, Sums};
 use super::units::{BiasSums, Units};
 use super::view::{Heads, Readable, View, readable};
 use crate::cpu::product::Gemm;
-use crate::cpu::{Element, Output, Real, contiguous, write_scaled};
+use crate::cpu::{Element, Output, Real, contiguous, is_half, write_scaled};
 use crate::ops::attention::{Backward, Gradients, Sizes};
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
-use std::any::TypeId;
 
 /// Returns the gradients.
 pub(super) fn backward<T: Element>(backward: &Backward<FlexTensor>) -> Gradients<FlexTensor>
@@ -138,7 +137,7 @@ where
                 true => buffers.sum_along_scores(view, &lanes, self.of),
                 false => buffers.sum_along(given, &lanes),
             }
-            for part in lanes.blocks_of_keys().enumerate() {
+            for part in buffers.blocks_of_keys(&lanes).enumerate() {
                 buffers.add(view, &lanes, self.of, part, &mut sums, d_bias.as_mut());
             }
             let scales = &[view.scale; QUERIES][..lanes.count];
@@ -154,9 +153,4 @@ where
         write_scaled(&sums.dv, sizes.value_width, &factors, &mut self.dv);
         sinks
     }
-}
-
-/// Returns true if `T` is not the type that is computed in.
-pub(super) fn is_half<T: Element>() -> bool {
-    TypeId::of::<T>() != TypeId::of::<T::Acc>()
 }

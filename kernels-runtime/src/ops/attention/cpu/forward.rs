@@ -92,7 +92,7 @@ where
             tiles.add_all(view, &lanes, &mut running, sums);
         } else {
             let mut buffers = Buffers::new(view, &lanes);
-            for keys in lanes.blocks_of_keys() {
+            for keys in lanes.blocks_of_keys(false) {
                 buffers.add(view, &lanes, self.of, keys, &mut running, sums);
             }
         }

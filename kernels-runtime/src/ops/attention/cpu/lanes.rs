@@ -51,11 +51,18 @@ impl Lanes {
         self.queries.len()
     }
 
-    /// Returns the blocks of keys that have all keys that some query sees, and perhaps others.
-    pub(super) fn blocks_of_keys(&self) -> impl Iterator<Item = Range<usize>> {
-        let seen = self.all_keys();
-        let size = self.keys_of_block;
-        parts(seen.start / size * size..seen.end, size)
+    /// Returns the blocks of keys that have all keys that some query sees, and perhaps others. In tiles, a block begins where a
+    /// stored one does.
+    pub(super) fn blocks_of_keys(
+        &self,
+        in_tiles: bool,
+    ) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (seen, size) = (self.all_keys(), self.keys_of_block);
+        let start = match in_tiles {
+            true => seen.start / size * size,
+            false => seen.start,
+        };
+        parts(start..seen.end, size)
     }
 
     /// Returns the keys that some query sees, and perhaps others between them.

@@ -1,16 +1,16 @@
 //! The gradients of a block of queries.
 
 use super::QUERIES;
-use super::backward::{Given, is_half};
+use super::backward::Given;
 use super::gradient_tiles::GradientTiles;
 use super::lanes::Lanes;
 use super::rows::{SumAlong, gather, transposed};
 use super::scores::{Along, Gradient, Multiply, Place, adjust};
 use super::units::BiasSums;
 use super::view::View;
-use crate::cpu::Element;
 use crate::cpu::lanes::dispatch;
 use crate::cpu::product::{Block, Gemm, multiply_blocks};
+use crate::cpu::{Element, is_half};
 use crate::ops::attention::Sizes;
 use std::ops::Range;
 
@@ -124,6 +124,14 @@ impl<A: Gemm> Buffers<A> {
         self.dq.resize(count * width, Gemm::ZERO);
     }
 
+    /// Returns the blocks of keys of the block of queries that is loaded.
+    pub(super) fn blocks_of_keys(
+        &self,
+        lanes: &Lanes,
+    ) -> impl Iterator<Item = Range<usize>> + use<A> {
+        lanes.blocks_of_keys(self.in_tiles)
+    }
+
     /// Sums `Σ dy · y`.
     pub(super) fn sum_along<T: Element<Acc = A>>(&mut self, given: &Given<'_, T>, lanes: &Lanes) {
         dispatch(SumAlong {
@@ -142,7 +150,7 @@ impl<A: Gemm> Buffers<A> {
         lanes: &Lanes,
         of: (usize, usize),
     ) {
-        for (index, keys) in lanes.blocks_of_keys().enumerate() {
+        for (index, keys) in self.blocks_of_keys(lanes).enumerate() {
             let scored = self.score(view, lanes, of, (index, keys));
             let Some(place) = &self.scored[scored].place else {
                 continue;

@@ -139,7 +139,7 @@ impl<'a, A: Gemm> Tiles<'a, A> {
         running: &mut Running<A>,
         sums: &mut [A],
     ) {
-        for keys in lanes.blocks_of_keys() {
+        for keys in lanes.blocks_of_keys(true) {
             let seeing = lanes.that_see(&keys);
             if !seeing.is_empty() {
                 let place = Place {

@@ -1,13 +1,13 @@
 use super::product::{matrix, rows_times};
 use crate::cpu::product::{Gemm, add_product, columns_times, readable};
 use crate::cpu::{
-    Context, Element, Kernel, Output, Real, Rows, Unwritten, contiguous, gradient_sum, run, total,
+    Context, Element, Kernel, Output, Real, Rows, Unwritten, contiguous, gradient_sum, is_half,
+    run, total,
 };
 use crate::ops::linear::{Backward, Gradients};
 use crate::semantics::OutputLayout;
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
-use std::any::TypeId;
 use std::ops::Range;
 
 /// Returns the wanted gradients, that of `x` with `before`.
@@ -27,8 +27,7 @@ where
     let of_weight = || wanted.weight.then(|| of_weight::<T>(backward));
     // Half types are copied before threads share a product, and one copies while another multiplies. In f32 each product is
     // the threads' own, and two at once push each other's operands out of the caches.
-    let is_half = TypeId::of::<T>() != TypeId::of::<T::Acc>();
-    let (x, weight) = match is_half {
+    let (x, weight) = match is_half::<T>() {
         true => rayon::join(of_x, of_weight),
         false => (of_x(), of_weight()),
     };

@@ -133,9 +133,9 @@ impl<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, P: Places> Kernel<1>
         let width = self.x.width();
         let [mut cos, mut sin] = [&self.cos, &self.sin].map(|table| table.range(range.clone()));
         let mut rows = self.x.range(range.clone());
-        // Rows in f32 wait for the memory, in which these are hidden.
-        let is_half = size_of::<T>() < size_of::<T::Acc>();
-        let mut ahead = (is_half && self.tokens.is_none()).then(|| self.x.range(range.clone()));
+        // In f32, rows wait for the memory, which hides the time that roots and quotients take.
+        let are_together = cpu::is_half::<T>() && self.tokens.is_none();
+        let mut ahead = are_together.then(|| self.x.range(range.clone()));
         for first in range.clone().step_by(TOGETHER) {
             let some = first..range.end.min(first + TOGETHER);
             let of_rows = match &mut ahead {
@@ -146,7 +146,7 @@ impl<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, P: Places> Kernel<1>
                 let (x, angles) = (rows.row(), [cos.row(), sin.row()]);
                 let (rstd, head) = match &self.tokens {
                     Some(tokens) => tokens.of_row(row),
-                    None if is_half => (of_row, 0),
+                    None if are_together => (of_row, 0),
                     None => (pass::rstd(c, x, self.axis), 0),
                 };
                 let gain = &self.axis.gain[head * width..][..width];
