@@ -15,7 +15,7 @@ thread_local! {
 }
 
 /// Passes `len` elements to `work`. They hold any values, in debug builds NaN.
-pub(super) fn with_memory<A: Pod, R>(len: usize, work: impl FnOnce(&mut [A]) -> R) -> R {
+pub(crate) fn with_memory<A: Pod, R>(len: usize, work: impl FnOnce(&mut [A]) -> R) -> R {
     let words = (len * size_of::<A>()).div_ceil(size_of::<u64>());
     let mut buffer = taken();
     if buffer.len() < words {

@@ -28,6 +28,7 @@ mod panel;
 mod quads;
 mod rounded;
 mod rows;
+mod scaled;
 #[cfg(target_arch = "x86_64")]
 mod tiled;
 #[cfg(target_arch = "x86_64")]
@@ -43,13 +44,14 @@ use untiled as tiled;
 pub(crate) use block::{Block, multiply_blocks};
 pub(crate) use gemm::Gemm;
 pub(crate) use matrix::{Matrix, readable};
-pub(crate) use memory::InCacheLines;
+pub(crate) use memory::{InCacheLines, with_memory};
 pub(crate) use outer::{
     Destination, Factors, Right, add_outer_here, outer, outer_here, outer_rounded,
 };
 pub(crate) use panel::{load, read};
 pub(crate) use rounded::{add_product, columns_times, product_rounded};
 pub(crate) use rows::Rows;
+pub(crate) use scaled::{InGroups, columns_times_scaled};
 pub(crate) use tiled::{
     Columns, Stored, Tiled, TwoParts, leave_remainders, multiply_stored, multiply_tiled,
 };
@@ -63,6 +65,15 @@ use gemm::WIDE;
 pub(crate) fn has_tiles_for_f32() -> bool {
     #[cfg(target_arch = "x86_64")]
     return amx::single::available();
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+/// Returns whether products in a type take its numbers as they are stored, and round others to it: bf16, where the machine
+/// multiplies pairs.
+pub(crate) fn takes_rounded<T: Element>() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return pairs::available::<T>();
     #[cfg(not(target_arch = "x86_64"))]
     false
 }
@@ -133,6 +144,40 @@ pub(crate) fn product<T: Element>(
             }
         }
     }
+}
+
+/// Computes `out = rows · weights`, or `out += …` if `add`, on this thread, for contiguous rows of a tensor.
+///
+/// # Panics
+/// Panics if the sizes don't go together.
+pub(crate) fn product_of_tensor<T: Element>(
+    rows: &[T],
+    weights: Matrix<'_, T>,
+    out: &mut [T::Acc],
+    add: bool,
+) where
+    T::Acc: Gemm,
+{
+    let Matrix {
+        inputs, features, ..
+    } = weights;
+    let count = out.len() / features.max(1);
+    assert!(
+        rows.len() == count * inputs && out.len() == count * features,
+        "{} elements and {features} features of {inputs} inputs have no product of {} elements",
+        rows.len(),
+        out.len()
+    );
+    #[cfg(target_arch = "x86_64")]
+    if pairs::available::<T>()
+        && amx::takes(count)
+        && let (Some(rows), Some(out)) = (panel::same(rows), T::Acc::as_f32_mut(out))
+    {
+        let rows = amx::Source::rows(rows, count, inputs);
+        return amx::product_of_rows(rows, weights, out, add);
+    }
+    let rows = load(rows);
+    product(&Rows::new(&rows, count, inputs), weights, out, add, false);
 }
 
 /// Computes the product on this thread. Rows of `out` are `stride` apart.

@@ -142,6 +142,15 @@ pub(crate) fn add_outer_here<A: Gemm>(left: (&[A], usize), right: &Right<'_, A>,
     }
 }
 
+/// Computes `out = …` as [`outer_here`] does, over numbers that don't matter.
+///
+/// # Panics
+/// Panics as [`outer_here`] does.
+pub(super) fn outer_over<A: Gemm>(left: (&[A], usize), right: &Right<'_, A>, out: &mut [A]) {
+    // SAFETY: nothing is added.
+    unsafe { here(left, right, places(out), false) };
+}
+
 /// # Safety
 /// If `add`, the caller must have written `out`.
 unsafe fn here<A: Gemm>(

@@ -83,10 +83,6 @@ impl<'a> Pairs<'a> {
         }
     }
 
-    pub(super) fn count(&self) -> usize {
-        self.count
-    }
-
     /// Returns the rows in tiles.
     pub(super) fn tiles(&self) -> &[Tile] {
         self.tiles.get_or_init(|| {
@@ -175,7 +171,8 @@ pub(super) fn multiply<T: Element>(
         return true;
     }
     if amx::takes(pairs.count) {
-        amx::product(pairs, weights, out, stride, add);
+        let rows = (pairs.tiles(), pairs.count);
+        amx::product(rows, weights, out, stride, add);
         return true;
     }
     if weights.input_stride == 1 {

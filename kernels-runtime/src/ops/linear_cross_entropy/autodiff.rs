@@ -7,6 +7,7 @@ use crate::semantics::LossReduction;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 use burn::tensor::DType;
+use std::fmt::Debug;
 
 /// The operands of a call as tensors of a backend.
 pub type Tensors<B> = Operands<FloatTensor<B>, IntTensor<B>>;
@@ -61,8 +62,18 @@ impl<T> Gradients<T> {
     }
 }
 
+/// The loss, the gradients that are kept, without the weight's, and the factors of this.
+pub type WithFactors<B> = (
+    FloatTensor<B>,
+    Gradients<FloatTensor<B>>,
+    <B as LinearCrossEntropyKernel>::WeightFactors,
+);
+
 /// The kernels for the linear cross-entropy of a backend, forward and backward.
 pub trait LinearCrossEntropyKernel: Backend {
+    /// The factors of the weight's gradient, which may be smaller than the gradient.
+    type WeightFactors: Clone + Debug + Send + 'static;
+
     /// Returns the loss and, for a mean or a sum, the wanted gradients for the gradient 1 of the loss, in the type that
     /// they are computed in. They are computed while the logits are there.
     ///
@@ -72,6 +83,25 @@ pub trait LinearCrossEntropyKernel: Backend {
         operands: Tensors<Self>,
         wanted: Wanted,
     ) -> (FloatTensor<Self>, Gradients<FloatTensor<Self>>);
+
+    /// Returns the loss and the gradients as [`linear_cross_entropy_forward`](Self::linear_cross_entropy_forward) does, but
+    /// the factors of the weight's gradient in place of this. Returns `None` if the backend keeps the gradient of such
+    /// operands, and then computes nothing.
+    ///
+    /// # Panics
+    /// Panics as [`LinearCrossEntropyBackend::linear_cross_entropy`] does.
+    fn linear_cross_entropy_factors(_: &Tensors<Self>, _: Wanted) -> Option<WithFactors<Self>> {
+        None
+    }
+
+    /// Returns the gradient of the weight, multiplied by `dy`, the gradient of the loss, and rounded to its dtype.
+    ///
+    /// # Panics
+    /// Panics if `dy` does not have the shape and dtype of the loss.
+    fn linear_cross_entropy_weight(
+        factors: Self::WeightFactors,
+        dy: FloatTensor<Self>,
+    ) -> FloatTensor<Self>;
 
     /// Returns kept gradients, multiplied by the gradient of the loss and rounded to their dtype.
     fn linear_cross_entropy_scale(kept: Kept<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>>;
@@ -90,9 +120,9 @@ struct LinearCrossEntropy;
 
 /// The state that the backward pass needs.
 #[derive(Clone, Debug)]
-enum State<B: Backend> {
-    /// The gradients themselves, and their dtype.
-    Gradients(Gradients<FloatTensor<B>>, DType),
+enum State<B: LinearCrossEntropyKernel> {
+    /// The gradients themselves, or the factors of the weight's, and the dtype of the results.
+    Gradients(Gradients<FloatTensor<B>>, Option<B::WeightFactors>, DType),
     /// The operands.
     Operands(Operands<NodeId, IntTensor<B>>),
 }
@@ -110,8 +140,14 @@ impl<B: LinearCrossEntropyKernel, const N: usize> Step<B, N> for LinearCrossEntr
         let [hidden, weight, bias] = [(); 3].map(|()| parents.next().flatten());
         let dy = grads.consume::<B>(&ops.node);
         let gradients = match ops.state {
-            State::Gradients(gradients, dtype) => {
-                B::linear_cross_entropy_scale(checked(Kept::new(gradients, dy, dtype)))
+            State::Gradients(gradients, factors, dtype) => {
+                let weight = factors.map(|of| B::linear_cross_entropy_weight(of, dy.clone()));
+                let kept = checked(Kept::new(gradients, dy, dtype));
+                let scaled = B::linear_cross_entropy_scale(kept);
+                Gradients {
+                    weight: weight.or(scaled.weight),
+                    ..scaled
+                }
             }
             State::Operands(operands) => {
                 let operands =
@@ -151,31 +187,46 @@ fn record<B: LinearCrossEntropyKernel, C: CheckpointStrategy, const N: usize>(
         weight: operands.weight().is_tracked(),
         bias: operands.bias().is_some_and(|bias| bias.is_tracked()),
     };
-    let forward = |operands: Tensors<Autodiff<B, C>>, wanted| {
-        let operands = operands.map(|tensor| tensor.into_primitive(), |ints| ints);
-        B::linear_cross_entropy_forward(operands, wanted)
+    let primitives = |operands: Tensors<Autodiff<B, C>>| {
+        operands.map(|tensor| tensor.into_primitive(), |ints| ints)
     };
     match traced(LinearCrossEntropy, super::KERNEL.id)
         .prepare::<C>(nodes)
         .compute_bound()
         .stateful()
     {
-        OpsKind::Tracked(mut prep) => {
-            let dtype = Described::dtype(operands.hidden());
-            let ids = match operands.key().reduction {
-                LossReduction::Mean | LossReduction::Sum => None,
-                LossReduction::None => {
-                    let ids = operands.clone();
-                    Some(ids.map(|tensor| prep.checkpoint(&tensor), |ints| ints))
-                }
-            };
-            let (loss, gradients) = forward(operands, wanted);
-            let state = match ids {
-                None => State::Gradients(gradients, dtype),
-                Some(ids) => State::Operands(ids),
-            };
-            prep.finish(state, loss)
+        OpsKind::Tracked(mut prep) => match operands.key().reduction {
+            LossReduction::Mean | LossReduction::Sum => {
+                let dtype = Described::dtype(operands.hidden());
+                let (loss, gradients, factors) = with_gradients::<B>(primitives(operands), wanted);
+                prep.finish(State::Gradients(gradients, factors, dtype), loss)
+            }
+            LossReduction::None => {
+                let ids = operands.clone();
+                let ids = ids.map(|tensor| prep.checkpoint(&tensor), |ints| ints);
+                let (loss, _) = B::linear_cross_entropy_forward(primitives(operands), wanted);
+                prep.finish(State::Operands(ids), loss)
+            }
+        },
+        OpsKind::UnTracked(prep) => {
+            let operands = primitives(operands);
+            prep.finish(B::linear_cross_entropy_forward(operands, Wanted::default()).0)
         }
-        OpsKind::UnTracked(prep) => prep.finish(forward(operands, Wanted::default()).0),
     }
+}
+
+/// Returns the loss, and the gradients or factors that the backward pass needs.
+fn with_gradients<B: LinearCrossEntropyKernel>(
+    operands: Tensors<B>,
+    wanted: Wanted,
+) -> (
+    FloatTensor<B>,
+    Gradients<FloatTensor<B>>,
+    Option<B::WeightFactors>,
+) {
+    if let Some((loss, gradients, factors)) = B::linear_cross_entropy_factors(&operands, wanted) {
+        return (loss, gradients, Some(factors));
+    }
+    let (loss, gradients) = B::linear_cross_entropy_forward(operands, wanted);
+    (loss, gradients, None)
 }

@@ -9,8 +9,9 @@
 //!
 //! For a mean or a sum these are the gradients but for one factor, the gradient of the loss, by which the backward pass
 //! multiplies them. Without a reduction, each token has its own factor, and the backward pass computes the logits again.
-//! On half types, gradients are summed and kept in f32, and rounded once. Where the machine multiplies pairs of bf16, `dx`
-//! is rounded to bf16 for the products, as it would be stored.
+//! On half types, gradients are summed and kept in f32, and rounded once. Where the CPU multiplies pairs of bf16, `dx`
+//! is rounded to bf16 for the products, as it would be stored. If there are at most two tokens for each element of a hidden
+//! state, it is then kept in place of `d_weight`, which is larger, and the backward pass computes and writes that once.
 
 mod autodiff;
 pub(crate) mod cases;

@@ -15,6 +15,7 @@ use burn::backend::ir::BackendIr;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Remote, TensorMetadata};
 use burn::tensor::{DType, FloatDType};
+use std::convert::Infallible;
 
 const FORWARD: &str = "burn-kernels/linear_cross_entropy";
 const SCALE: &str = "burn-kernels/linear_cross_entropy_scale";
@@ -44,6 +45,12 @@ impl LinearCrossEntropyKernel for Remote {
         let mut results = send_wanted(FORWARD, in_order(&operands), results, &numbers);
         let loss = results.next().flatten().expect("it is always wanted");
         (loss, gradients(results))
+    }
+
+    type WeightFactors = Infallible;
+
+    fn linear_cross_entropy_weight(factors: Infallible, _: FloatTensor<Self>) -> FloatTensor<Self> {
+        match factors {}
     }
 
     fn linear_cross_entropy_scale(kept: Kept<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {

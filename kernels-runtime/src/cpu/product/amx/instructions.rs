@@ -89,6 +89,37 @@ macro_rules! ahead_of_rows {
     };
 }
 
+/// Asks for two lines of 32 sums, which are written soon. Nothing is read.
+macro_rules! ahead_of_sums {
+    () => {
+        concat!(
+            "prefetchw [{next}]\n",
+            "prefetchw [{next} + 64]\n",
+            "prefetchw [{next} + {stride}]\n",
+            "prefetchw [{next} + {stride} + 64]\n",
+            "lea {next}, [{next} + 2*{stride}]"
+        )
+    };
+}
+
+/// A step of two tiles of rows by two of columns.
+macro_rules! step_of_two {
+    () => {
+        concat!(
+            "tileloadd tmm4, [{a} + {line}*1]\n",
+            "tileloadd tmm6, [{c} + {line}*1]\n",
+            "tdpbf16ps tmm0, tmm4, tmm6\n",
+            ahead!("c"),
+            "\ntileloadd tmm7, [{d} + {line}*1]\n",
+            "tdpbf16ps tmm1, tmm4, tmm7\n",
+            ahead!("d"),
+            "\ntileloadd tmm5, [{b} + {line}*1]\n",
+            "tdpbf16ps tmm2, tmm5, tmm6\n",
+            "tdpbf16ps tmm3, tmm5, tmm7",
+        )
+    };
+}
+
 /// The bytes of rows that [`Unit::two_in_parts`] asks for in each step.
 pub(super) const AHEAD: usize = 768;
 
@@ -221,25 +252,36 @@ impl Unit {
     ) {
         // SAFETY: the caller upholds the requirements, and tiles are set up.
         unsafe {
+            two_by_two!([step_of_two!()], "1024", left, right, steps, out, add);
+        }
+    }
+
+    /// Computes as [`two`](Self::two) does, and asks for the sums that follow in each line: the next ones, which come from the
+    /// third-level cache.
+    ///
+    /// # Safety
+    /// The requirements are those of [`two`](Self::two).
+    #[inline]
+    pub(super) unsafe fn two_of_many(
+        &self,
+        left: [*const Tile; 2],
+        right: [*const Tile; 2],
+        steps: usize,
+        out: Place,
+        add: bool,
+    ) {
+        let next = out.first.wrapping_add(2 * Tile::LINES);
+        // SAFETY: the caller upholds the requirements, and tiles are set up.
+        unsafe {
             two_by_two!(
-                [
-                    "tileloadd tmm4, [{a} + {line}*1]",
-                    "tileloadd tmm6, [{c} + {line}*1]",
-                    "tdpbf16ps tmm0, tmm4, tmm6",
-                    ahead!("c"),
-                    "tileloadd tmm7, [{d} + {line}*1]",
-                    "tdpbf16ps tmm1, tmm4, tmm7",
-                    ahead!("d"),
-                    "tileloadd tmm5, [{b} + {line}*1]",
-                    "tdpbf16ps tmm2, tmm5, tmm6",
-                    "tdpbf16ps tmm3, tmm5, tmm7",
-                ],
+                [step_of_two!(), ahead_of_sums!()],
                 "1024",
                 left,
                 right,
                 steps,
                 out,
-                add
+                add,
+                next = next
             );
         }
     }

@@ -20,12 +20,15 @@ use instructions::available;
 pub(super) use multiply::{Out, Parts, multiply};
 use pack::aligned;
 pub(super) use pack::thirds::{self, Magnitudes};
-pub(super) use pack::{Side, Source, Tile, blocks, leave_remainders, pack, packed, tiles_of};
+pub(super) use pack::{
+    Side, Source, Tile, blocks, leave_remainders, pack, packed, packed_by_threads, tiles_of,
+};
 pub(super) use rounded::{columns_times, product_rounded};
 
-use super::pairs::Pairs;
+use super::together::Half;
 use super::{Matrix, memory::with_memory};
 use crate::cpu::Element;
+use burn::tensor::bf16;
 
 /// Returns whether products of so many rows, or sums of so many terms in a gradient, are computed here: the machine has AMX,
 /// and other products are not faster.
@@ -36,18 +39,17 @@ pub(super) fn takes(count: usize) -> bool {
 /// The number of features of weights that are copied to tiles at a time.
 const PANEL: usize = 256;
 
-/// Computes `out = rows · weights`, or `out += …` if `add`. Rows of `out` are `stride` apart.
+/// Computes `out = rows · weights`, or `out += …` if `add`, for `count` rows in tiles. Rows of `out` are `stride` apart.
 ///
 /// # Panics
 /// Panics if the machine has no AMX, or if `out` is too short.
 pub(super) fn product<T: Element>(
-    rows: &Pairs<'_>,
+    (left, count): (&[Tile], usize),
     weights: Matrix<'_, T>,
     out: &mut [f32],
     stride: usize,
     add: bool,
 ) {
-    let left = rows.tiles();
     let width = PANEL.min(weights.features.max(1));
     let len = tiles_of(width, weights.inputs) * Tile::LEN;
     with_memory(len + Tile::LINES, |memory: &mut [f32]| {
@@ -65,22 +67,40 @@ pub(super) fn product<T: Element>(
                 stride,
                 add,
             };
-            let sizes = [rows.count(), weights.inputs, width];
+            let sizes = [count, weights.inputs, width];
             // SAFETY: `out` is initialised.
             unsafe { multiply(sizes, Parts::One, left, right, out) };
         }
     });
 }
 
-/// Computes `out = left · right`, or `out += …`, for rows in f32 that are rounded to bf16 and columns in tiles.
+/// Computes as [`product`] does, for rows as they are.
+///
+/// # Panics
+/// Panics as [`product`] does, or if the rows reach beyond their data.
+pub(super) fn product_of_rows<T: Element>(
+    rows: Source<'_, bf16>,
+    weights: Matrix<'_, T>,
+    out: &mut [f32],
+    add: bool,
+) {
+    let tiles = tiles_of(rows.count, rows.k);
+    with_memory(tiles * Tile::LEN + Tile::LINES, |memory: &mut [f32]| {
+        let left = &mut aligned(memory)[..tiles];
+        pack(rows, Side::Left, left);
+        product((left, rows.count), weights, out, weights.features, add);
+    });
+}
+
+/// Computes `out = left · right`, or `out += …`, for rows in bf16, or in f32 that are rounded to it, and columns in tiles.
 ///
 /// # Safety
 /// If `out.add`, the caller must have written its places.
 ///
 /// # Panics
 /// Panics if the machine has no AMX, if there are not the tiles of `length` columns, or if `out` is too short.
-pub(super) unsafe fn rows_times_tiles(
-    left: Source<'_, f32>,
+pub(super) unsafe fn rows_times_tiles<H: Half>(
+    left: Source<'_, H>,
     right: &[Tile],
     length: usize,
     out: Out<'_>,

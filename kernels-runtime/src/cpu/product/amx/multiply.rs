@@ -6,7 +6,7 @@ use super::{Tile, tiles_of};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// The number of steps, each of 32 terms, that are summed at a time.
+/// The largest number of steps, each of 32 terms, that are summed at a time.
 /// The tiles of 32 rows that are read again for each block of columns then stay in the first-level cache.
 const STEPS: usize = 16;
 
@@ -81,6 +81,8 @@ pub(in super::super) unsafe fn multiply(
         left,
         right,
         steps,
+        together: steps.div_ceil(steps.div_ceil(STEPS)),
+        are_many: m * out.stride >= MANY,
         sizes: [m, n],
     };
     // SAFETY: the assertions show that all lines are in `out`; the caller upholds the rest.
@@ -104,11 +106,19 @@ struct Walk<'a> {
     right: &'a [Tile],
     /// The number of steps of a block of rows or columns.
     steps: usize,
+    /// The number of steps that are summed at a time. Sums are read and written again for the next ones, so that a few
+    /// are not left over.
+    together: usize,
+    /// Whether sums are more than the second-level cache holds beside the operands.
+    are_many: bool,
     sizes: [usize; 2],
 }
 
 /// The number of rows, and of columns, that are computed at a time.
 const BLOCK: usize = 2 * Tile::LINES;
+
+/// The number of sums that are many: 1 MiB of them.
+const MANY: usize = 1 << 18;
 
 /// The number of tiles of columns that are read again for each block of rows: a quarter of the second-level cache.
 const RESIDENT: usize = 512;
@@ -136,7 +146,7 @@ impl Walk<'_> {
     /// The requirements are those of [`run`](Self::run).
     unsafe fn columns(&self, columns: Range<usize>, out: Place, add: bool) {
         for row in (0..self.sizes[0]).step_by(BLOCK) {
-            for start in (0..self.steps).step_by(STEPS) {
+            for start in (0..self.steps).step_by(self.together) {
                 for column in columns.clone().step_by(BLOCK) {
                     let place = Place {
                         // SAFETY: the element is the first of this block.
@@ -196,7 +206,7 @@ impl Walk<'_> {
     /// # Safety
     /// The requirements are those of [`block`](Self::block), for the whole place.
     unsafe fn whole_block(&self, [row, column]: [usize; 2], start: usize, out: Place, add: bool) {
-        let steps = STEPS.min(self.steps - start);
+        let steps = self.together.min(self.steps - start);
         let left = self.list(self.left, row, start);
         let right = [0, 1].map(|part| self.list(self.right, column + part * Tile::LINES, start));
         let below = (self.sizes[0] - row > Tile::LINES)
@@ -204,6 +214,9 @@ impl Walk<'_> {
         // SAFETY: `list` checks the tiles; the caller upholds the rest.
         unsafe {
             match (self.parts, below) {
+                (Parts::One, Some(left)) if self.are_many => {
+                    self.unit.two_of_many(left, right, steps, out, add);
+                }
                 (Parts::One, Some(left)) => self.unit.two(left, right, steps, out, add),
                 (Parts::One, None) => self.unit.one(left, right, steps, out, add),
                 (Parts::Three, Some(left)) => {
@@ -220,6 +233,6 @@ impl Walk<'_> {
     fn list(&self, operand: &[Tile], first: usize, start: usize) -> *const Tile {
         let parts = self.parts.count();
         let tiles = &operand[(first / Tile::LINES * self.steps + start) * parts..];
-        tiles[..STEPS.min(self.steps - start) * parts].as_ptr()
+        tiles[..self.together.min(self.steps - start) * parts].as_ptr()
     }
 }

@@ -12,7 +12,7 @@ use super::super::Matrix;
 use super::super::gemm::{BEYOND, Strides};
 use super::super::together::Half;
 use super::super::transpose::{SQUARE, Turn, with_turn};
-use crate::cpu::Element;
+use crate::cpu::{Element, share};
 use burn::tensor::bf16;
 use bytemuck::{Pod, Zeroable};
 use std::ops::Range;
@@ -155,6 +155,42 @@ pub(in super::super) fn pack<H: Half>(source: Source<'_, H>, side: Side, to: &mu
         "tiles of an operand"
     );
     with_turn!(Pack { source, side, to });
+}
+
+/// Copies as [`pack`] does. If `parallel`, threads share the operand.
+///
+/// # Panics
+/// Panics as [`pack`] does.
+pub(super) fn pack_by_threads<H: Half + Sync>(
+    source: Source<'_, H>,
+    side: Side,
+    to: &mut [Tile],
+    parallel: bool,
+) {
+    let two_blocks = 2 * source.k.div_ceil(Tile::TERMS);
+    if two_blocks == 0 {
+        return;
+    }
+    let part = |(index, to): (usize, &mut [Tile])| {
+        let first = 2 * Tile::LINES * index;
+        let some = source.part(first..(first + 2 * Tile::LINES).min(source.count));
+        pack(some, side, to);
+    };
+    let parts = to.chunks_mut(two_blocks).enumerate();
+    match parallel {
+        true => share::each(parts.collect(), part),
+        false => parts.for_each(part),
+    }
+}
+
+/// Returns an operand in tiles of its own, which all threads copy.
+pub(in super::super) fn packed_by_threads<H: Half + Sync>(
+    source: Source<'_, H>,
+    side: Side,
+) -> Vec<Tile> {
+    let mut tiles = vec![Tile::zeroed(); tiles_of(source.count, source.k)];
+    pack_by_threads(source, side, &mut tiles, true);
+    tiles
 }
 
 /// Returns an operand in tiles of its own.

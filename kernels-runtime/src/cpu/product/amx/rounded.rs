@@ -3,8 +3,9 @@
 use super::super::memory::with_memory;
 use super::super::rounded::{finish, in_columns};
 use super::super::{Gemm, Matrix, panel};
+use super::pack::pack_by_threads;
 use super::{Out, Parts, Side, Source, Tile, aligned, multiply, pack, tiles_of};
-use crate::cpu::{Element, Unwritten, share};
+use crate::cpu::{Element, Unwritten};
 use burn::tensor::bf16;
 
 /// The number of rows whose sums are computed before they are rounded. They stay in the second-level cache.
@@ -69,7 +70,7 @@ fn run<T: Element>(
     let tiles = tiles_of(m, k) * Tile::LEN;
     with_memory(tiles + Tile::LINES, |memory: &mut [f32]| {
         let packed = &mut aligned(memory)[..tiles_of(m, k)];
-        pack_shared(left, packed, parallel);
+        pack_by_threads(left, Side::Left, packed, parallel);
         let width = (n / ENOUGH).next_multiple_of(NARROW).clamp(NARROW, WIDE);
         in_columns(out, n, width, parallel, |mut part| {
             let right = right.part(part.start()..part.start() + part.width());
@@ -98,21 +99,4 @@ fn run<T: Element>(
             });
         });
     });
-}
-
-/// Packs the operand that threads share.
-fn pack_shared(source: Source<'_, bf16>, to: &mut [Tile], parallel: bool) {
-    let two_blocks = 2 * source.k.div_ceil(Tile::TERMS);
-    if two_blocks == 0 {
-        return;
-    }
-    let pack = |(index, to): (usize, &mut [Tile])| {
-        let first = 2 * Tile::LINES * index;
-        let rows = source.part(first..(first + 2 * Tile::LINES).min(source.count));
-        pack(rows, Side::Left, to);
-    };
-    match parallel {
-        true => share::each(to.chunks_mut(two_blocks).enumerate().collect(), pack),
-        false => to.chunks_mut(two_blocks).enumerate().for_each(pack),
-    }
 }

@@ -1,12 +1,12 @@
 //! The chunks of tokens whose logits are computed together.
 
 use super::block::Token;
-use super::group::{Group, Head, groups};
+use super::group::{self, Group, Head, groups};
 use crate::cpu::product::{Gemm, Right, Rows, readable};
-use crate::cpu::{Element, Output, Real, contiguous, share};
+use crate::cpu::{Element, Output, Real, Unwritten, contiguous, share};
 use crate::ops::cross_entropy::Targets;
 use crate::ops::cross_entropy::cpu::{Factors, Loss};
-use crate::ops::linear_cross_entropy::{Gradients, Operands, Wanted};
+use crate::ops::linear_cross_entropy::{Gradients, Operands, Sizes, Wanted};
 use burn::backend::Shape;
 use burn::backend::flex::FlexTensor;
 use rayon::prelude::*;
@@ -18,12 +18,15 @@ pub(super) struct Found<A> {
     pub(super) gradients: Gradients<Vec<A>>,
 }
 
-/// Computes the loss of each token and, with the factors of their gradients, the wanted gradients.
+/// Computes the loss of each token and, with the factors of their gradients, the wanted gradients. Writes the gradient of
+/// the logits to `d_logits`, block by block: rows of as many classes as [`classes_of_block`] says, one for each token that has a
+/// class.
 pub(super) fn run<T: Element>(
     operands: &Operands<FlexTensor, FlexTensor>,
     targets: &Targets,
     factors: Option<&Factors<'_, T::Acc>>,
     wanted: Wanted,
+    d_logits: Option<Unwritten<'_, T>>,
 ) -> Found<T::Acc>
 where
     T::Acc: Gemm,
@@ -39,8 +42,13 @@ where
     match &targets.tokens()[..] {
         [] => _ = rest.map(|weight| weight.filled(<T::Acc as Real>::ZERO)),
         tokens => {
-            let count = sizes.chunk(size_of::<T::Acc>()).min(tokens.len());
-            let groups = groups(sizes, count, rest, bias.as_deref_mut());
+            let count = together::<T>(sizes, tokens.len());
+            let wanted = group::Wanted {
+                weight: rest,
+                logits: d_logits.map(|places| (places, tokens.len())),
+                bias: bias.as_deref_mut(),
+            };
+            let groups = groups(sizes, count, wanted);
             let (losses, hidden) = (&mut losses, hidden.as_deref_mut());
             run_chunks::<T>(operands, (tokens, count), groups, factors, losses, hidden);
         }
@@ -55,11 +63,21 @@ where
     }
 }
 
+/// Returns the number of tokens of a chunk, of so many that have a class.
+fn together<T: Element>(sizes: Sizes, counted: usize) -> usize {
+    sizes.chunk(size_of::<T::Acc>()).min(counted)
+}
+
+/// Returns the number of classes of a block, for so many tokens that have a class. The last block may have fewer.
+pub(super) fn classes_of_block<T: Element>(sizes: Sizes, counted: usize) -> usize {
+    group::classes_of_group::<T::Acc>(sizes, together::<T>(sizes, counted)).min(group::BLOCK)
+}
+
 /// Computes `count` tokens at a time.
 fn run_chunks<T: Element>(
     operands: &Operands<FlexTensor, FlexTensor>,
     (tokens, count): (&[(usize, usize)], usize),
-    mut groups: Vec<Group<'_, T::Acc>>,
+    mut groups: Vec<Group<'_, T>>,
     factors: Option<&Factors<'_, T::Acc>>,
     losses: &mut [T::Acc],
     mut d_hidden: Option<&mut [T::Acc]>,
@@ -70,12 +88,11 @@ fn run_chunks<T: Element>(
     let weight = readable(operands.weight());
     let head = Head::<T>::new(operands, &weight);
     let hidden = operands.hidden().to_contiguous();
-    let mut chunk = Chunk::<T> {
+    let chunk = Chunk::<T> {
         hidden: contiguous(&hidden),
         head: &head,
         loss: Loss::new(operands.settings(), sizes.classes),
         width: sizes.width,
-        logits: zeros(factors.map_or(0, |_| count * sizes.classes)),
     };
     for tokens in tokens.chunks(count) {
         let d_hidden = d_hidden.as_deref_mut();
@@ -96,8 +113,6 @@ struct Chunk<'a, T: Element> {
     head: &'a Head<'a, T>,
     loss: Loss<T::Acc>,
     width: usize,
-    /// The memory for the logits of a chunk, if gradients are wanted.
-    logits: Vec<T::Acc>,
 }
 
 impl<T: Element> Chunk<'_, T>
@@ -106,9 +121,9 @@ where
 {
     /// Computes the losses of tokens, each given with its class, and adds to their gradients.
     fn run(
-        &mut self,
+        &self,
         tokens: &[(usize, usize)],
-        groups: &mut [Group<'_, T::Acc>],
+        groups: &mut [Group<'_, T>],
         factors: Option<&Factors<'_, T::Acc>>,
         losses: &mut [T::Acc],
         d_hidden: Option<&mut [T::Acc]>,
@@ -120,11 +135,11 @@ where
         }
         let rows = Rows::new(&hidden, tokens.len(), self.width);
         let (head, loss) = (self.head, &self.loss);
-        let mut parts = divided(&mut self.logits, tokens.len(), groups);
         let start: Vec<_> = tokens.iter().map(|(_, class)| Token::new(*class)).collect();
-        let of_groups = share::map(pairs(&mut parts, groups), |(logits, group)| {
+        let keeps = factors.is_some();
+        let of_groups = share::map(groups.iter_mut().collect(), |group: &mut Group<'_, T>| {
             let mut tokens = start.clone();
-            group.logits(head, loss, &rows, logits, &mut tokens);
+            group.logits(head, loss, &rows, keeps, &mut tokens);
             tokens
         });
         let mut all = start;
@@ -144,9 +159,10 @@ where
             })
             .collect();
         let wants_hidden = d_hidden.is_some();
-        let hidden = Right::new::<T>(&hidden, tokens.len(), self.width);
-        share::each(pairs(&mut parts, groups), |(logits, group)| {
-            group.gradients(head, &gradients, &hidden, logits, wants_hidden);
+        let sums_weight = groups.iter().any(Group::sums_weight);
+        let hidden = sums_weight.then(|| Right::new::<T>(&hidden, tokens.len(), self.width));
+        share::each(groups.iter_mut().collect(), |group: &mut Group<'_, T>| {
+            group.gradients(head, &gradients, hidden.as_ref(), wants_hidden);
         });
         if let Some(d_hidden) = d_hidden {
             add_shares(tokens, groups, self.width, d_hidden);
@@ -154,26 +170,17 @@ where
     }
 }
 
-/// Returns the memory for the logits of each group beside the group. Groups are not shared among threads: they count what
-/// they write.
-fn pairs<'a, 'l, 'g, A>(
-    parts: &'a mut [&'l mut [A]],
-    groups: &'a mut [Group<'g, A>],
-) -> Vec<(&'a mut &'l mut [A], &'a mut Group<'g, A>)> {
-    parts.iter_mut().zip(groups).collect()
-}
-
 /// Writes the gradient of some tokens' hidden states: the sum of the groups' shares.
-fn add_shares<A: Real>(
+fn add_shares<T: Element>(
     tokens: &[(usize, usize)],
-    groups: &[Group<'_, A>],
+    groups: &[Group<'_, T>],
     width: usize,
-    d_hidden: &mut [A],
+    d_hidden: &mut [T::Acc],
 ) {
     if width == 0 {
         return;
     }
-    let shares: Vec<&[A]> = groups.iter().map(Group::share).collect();
+    let shares: Vec<&[T::Acc]> = groups.iter().map(Group::share).collect();
     let Some((first, others)) = shares.split_first() else {
         return;
     };
@@ -190,24 +197,4 @@ fn add_shares<A: Real>(
     for (sums, (token, _)) in sums.chunks_exact(width).zip(tokens) {
         d_hidden[token * width..][..width].copy_from_slice(sums);
     }
-}
-
-/// Divides the memory for logits among the groups. Without memory, each group gets none.
-fn divided<'a, A>(
-    mut logits: &'a mut [A],
-    tokens: usize,
-    groups: &[Group<'_, A>],
-) -> Vec<&'a mut [A]> {
-    let is_kept = !logits.is_empty();
-    let part = |group: &Group<'_, A>| {
-        let len = if is_kept {
-            tokens * group.classes().len()
-        } else {
-            0
-        };
-        let (part, rest) = std::mem::take(&mut logits).split_at_mut(len);
-        logits = rest;
-        part
-    };
-    groups.iter().map(part).collect()
 }

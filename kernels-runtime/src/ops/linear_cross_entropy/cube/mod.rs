@@ -46,6 +46,7 @@ use burn_cubecl::kernel::cast;
 use burn_cubecl::tensor::CubeTensor;
 use matrix::MULTIPLE;
 use pass::Pass;
+use std::convert::Infallible;
 
 /// The largest memory of the logits of a chunk, in bytes: the largest that every WebGPU device binds. Each chunk reads the
 /// weight once, or twice with gradients, and reads and writes the gradient of the weight.
@@ -106,6 +107,12 @@ impl LinearCrossEntropyKernel for Cube {
         });
         let mut next = || results.next().expect("there are as many as were wanted");
         (next(), shapes.map(|_| next()))
+    }
+
+    type WeightFactors = Infallible;
+
+    fn linear_cross_entropy_weight(factors: Infallible, _: FloatTensor<Self>) -> FloatTensor<Self> {
+        match factors {}
     }
 
     fn linear_cross_entropy_scale(kept: Kept<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {

@@ -10,6 +10,7 @@ use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{LinearCrossEntropyKey, SemanticsKey, Shift};
 use burn_cann::backend::{CannBackend, CannTensor};
+use std::convert::Infallible;
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     accepts: |key| matches!(key, SemanticsKey::LinearCrossEntropy(_)),
@@ -46,6 +47,12 @@ impl LinearCrossEntropyKernel for CannBackend {
         let operands = operands.map(Seen::from, Seen::from);
         let (loss, gradients) = take(npu::forward(&stream, &operands, kept));
         (give(Ok(loss)), gradients.map(|tensor| give(Ok(tensor))))
+    }
+
+    type WeightFactors = Infallible;
+
+    fn linear_cross_entropy_weight(factors: Infallible, _: CannTensor) -> CannTensor {
+        match factors {}
     }
 
     fn linear_cross_entropy_scale(kept: Kept<CannTensor>) -> Gradients<CannTensor> {

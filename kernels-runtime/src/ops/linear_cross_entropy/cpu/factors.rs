@@ -1,0 +1,113 @@
+//! The factors of the weight's gradient, `dxᵀ · hidden`, kept in place of it where they are smaller.
+//!
+//! The gradient of the weight is kept in the type that it is summed in, because it is rounded once, after it was multiplied
+//! by the gradient of the loss. `dx` is rounded for products in bf16 in any case. With few tokens it is much smaller, and
+//! the gradient of the weight is written once, rounded, when its factor is known.
+
+use super::chunks::{classes_of_block, run};
+use super::{OP, laid_out, reduced, targets};
+use crate::cpu::product::{Gemm, InGroups, columns_times_scaled, takes_rounded};
+use crate::cpu::{Element, Output, Real, contiguous};
+use crate::ops::cross_entropy::Targets;
+use crate::ops::cross_entropy::cpu::Factors;
+use crate::ops::linear_cross_entropy::autodiff::{Tensors, WithFactors};
+use crate::ops::linear_cross_entropy::{Sizes, Wanted};
+use crate::ops::operands::{checked, like};
+use crate::semantics::OutputLayout;
+use burn::backend::flex::FlexTensor;
+use burn::backend::{Flex, Shape, TensorMetadata};
+use burn::tensor::DType;
+use std::mem::size_of;
+
+/// The factors of the weight's gradient.
+#[derive(Clone, Debug)]
+pub struct WeightFactors {
+    /// The gradient of the logits of the tokens that have a class, block by block: rows of `block` classes.
+    d_logits: FlexTensor,
+    block: usize,
+    classes: usize,
+    /// The hidden states of these tokens, `[counted, width]`.
+    hidden: FlexTensor,
+    layout: OutputLayout,
+}
+
+impl WeightFactors {
+    pub(super) fn dtype(&self) -> DType {
+        self.d_logits.dtype()
+    }
+}
+
+/// Returns whether the gradient of the logits is rounded in any case, and no larger than that of the weight.
+pub(super) fn are_smaller<T: Element>(sizes: Sizes, kept: Wanted) -> bool {
+    let [logits, weight] = [
+        sizes.tokens.saturating_mul(size_of::<T>()),
+        sizes.width.saturating_mul(size_of::<T::Acc>()),
+    ];
+    kept.weight && takes_rounded::<T>() && logits <= weight
+}
+
+/// Returns the loss, the wanted gradients without the weight's, and the factors of this.
+pub(super) fn forward<T: Element>(operands: &Tensors<Flex>, kept: Wanted) -> WithFactors<Flex>
+where
+    T::Acc: Gemm,
+{
+    let targets = targets(operands);
+    let one = [<T::Acc as Real>::ONE];
+    let factors = Factors::new(&one, targets.counted(), operands.key().reduction);
+    let (sizes, counted) = (operands.sizes(), targets.counted());
+    let mut d_logits = Output::new(Shape::new([counted * sizes.classes]));
+    let others = Wanted {
+        weight: false,
+        ..kept
+    };
+    let rest = Some(d_logits.rest());
+    let found = run::<T>(operands, &targets, Some(&factors), others, rest);
+    let (loss, gradients) = reduced::<T>(operands, &targets, found);
+    let factors = WeightFactors {
+        d_logits: d_logits.finish(),
+        block: classes_of_block::<T>(sizes, counted),
+        classes: sizes.classes,
+        hidden: with_class::<T>(operands, &targets),
+        layout: operands.key().layout,
+    };
+    (loss, gradients, factors)
+}
+
+/// Returns the hidden states of the tokens that have a class.
+fn with_class<T: Element>(operands: &Tensors<Flex>, targets: &Targets) -> FlexTensor {
+    let Sizes { tokens, width, .. } = operands.sizes();
+    let hidden = operands.hidden().to_contiguous();
+    if targets.counted() == tokens {
+        return hidden;
+    }
+    let values = contiguous::<T>(&hidden);
+    let mut some = Output::new(Shape::new([targets.counted(), width]));
+    let mut rest = some.rest();
+    for (token, _) in targets.tokens() {
+        let row = &values[token * width..][..width];
+        rest.row(width).write(row.iter().copied());
+    }
+    drop(rest);
+    some.finish()
+}
+
+/// Returns the gradient of the weight, multiplied by the gradient of the loss.
+pub(super) fn weight<T: Element>(factors: &WeightFactors, dy: &FlexTensor) -> FlexTensor
+where
+    T::Acc: Gemm,
+{
+    let wide = <T::Acc as burn::tensor::Element>::dtype();
+    checked(like(OP, ("dy", dy), ("the loss", &Shape::new([1]), wide)));
+    let dy = dy.to_contiguous();
+    let [counted, width] = factors.hidden.shape().dims();
+    let mut gradient = Output::<T>::new(Shape::new([factors.classes, width]));
+    let left = InGroups {
+        values: contiguous::<T>(&factors.d_logits),
+        lines: factors.classes,
+        group: factors.block,
+    };
+    let right = (contiguous::<T>(&factors.hidden), width);
+    let factor = contiguous::<T::Acc>(&dy)[0];
+    columns_times_scaled(counted, left, right, factor, gradient.rest());
+    laid_out(gradient.finish(), factors.layout)
+}
