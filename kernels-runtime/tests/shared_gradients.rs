@@ -4,7 +4,9 @@
 
 use burn::tensor::{Device, FloatDType, Tensor, TensorData};
 use kernels_runtime::ops::{add_rms_norm, linear, rms_norm};
-use kernels_runtime::semantics::{AddRmsNormKey, LinearKey, OutputLayout, RmsNormKey, Shift};
+use kernels_runtime::semantics::{
+    AddRmsNormKey, Gating, LinearKey, OutputLayout, RmsNormKey, Shift,
+};
 
 const EPS: f64 = 1e-6;
 
@@ -52,18 +54,26 @@ impl Operations {
     }
 
     fn norm(self, x: Tensor<2>) -> Tensor<2> {
+        self.gated_norm(x, None, Gating::None)
+    }
+
+    fn gated_norm(self, x: Tensor<2>, gate: Option<Tensor<2>>, gating: Gating) -> Tensor<2> {
         let inputs = rms_norm::Inputs {
             weight: Some(self.numbers([x.dims()[1]], 5)),
-            gate: None,
+            gate,
             x,
+        };
+        let key = RmsNormKey {
+            gating,
+            ..RmsNormKey::LLAMA
         };
         let settings = rms_norm::Settings {
             eps: EPS,
             group_size: None,
         };
         match self.fused {
-            true => rms_norm::fused(inputs, settings, RmsNormKey::LLAMA).expect("a kernel"),
-            false => rms_norm::reference(inputs, settings, RmsNormKey::LLAMA),
+            true => rms_norm::fused(inputs, settings, key).expect("a kernel"),
+            false => rms_norm::reference(inputs, settings, key),
         }
     }
 
@@ -169,6 +179,19 @@ fn norms_and_sums_of_a_residual_stream() {
             let third = all.linear(normalised, shape[1], 4);
             let (normalised, sum) = all.sum_norm(third, sum);
             vec![second, normalised, sum]
+        });
+    }
+}
+
+#[test]
+fn gated_norms_that_share_their_input() {
+    for shape in SHAPES {
+        compare(shape, twice, |all, x| {
+            let gate = all.linear(x.clone(), shape[1], 2);
+            let gated = [Gating::AfterNorm, Gating::BeforeNorm]
+                .map(|gating| all.gated_norm(x.clone(), Some(gate.clone()), gating));
+            let [after, before] = gated;
+            vec![after, before, all.norm(x)]
         });
     }
 }

@@ -12,6 +12,7 @@ use burn::backend::autodiff::{
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::{Backend, Dispatch, Shape, backend_extension, flex::Flex, tensor::FloatTensor};
 use burn::tensor::{FloatDType, Tensor};
+use burn_kernels::__private::remember_gradient;
 
 /// Returns a zero whose gradient passes `dy` on to `y`.
 pub fn seed<const D: usize>(y: Tensor<D>, dy: Tensor<D>) -> Tensor<1> {
@@ -41,6 +42,10 @@ impl<B: Backend> Backward<B, 1> for Seed {
         let [parent] = ops.parents;
         if let Some(parent) = parent {
             grads.register::<B>(parent.id, ops.state);
+            // Operations that take a tensor beside a kernel are kernels, too: in a decoder layer, the next sum takes this one.
+            if !parent.parents.is_empty() {
+                remember_gradient(parent.id);
+            }
         }
     }
 }

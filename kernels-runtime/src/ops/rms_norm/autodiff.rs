@@ -40,9 +40,16 @@ pub trait RmsNormKernel: Backend {
     /// Returns the gradients of `x`, of the gate and, if it is wanted, of the weight.
     fn rms_norm_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>>;
 
-    /// Returns `gradient + before`, two gradients of one tensor.
-    fn gradient_sum(gradient: FloatTensor<Self>, before: FloatTensor<Self>) -> FloatTensor<Self> {
-        Self::float_add(gradient, before)
+    /// Returns the gradients. `before`, the gradient of `x` by other operations, is added to that of `x`.
+    fn rms_norm_backward_added(
+        backward: Backward<FloatTensor<Self>>,
+        before: FloatTensor<Self>,
+    ) -> Gradients<FloatTensor<Self>> {
+        let gradients = Self::rms_norm_backward(backward);
+        Gradients {
+            x: Self::float_add(gradients.x, before),
+            ..gradients
+        }
     }
 }
 
@@ -73,13 +80,12 @@ impl<B: RmsNormKernel, const N: usize> Step<B, N> for RmsNorm {
         let x_node = next();
         let weight_node = if has_weight { next() } else { None };
         let backward = checked(operands.backward(dy, rstd, weight_node.is_some()));
-        let gradients = B::rms_norm_backward(backward);
-        let gate_node = next();
-        let x = match take_registered!(B, grads, x_node) {
-            Some(before) => B::gradient_sum(gradients.x, before),
-            None => gradients.x,
+        let gradients = match take_registered!(B, grads, x_node) {
+            Some(before) => B::rms_norm_backward_added(backward, before),
+            None => B::rms_norm_backward(backward),
         };
-        register_and_remember!(B, grads, x_node, x);
+        let gate_node = next();
+        register_and_remember!(B, grads, x_node, gradients.x);
         register!(B, grads, weight_node, gradients.weight);
         register!(B, grads, gate_node, gradients.gate);
     }

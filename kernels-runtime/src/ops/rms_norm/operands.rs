@@ -6,7 +6,7 @@ use crate::semantics::{Gating, Groups, RmsNormKey, Scale};
 use burn::backend::{DispatchTensor, Shape};
 use burn::tensor::{DType, Tensor};
 
-const OP: &str = "RMSNorm";
+pub(super) const OP: &str = "RMSNorm";
 
 operands! {
     /// The checked operands of an RMSNorm.

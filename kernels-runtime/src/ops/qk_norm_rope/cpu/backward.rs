@@ -96,7 +96,7 @@ impl<T: Element, U: Element<Acc = T::Acc>, P: Places> Kernel<1> for Backward<'_,
             };
             let gradients = [dx.row(axis.width)];
             let dw = self.wanted.then_some(&mut dw[..]);
-            Without::backward(turned.values(), row, rstd, axis, &mut unused, gradients, dw);
+            <Without>::backward(turned.values(), row, rstd, axis, &mut unused, gradients, dw);
         }
         dw
     }

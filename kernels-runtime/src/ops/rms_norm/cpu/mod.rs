@@ -4,9 +4,12 @@
 pub(in crate::ops) mod pass;
 
 use super::autodiff::{Gradients, Tensors};
+use super::operands::OP;
 use super::{Backward, RmsNormBackend, RmsNormKernel};
-use crate::cpu::{self, BASE, Context, Element, Real, Rows, contiguous, dispatch_dtype, total};
-use crate::ops::operands::checked;
+use crate::cpu::{
+    BASE, Context, Element, Real, Rows, contiguous, dispatch_dtype, gradient_sum, total,
+};
+use crate::ops::operands::{Described, checked, like};
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{Gating, Rounding, SemanticsKey};
 use burn::backend::flex::{FlexTensor, Layout};
@@ -37,24 +40,51 @@ impl RmsNormKernel for Flex {
     }
 
     fn rms_norm_backward(backward: Backward<FlexTensor>) -> Gradients<FlexTensor> {
-        let operands = backward.operands();
-        let (dtype, gating) = (checked(operands.dtype()), operands.key().gating);
-        let gate = operands.gate();
-        let rstd = backward.rstd().to_contiguous();
-        dispatch_dtype!(dtype, T => {
-            let axis = Axis::<T>::new(operands);
-            let inputs = Given { backward: &backward, rstd: contiguous(&rstd) };
-            match gating {
-                Gating::AfterNorm => pass::backward::<T, After, _>(&inputs, gate, &axis),
-                Gating::BeforeNorm => pass::backward::<T, Before, _>(&inputs, gate, &axis),
-                Gating::None => pass::backward::<T, Without, _>(&inputs, gate, &axis),
-            }
-        })
+        backward_of(&backward, None)
     }
 
-    fn gradient_sum(gradient: FlexTensor, before: FlexTensor) -> FlexTensor {
-        cpu::gradient_sum(gradient, &before)
+    fn rms_norm_backward_added(
+        backward: Backward<FlexTensor>,
+        before: FlexTensor,
+    ) -> Gradients<FlexTensor> {
+        let x = backward.operands().x();
+        checked(like(
+            OP,
+            ("a gradient of x", &before),
+            ("x", &Described::shape(x), Described::dtype(x)),
+        ));
+        match backward.operands().key().gating {
+            Gating::None => backward_of(&backward, Some(&before)),
+            Gating::AfterNorm | Gating::BeforeNorm => {
+                let gradients = backward_of(&backward, None);
+                Gradients {
+                    x: gradient_sum(gradients.x, &before),
+                    ..gradients
+                }
+            }
+        }
     }
+}
+
+/// Returns the gradients. Without a gate, `before` is added to that of `x`.
+fn backward_of(
+    backward: &Backward<FlexTensor>,
+    before: Option<&FlexTensor>,
+) -> Gradients<FlexTensor> {
+    let operands = backward.operands();
+    let (dtype, gating) = (checked(operands.dtype()), operands.key().gating);
+    let gate = operands.gate();
+    let rstd = backward.rstd().to_contiguous();
+    dispatch_dtype!(dtype, T => {
+        let axis = Axis::<T>::new(operands);
+        let inputs = Given { backward, rstd: contiguous(&rstd) };
+        match (gating, before) {
+            (Gating::AfterNorm, _) => pass::backward::<T, After, _>(&inputs, gate, &axis),
+            (Gating::BeforeNorm, _) => pass::backward::<T, Before, _>(&inputs, gate, &axis),
+            (Gating::None, None) => pass::backward::<T, Without, _>(&inputs, None, &axis),
+            (Gating::None, before) => pass::backward::<T, Without<true>, _>(&inputs, before, &axis),
+        }
+    })
 }
 
 fn forward<T: Element, R: Steps<T>>(operands: &Tensors<Flex>) -> (FlexTensor, FlexTensor) {

@@ -179,10 +179,11 @@ impl<T: Element> Gate<T, 2> for After {
     }
 }
 
-/// No gate: `y = x̂ · g`.
-pub(in crate::ops) struct Without;
+/// No gate: `y = x̂ · g`. If `ADDED`, the backward pass adds the row of the gate, a gradient of `x` by other operations, to its
+/// own.
+pub(in crate::ops) struct Without<const ADDED: bool = false>;
 
-impl<T: Element> Gate<T, 1> for Without {
+impl<T: Element, const ADDED: bool> Gate<T, 1> for Without<ADDED> {
     #[inline(always)]
     fn forward<C: Context, R: Steps<T>>(
         row: Operands<'_, T, C>,
@@ -205,15 +206,22 @@ impl<T: Element> Gate<T, 1> for Without {
         [dx]: [Row<'_, T>; 1],
         dw: Option<&mut [T::Acc]>,
     ) {
-        let Operands { x, gain, c, .. } = row;
+        let Operands { x, gate, gain, c } = row;
         let given = Given { dy, x, gain, c };
         let [projection] = sum_of_terms(c, x.len(), &given);
         let along = axis.along(projection, r);
-        dx.write_blocks(&Slopes {
+        let slopes = Slopes {
             given,
             r: C::Of::splat(c, r),
             along: C::Of::splat(c, along),
-        });
+        };
+        match ADDED {
+            true => dx.write_blocks(&Added {
+                slopes,
+                before: gate,
+            }),
+            false => dx.write_blocks(&slopes),
+        };
         if let Some(dw) = dw {
             given.add_to(dw, r);
         }
@@ -340,12 +348,33 @@ struct Slopes<'a, T: Element, C: Context> {
     along: C::Of<T::Acc>,
 }
 
+impl<T: Element, C: Context> Slopes<'_, T, C> {
+    #[inline(always)]
+    fn lanes<B: Read>(&self, at: usize) -> C::Of<T::Acc> {
+        let [dy, x] = self.given.read::<B>(at);
+        self.r * (dy * self.given.gain::<B>(at) - x * self.along)
+    }
+}
+
 impl<T: Element, C: Context> Blocks<T> for Slopes<'_, T, C> {
     #[inline(always)]
     fn at<B: Read>(&self, at: usize) -> [T; LANES] {
-        let c = self.given.c;
-        let [dy, x] = self.given.read::<B>(at);
-        T::rounded(c, self.r * (dy * self.given.gain::<B>(at) - x * self.along))
+        T::rounded(self.given.c, self.lanes::<B>(at))
+    }
+}
+
+/// Gradients and those of other operations.
+struct Added<'a, T: Element, C: Context> {
+    slopes: Slopes<'a, T, C>,
+    before: &'a [T],
+}
+
+impl<T: Element, C: Context> Blocks<T> for Added<'_, T, C> {
+    #[inline(always)]
+    fn at<B: Read>(&self, at: usize) -> [T; LANES] {
+        let c = self.slopes.given.c;
+        let before = block::<C, T, B>(c, self.before, at);
+        T::rounded(c, self.slopes.lanes::<B>(at) + before)
     }
 }
 
