@@ -184,9 +184,14 @@ fn add_shares<T: Element>(
     let Some((first, others)) = shares.split_first() else {
         return;
     };
-    let mut sums = first.to_vec();
-    let rows = sums.chunks_mut(width).enumerate();
-    share::each_of_many(rows.collect(), |(row, sums)| {
+    // Tokens are in their order, so each row is found behind those before it.
+    let mut rows = d_hidden.chunks_exact_mut(width).enumerate();
+    let places = tokens.iter().enumerate().map(|(row, (token, _))| {
+        let place = rows.find(|(at, _)| at == token);
+        (row, place.expect("each token has a hidden state").1)
+    });
+    share::each_of_many(places.collect(), |(row, sums): (usize, &mut [T::Acc])| {
+        sums.copy_from_slice(&first[row * width..][..width]);
         for share in others {
             let share = &share[row * width..][..width];
             for (sum, share) in sums.iter_mut().zip(share) {
@@ -194,7 +199,4 @@ fn add_shares<T: Element>(
             }
         }
     });
-    for (sums, (token, _)) in sums.chunks_exact(width).zip(tokens) {
-        d_hidden[token * width..][..width].copy_from_slice(sums);
-    }
 }
