@@ -88,7 +88,7 @@ impl Strides {
 
 /// Returns initialised elements as places, for functions that also write uninitialised ones.
 pub(super) fn places<A: Gemm>(values: &mut [A]) -> &mut [MaybeUninit<A>] {
-    // SAFETY: the layouts are the same; `multiply` and `tiled`, the only users, write only initialised values.
+    // SAFETY: the layouts are the same; the users, products of this folder, write only initialised values.
     unsafe { &mut *(std::ptr::from_mut(values) as *mut [MaybeUninit<A>]) }
 }
 

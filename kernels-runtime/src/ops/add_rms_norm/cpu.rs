@@ -7,7 +7,8 @@ use crate::cpu::{
     dispatch_dtype, run,
 };
 use crate::ops::operands::checked;
-use crate::ops::rms_norm::cpu::pass::{After, Before, Gate, Operands, Scratch, Without};
+use crate::ops::rms_norm::cpu::pass::{After, Before, Gate, Operands, Scratch};
+use crate::ops::rms_norm::cpu::without::Without;
 use crate::ops::rms_norm::cpu::{Axis, Once, Steps, Twice};
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{Gating, Rounding, SemanticsKey};

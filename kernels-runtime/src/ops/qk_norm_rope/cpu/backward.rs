@@ -2,7 +2,8 @@ use super::{Parts, placed};
 use crate::cpu::{self, Context, Element, Kernel, Output, Real, Rows, Scratch, Unwritten, total};
 use crate::ops::qk_norm_rope::Gradients;
 use crate::ops::rms_norm::cpu::Axis;
-use crate::ops::rms_norm::cpu::pass::{self, Gate, Without};
+use crate::ops::rms_norm::cpu::pass::{self, Gate};
+use crate::ops::rms_norm::cpu::without::{self, Without};
 use crate::ops::rope::cpu::{Direction, Places, turn};
 use crate::semantics::HeadLayout;
 use burn::backend::flex::FlexTensor;
@@ -87,7 +88,7 @@ impl<T: Element, U: Element<Acc = T::Acc>, P: Places> Kernel<1> for Backward<'_,
                 turn::<C, T, U, P, P>(c, dy, head, angles, self.pairs, Direction::Backward);
                 rest = others;
             }
-            let rstd = pass::rstd(c, x, axis);
+            let rstd = without::rstd(c, x, axis);
             let row = pass::Operands {
                 x,
                 gate: x,

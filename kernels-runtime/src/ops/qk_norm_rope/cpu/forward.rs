@@ -2,7 +2,7 @@ use super::{Parts, placed};
 use crate::cpu::{
     self, Context, Element, Kernel, LANES, Lanes, Output, Read, Real, RowIter, Rows, Unwritten,
 };
-use crate::ops::rms_norm::cpu::{Axis, Steps, pass};
+use crate::ops::rms_norm::cpu::{Axis, Steps, without};
 use crate::ops::rope::cpu::{Direction, Places, Rotated, Unrotated};
 use crate::semantics::{HeadLayout, QkNorm};
 use burn::backend::flex::FlexTensor;
@@ -71,7 +71,7 @@ impl<T: Element> Kernel<0> for OfTokens<'_, T> {
         mut rstd: Unwritten<'_, T::Acc>,
     ) {
         for x in self.x.range(range) {
-            rstd.push(pass::rstd(c, x, self.axis));
+            rstd.push(without::rstd(c, x, self.axis));
         }
     }
 }
@@ -147,7 +147,7 @@ impl<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, P: Places> Kernel<1>
                 let (rstd, head) = match &self.tokens {
                     Some(tokens) => tokens.of_row(row),
                     None if are_together => (of_row, 0),
-                    None => (pass::rstd(c, x, self.axis), 0),
+                    None => (without::rstd(c, x, self.axis), 0),
                 };
                 let gain = &self.axis.gain[head * width..][..width];
                 let (rotated, rest) = y.row(width).split_at(2 * self.pairs);
@@ -161,7 +161,7 @@ impl<T: Element, U: Element<Acc = T::Acc>, S: Steps<T>, P: Places> Kernel<1>
                 };
                 let pairs = Rotated::new(c, head, angles, self.pairs, Direction::Forward);
                 P::write(rotated, &pairs);
-                pass::scale::<C, T, S>(c, x_rest, rstd, gain_rest, rest);
+                without::scale::<C, T, S>(c, x_rest, rstd, gain_rest, rest);
             }
         }
     }
@@ -178,7 +178,7 @@ impl<T: Element, U, V> Forward<'_, T, U, V> {
     ) -> [T::Acc; TOGETHER] {
         let mut of_rows = [T::Acc::ONE; TOGETHER];
         for squares in &mut of_rows[..count] {
-            *squares = pass::squares(c, rows.row());
+            *squares = without::squares(c, rows.row());
         }
         for of_row in &mut of_rows {
             *of_row = self.axis.rstd(*of_row);

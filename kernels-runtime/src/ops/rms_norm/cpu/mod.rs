@@ -2,6 +2,7 @@
 //! row is the last axis. With groups, each group is a row.
 
 pub(in crate::ops) mod pass;
+pub(in crate::ops) mod without;
 
 use super::autodiff::{Gradients, Tensors};
 use super::operands::OP;
@@ -15,7 +16,8 @@ use crate::semantics::{Gating, Rounding, SemanticsKey};
 use burn::backend::flex::{FlexTensor, Layout};
 use burn::backend::{Flex, Shape};
 use burn::tensor::{DType, bf16, f16};
-use pass::{After, Before, Without};
+use pass::{After, Before};
+use without::Without;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     launch: Launch::RmsNorm(super::launch),
