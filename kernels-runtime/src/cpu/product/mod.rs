@@ -236,8 +236,8 @@ fn inputs_together<T: Element>(
 }
 
 /// Returns whether the machine has what a test needs. Reports on stderr if it does not.
-#[cfg(all(test, target_arch = "x86_64"))]
-fn tested(available: bool, what: &str) -> bool {
+#[cfg(test)]
+pub(crate) fn tested(available: bool, what: &str) -> bool {
     if !available {
         // Written past the test harness, which would swallow it.
         let text = format!("\n*** NOT TESTED: this machine has no {what}\n");

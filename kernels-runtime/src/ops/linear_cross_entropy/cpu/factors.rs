@@ -111,3 +111,107 @@ where
     columns_times_scaled(counted, left, right, factor, gradient.rest());
     laid_out(gradient.finish(), factors.layout)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::product::tested;
+    use crate::ops::linear_cross_entropy::{
+        Kept, LinearCrossEntropyKernel as _, Operands, Settings,
+    };
+    use crate::semantics::{LinearCrossEntropyKey, LossReduction};
+    use burn::tensor::{TensorData, bf16};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    const WEIGHT: Wanted = Wanted {
+        hidden: false,
+        weight: true,
+        bias: false,
+    };
+
+    fn operands(tokens: usize, dtype: DType, reduction: LossReduction) -> Tensors<Flex> {
+        let tensor = |shape: [usize; 2], seed: usize| {
+            let count = shape[0] * shape[1];
+            let values = (0..count).map(|i| ((i * 7919 + seed) % 1009) as f32 / 504.5 - 1.0);
+            let data = TensorData::new(values.collect::<Vec<_>>(), shape);
+            FlexTensor::from_data(data.convert_dtype(dtype))
+        };
+        let targets =
+            (0..tokens as i64).map(|token| if token % 5 == 4 { -100 } else { token % 70 });
+        let targets = TensorData::new(targets.collect::<Vec<_>>(), [tokens]);
+        let key = LinearCrossEntropyKey {
+            reduction,
+            ..LinearCrossEntropyKey::MEAN
+        };
+        Operands::new(
+            tensor([tokens, 24], 1),
+            tensor([70, 24], 2),
+            None,
+            FlexTensor::from_data(targets),
+            Settings::default(),
+            key,
+        )
+        .expect("operands that fit")
+    }
+
+    #[test]
+    fn others_keep_gradients() {
+        for (tokens, dtype, reduction) in [
+            (49, DType::BF16, LossReduction::Mean),
+            (20, DType::BF16, LossReduction::None),
+            (20, DType::F32, LossReduction::Mean),
+            (20, DType::F16, LossReduction::Mean),
+        ] {
+            let operands = operands(tokens, dtype, reduction);
+            let factors = Flex::linear_cross_entropy_factors(&operands, WEIGHT);
+            assert!(
+                factors.is_none(),
+                "{tokens} tokens, {dtype:?}, {reduction:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_gradient_of_factors_is_that_which_others_keep() {
+        let sizes = operands(20, DType::BF16, LossReduction::Mean).sizes();
+        assert_eq!(
+            are_smaller::<bf16>(sizes, WEIGHT),
+            takes_rounded::<bf16>(),
+            "factors are kept exactly where products are of rounded numbers"
+        );
+        if !tested(takes_rounded::<bf16>(), "products of pairs of bf16") {
+            return;
+        }
+        for tokens in [20, 48] {
+            let of = || operands(tokens, DType::BF16, LossReduction::Mean);
+            let (loss, gradients, factors) = forward::<bf16>(&of(), WEIGHT);
+            assert!(gradients.weight.is_none());
+            let (same_loss, kept) = Flex::linear_cross_entropy_forward(of(), WEIGHT);
+            assert_eq!(loss.into_data(), same_loss.into_data());
+            let dy = |values: Vec<f32>| {
+                let count = values.len();
+                FlexTensor::from_data(TensorData::new(values, [count]))
+            };
+            let kept = Kept::new(kept, dy(vec![0.7]), DType::BF16).expect("gradients that fit");
+            let expected = Flex::linear_cross_entropy_scale(kept)
+                .weight
+                .expect("wanted");
+            let found = Flex::linear_cross_entropy_weight(factors.clone(), dy(vec![0.7]));
+            assert_eq!(found.shape(), expected.shape());
+            let [found, expected] = [found, expected].map(|gradient| {
+                let data = gradient.into_data().convert::<f32>();
+                data.try_to_vec::<f32>().expect("f32")
+            });
+            let largest = expected.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
+            for (found, expected) in found.iter().zip(&expected) {
+                // Each is rounded once, and so is each gradient of a logit where products round it.
+                assert!(
+                    (found - expected).abs() <= largest / 128.0,
+                    "{found}, not {expected}"
+                );
+            }
+            let mistake = || Flex::linear_cross_entropy_weight(factors.clone(), dy(vec![0.7; 2]));
+            assert!(catch_unwind(AssertUnwindSafe(mistake)).is_err());
+        }
+    }
+}
