@@ -20,8 +20,9 @@ use kernels_runtime::remote::{
 };
 use kernels_runtime::report::report;
 use kernels_runtime::semantics::{
-    AddRmsNormKey, CrossEntropyKey, ExpertLayout, GluKey, LayerNormKey, LinearCrossEntropyKey,
-    LinearKey, LossReduction, OutputLayout, QkNorm, QkNormRopeKey, RmsNormKey, Shift,
+    AddRmsNormKey, CrossEntropyKey, ExpertLayout, Gating, GluKey, LayerNormKey,
+    LinearCrossEntropyKey, LinearKey, LossReduction, OutputLayout, QkNorm, QkNormRopeKey,
+    RmsNormKey, Shift,
 };
 use kernels_runtime::verify::verify_all;
 use std::io::{Read, Write};
@@ -462,6 +463,57 @@ fn norms_and_rotations_and_their_gradients_are_the_same_bits() {
                 let here = on(&Device::flex());
                 assert_eq!(on(&served), here, "{key} in {dtype:?}, tracked {tracked}");
             }
+        }
+    }
+}
+
+/// A kernel adds its gradient to the one that is there, which its server does too: it rounds the sum where the kernel here does.
+#[test]
+fn gradients_of_a_tensor_that_several_kernels_take_are_the_same_bits() {
+    let (_server, served) = serve_and_connect();
+    let norms = [Gating::None, Gating::AfterNorm, Gating::BeforeNorm];
+    for dtype in [DType::F64, DType::F32, DType::F16, DType::BF16] {
+        for [rows, width] in [[3, 8], [200, 256]] {
+            let on = |device: &Device| {
+                let device = &device.clone().autodiff();
+                let leaf: Tensor<2> = numbers([rows, width], device, dtype).require_grad();
+                let x = leaf.clone() * 0.7;
+                let linear = |outputs| {
+                    let inputs = linear::Inputs {
+                        x: x.clone(),
+                        weight: numbers([width, outputs], device, dtype),
+                        bias: None,
+                    };
+                    let key = LinearKey {
+                        layout: OutputLayout::InputMajor,
+                        shift: Shift::None,
+                    };
+                    linear::fused(inputs, key).unwrap().square()
+                };
+                let norm = |gating| {
+                    let gated = gating != Gating::None;
+                    let inputs = rms_norm::Inputs {
+                        x: x.clone(),
+                        weight: Some(numbers([width], device, dtype)),
+                        gate: gated.then(|| numbers([rows, width], device, dtype)),
+                    };
+                    let settings = rms_norm::Settings {
+                        eps: 1e-6,
+                        group_size: None,
+                    };
+                    let key = RmsNormKey {
+                        gating,
+                        ..RmsNormKey::LLAMA
+                    };
+                    rms_norm::fused(inputs, settings, key).unwrap().square()
+                };
+                let products = [5, width].map(|outputs| linear(outputs).sum());
+                let losses = products.into_iter().chain(norms.map(|key| norm(key).sum()));
+                let loss = losses.reduce(|sum, loss| sum + loss).unwrap();
+                bits(leaf.grad(&loss.backward()).unwrap())
+            };
+            let here = on(&Device::flex());
+            assert!(on(&served) == here, "[{rows}, {width}] in {dtype:?}");
         }
     }
 }

@@ -13,7 +13,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use std::fmt;
 
 /// The version of the encoding, which increases when the order or meaning of the numbers changes.
-pub(crate) const SCHEMA: u64 = 3;
+pub(crate) const SCHEMA: u64 = 4;
 
 /// The maximum bytes of an echo of unknown numbers, and of a whole message about them.
 const ECHO: (usize, usize) = (200, 4 << 10);

@@ -250,7 +250,13 @@ fn messages() -> Vec<Message> {
             "burn-kernels/rms_norm_backward",
             [x(), float([4, 1]), x(), row(), x()],
             [x(), row(), x()],
-            (norm, true),
+            (norm, true, false),
+        ),
+        message(
+            "burn-kernels/rms_norm_backward",
+            [x(), float([4, 1]), x(), x(), row(), x()],
+            [x(), row(), x()],
+            (norm, true, true),
         ),
         message(
             "burn-kernels/layer_norm",
@@ -274,7 +280,13 @@ fn messages() -> Vec<Message> {
             "burn-kernels/linear_backward",
             [float([4, 8]), x(), float([16, 8]), float([8])],
             [x(), float([16, 8]), float([8])],
-            (LinearKey::BURN, all_of_linear),
+            (LinearKey::BURN, all_of_linear, false),
+        ),
+        message(
+            "burn-kernels/linear_backward",
+            [float([4, 8]), x(), x(), float([16, 8]), float([8])],
+            [x(), float([16, 8]), float([8])],
+            (LinearKey::BURN, all_of_linear, true),
         ),
         message(
             "burn-kernels/glu",

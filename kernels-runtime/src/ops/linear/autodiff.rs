@@ -47,12 +47,12 @@ pub trait LinearKernel: Backend {
     /// wanted.
     ///
     /// # Panics
-    /// Panics if the gradient of `x` is not wanted.
+    /// Panics if the gradient of `x` is not wanted, or if `before` does not have the shape and dtype of `x`.
     fn fused_linear_backward_added(
         backward: Backward<FloatTensor<Self>>,
         before: FloatTensor<Self>,
     ) -> Gradients<FloatTensor<Self>> {
-        assert!(backward.wanted().x, "{NO_SUM}");
+        checked(backward.check_before(&before));
         let gradients = Self::fused_linear_backward(backward);
         Gradients {
             x: gradients.x.map(|x| Self::float_add(x, before)),
@@ -60,9 +60,6 @@ pub trait LinearKernel: Backend {
         }
     }
 }
-
-/// The message for a gradient that would be lost.
-pub(super) const NO_SUM: &str = "a gradient of x is given, but that of this layer is not wanted";
 
 #[derive(Debug)]
 struct Linear;

@@ -169,6 +169,26 @@ backward! {
     }
 }
 
+impl<T: Described> Backward<T> {
+    /// Checks a gradient of `x` by other operations, to which that of this layer is added.
+    ///
+    /// # Errors
+    /// Returns an error if it does not have the shape and dtype of `x`, or if the gradient of `x` is not wanted, so that
+    /// the sum would be lost.
+    pub(super) fn check_before(&self, before: &T) -> Result<(), Mismatch> {
+        let x = self.operands().x();
+        require!(
+            self.wanted().x,
+            "{OP}: a gradient of x is given, but that of this layer is not wanted"
+        );
+        operands::like(
+            OP,
+            ("a gradient of x", before),
+            ("x", &x.shape(), x.dtype()),
+        )
+    }
+}
+
 /// Returns the sizes of the product and the shape of the result.
 ///
 /// # Panics

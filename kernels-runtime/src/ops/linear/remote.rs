@@ -1,7 +1,8 @@
 //! The remote linear layer. Tensors are sent in the order `x`, weight, bias; a bias that the key does not have is left
-//! out. The gradient of the result comes first.
+//! out. The gradient of the result comes first, then the gradient of `x` that is added, if any.
 
 use super::{Backward, Gradients, LinearBackend, LinearKernel, Operands, Tensors, Wanted};
+use crate::ops::operands::checked;
 use crate::remote::call::{Call, Handled, Like, like, send, send_wanted};
 use crate::remote::wire::Malformed;
 use crate::remote::{Host, Kernels};
@@ -34,19 +35,43 @@ impl LinearKernel for Remote {
     fn fused_linear_backward(
         backward: Backward<FloatTensor<Self>>,
     ) -> Gradients<FloatTensor<Self>> {
-        let gradients = gradients(&backward);
-        let numbers = (backward.operands().key(), *backward.wanted());
-        let (operands, dy, _) = backward.into_parts();
-        let inputs = std::iter::once(dy).chain(operands.into_tensors());
-        let mut gradients = send_wanted(BACKWARD, inputs, gradients, &numbers);
-        let mut next = || gradients.next().flatten();
-        Gradients {
-            x: next(),
-            weight: next(),
-            bias: next(),
-        }
+        send_backward(backward, None)
+    }
+
+    fn fused_linear_backward_added(
+        backward: Backward<FloatTensor<Self>>,
+        before: FloatTensor<Self>,
+    ) -> Gradients<FloatTensor<Self>> {
+        checked(backward.check_before(&before));
+        send_backward(backward, Some(before))
     }
 }
+
+/// Sends the backward pass. The server adds `before` to the gradient of `x`, as its kernel rounds the sum.
+fn send_backward(
+    backward: Backward<FloatTensor<Remote>>,
+    before: Option<FloatTensor<Remote>>,
+) -> Gradients<FloatTensor<Remote>> {
+    let gradients = gradients(&backward);
+    let numbers: BackwardNumbers = (
+        backward.operands().key(),
+        *backward.wanted(),
+        before.is_some(),
+    );
+    let (operands, dy, _) = backward.into_parts();
+    let inputs = [Some(dy), before].into_iter().flatten();
+    let inputs = inputs.chain(operands.into_tensors());
+    let mut gradients = send_wanted(BACKWARD, inputs, gradients, &numbers);
+    let mut next = || gradients.next().flatten();
+    Gradients {
+        x: next(),
+        weight: next(),
+        bias: next(),
+    }
+}
+
+/// The variant, the gradients that are wanted, and whether a gradient of `x` is added.
+type BackwardNumbers = (LinearKey, Wanted, bool);
 
 /// Describes the result.
 fn result<T: TensorMetadata>(operands: &Operands<T>) -> Like {
@@ -78,12 +103,19 @@ fn forward<B: Host + LinearKernel>(call: &mut Call<'_, B>, key: LinearKey) -> Ha
 
 fn backward<B: Host + LinearKernel>(
     call: &mut Call<'_, B>,
-    (key, wanted): (LinearKey, Wanted),
+    (key, wanted, added): BackwardNumbers,
 ) -> Handled {
     let dy = call.float()?;
+    let before = added.then(|| call.float()).transpose()?;
     let backward = read(call, key)?.backward(dy, wanted)?;
+    if let Some(before) = &before {
+        backward.check_before(before)?;
+    }
     call.answer_wanted(gradients(&backward), || {
-        let gradients = B::fused_linear_backward(backward);
+        let gradients = match before {
+            Some(before) => B::fused_linear_backward_added(backward, before),
+            None => B::fused_linear_backward(backward),
+        };
         [gradients.x, gradients.weight, gradients.bias]
     })
 }

@@ -41,6 +41,9 @@ pub trait RmsNormKernel: Backend {
     fn rms_norm_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>>;
 
     /// Returns the gradients. `before`, the gradient of `x` by other operations, is added to that of `x`.
+    ///
+    /// # Panics
+    /// Panics if `before` does not have the shape and dtype of `x`.
     fn rms_norm_backward_added(
         backward: Backward<FloatTensor<Self>>,
         before: FloatTensor<Self>,

@@ -219,6 +219,21 @@ backward! {
     }
 }
 
+impl<T: Described> Backward<T> {
+    /// Checks a gradient of `x` by other operations.
+    ///
+    /// # Errors
+    /// Returns an error if it does not have the shape and dtype of `x`.
+    pub(super) fn check_before(&self, before: &T) -> Result<(), Mismatch> {
+        let x = self.operands().x();
+        operands::like(
+            OP,
+            ("a gradient of x", before),
+            ("x", &x.shape(), x.dtype()),
+        )
+    }
+}
+
 /// Panics if [`Operands::new`] would return an error.
 #[track_caller]
 pub(super) fn check<const D: usize>(inputs: &Inputs<D>, settings: Settings, key: RmsNormKey) {

@@ -1,5 +1,7 @@
-//! The remote RMSNorm. Tensors are sent in the order `x`, weight, gate; those that the key does not have are left out.
+//! The remote RMSNorm. Tensors are sent in the order `x`, weight, gate; those that the key does not have are left out. In the
+//! backward pass, the gradient of the result comes first, then `rstd`, then the gradient of `x` that is added, if any.
 
+use crate::ops::operands::checked;
 use crate::ops::rms_norm::{
     Backward, Gradients, Operands, RmsNormBackend, RmsNormKernel, Settings, Tensors,
 };
@@ -35,21 +37,45 @@ impl RmsNormKernel for Remote {
     }
 
     fn rms_norm_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {
-        let gradients = gradients(&backward);
-        let numbers = (numbers(backward.operands()), backward.weight_gradient());
-        let (operands, dy, rstd) = backward.into_parts();
-        let inputs = [dy, rstd].into_iter().chain(operands.into_tensors());
-        let mut gradients = send_wanted(BACKWARD, inputs, gradients, &numbers);
-        let mut next = || gradients.next().flatten();
-        Gradients {
-            x: next().expect("it is always wanted"),
-            weight: next(),
-            gate: next(),
-        }
+        send_backward(backward, None)
+    }
+
+    fn rms_norm_backward_added(
+        backward: Backward<FloatTensor<Self>>,
+        before: FloatTensor<Self>,
+    ) -> Gradients<FloatTensor<Self>> {
+        checked(backward.check_before(&before));
+        send_backward(backward, Some(before))
+    }
+}
+
+/// Sends the backward pass. The server adds `before` to the gradient of `x`, as its kernel rounds the sum.
+fn send_backward(
+    backward: Backward<FloatTensor<Remote>>,
+    before: Option<FloatTensor<Remote>>,
+) -> Gradients<FloatTensor<Remote>> {
+    let gradients = gradients(&backward);
+    let numbers: BackwardNumbers = (
+        numbers(backward.operands()),
+        backward.weight_gradient(),
+        before.is_some(),
+    );
+    let (operands, dy, rstd) = backward.into_parts();
+    let inputs = [dy, rstd].into_iter().chain(before);
+    let inputs = inputs.chain(operands.into_tensors());
+    let mut gradients = send_wanted(BACKWARD, inputs, gradients, &numbers);
+    let mut next = || gradients.next().flatten();
+    Gradients {
+        x: next().expect("it is always wanted"),
+        weight: next(),
+        gate: next(),
     }
 }
 
 type Numbers = (RmsNormKey, Settings);
+
+/// Those of the operands, whether the gradient of the weight is wanted, and whether a gradient of `x` is added.
+type BackwardNumbers = (Numbers, bool, bool);
 
 fn numbers<T>(operands: &Operands<T>) -> Numbers {
     (operands.key(), operands.settings())
@@ -87,12 +113,19 @@ fn forward<B: Host + RmsNormKernel>(call: &mut Call<'_, B>, numbers: Numbers) ->
 
 fn backward<B: Host + RmsNormKernel>(
     call: &mut Call<'_, B>,
-    (numbers, weight_gradient): (Numbers, bool),
+    (numbers, weight_gradient, added): BackwardNumbers,
 ) -> Handled {
     let (dy, rstd) = (call.float()?, call.float()?);
+    let before = added.then(|| call.float()).transpose()?;
     let backward = read(call, numbers)?.backward(dy, rstd, weight_gradient)?;
+    if let Some(before) = &before {
+        backward.check_before(before)?;
+    }
     call.answer_wanted(gradients(&backward), || {
-        let gradients = B::rms_norm_backward(backward);
+        let gradients = match before {
+            Some(before) => B::rms_norm_backward_added(backward, before),
+            None => B::rms_norm_backward(backward),
+        };
         [Some(gradients.x), gradients.weight, gradients.gate]
     })
 }

@@ -56,13 +56,8 @@ where
     T::Acc: Gemm,
 {
     let operands = backward.operands();
-    let (shape, len) = (
-        before.layout().shape(),
-        before.layout().shape().num_elements(),
-    );
-    let is_gradient =
-        shape == operands.x().layout().shape() && before.dtype() == operands.x().dtype();
-    if is_gradient && before.is_contiguous() && len > 0 {
+    let len = before.layout().shape().num_elements();
+    if before.is_contiguous() && len > 0 {
         let start = before.layout().start_offset();
         if let Some(values) = before.try_storage_mut::<T>() {
             let weight = readable(operands.weight());

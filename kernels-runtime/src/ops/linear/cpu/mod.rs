@@ -8,7 +8,7 @@
 mod gradients;
 mod product;
 
-use super::autodiff::{NO_SUM, Tensors};
+use super::autodiff::Tensors;
 use super::{Backward, Gradients, LinearBackend, LinearKernel};
 use crate::cpu::{BASE, dispatch_dtype};
 use crate::ops::operands::checked;
@@ -43,7 +43,7 @@ impl LinearKernel for Flex {
         backward: Backward<FlexTensor>,
         before: FlexTensor,
     ) -> Gradients<FlexTensor> {
-        assert!(backward.wanted().x, "{NO_SUM}");
+        checked(backward.check_before(&before));
         let dtype = checked(backward.operands().dtype());
         dispatch_dtype!(dtype, T => gradients::gradients::<T>(&backward, Some(before)))
     }

@@ -5,12 +5,11 @@ pub(in crate::ops) mod pass;
 pub(in crate::ops) mod without;
 
 use super::autodiff::{Gradients, Tensors};
-use super::operands::OP;
 use super::{Backward, RmsNormBackend, RmsNormKernel};
 use crate::cpu::{
     BASE, Context, Element, Real, Rows, contiguous, dispatch_dtype, gradient_sum, total,
 };
-use crate::ops::operands::{Described, checked, like};
+use crate::ops::operands::checked;
 use crate::registry::{Implementation, Launch};
 use crate::semantics::{Gating, Rounding, SemanticsKey};
 use burn::backend::flex::{FlexTensor, Layout};
@@ -49,12 +48,7 @@ impl RmsNormKernel for Flex {
         backward: Backward<FlexTensor>,
         before: FlexTensor,
     ) -> Gradients<FlexTensor> {
-        let x = backward.operands().x();
-        checked(like(
-            OP,
-            ("a gradient of x", &before),
-            ("x", &Described::shape(x), Described::dtype(x)),
-        ));
+        checked(backward.check_before(&before));
         match backward.operands().key().gating {
             Gating::None => backward_of(&backward, Some(&before)),
             Gating::AfterNorm | Gating::BeforeNorm => {
