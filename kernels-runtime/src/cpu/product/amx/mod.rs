@@ -1,6 +1,6 @@
 //! Products of bf16 with AMX (Intel SDM, volume 1, chapter 18). One instruction multiplies a tile of 16 rows by 32 terms with
 //! one of 32 terms by 16 columns and adds to a tile of 16 × 16 sums in f32: 8192 multiplications, where one of AVX512-BF16
-//! does 32.
+//! does 32. Without AMX, large products of tensors are computed from the same tiles with AVX512-BF16 ([`vectors`]).
 //!
 //! Both operands are first copied to [tiles](pack), so that every load of a tile reads 16 adjacent cache lines. Rows
 //! are copied once for a product; some weights at a time are copied to the second-level cache.
@@ -15,6 +15,7 @@ mod rounded;
 pub(super) mod single;
 #[cfg(test)]
 pub(super) mod tests;
+mod vectors;
 
 use instructions::available;
 pub(super) use multiply::{Out, Parts, multiply};
@@ -34,6 +35,12 @@ use burn::tensor::bf16;
 /// and other products are not faster.
 pub(super) fn takes(count: usize) -> bool {
     count >= Tile::LINES && available()
+}
+
+/// Returns whether products of tensors, `m × k` times `k × n`, are computed here. In products of tensors both operands are copied
+/// once.
+pub(super) fn takes_tensors(rows: usize, sizes: [usize; 3]) -> bool {
+    takes(rows) || (!available() && vectors::takes(sizes))
 }
 
 /// The number of features of weights that are copied to tiles at a time.

@@ -1,14 +1,37 @@
 //! Products of operands in tiles.
 
-use super::instructions::{Place, Unit};
+use super::instructions::{self, Place};
 use super::pack::thirds;
+use super::vectors::Vectors;
 use super::{Tile, tiles_of};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// The largest number of steps, each of 32 terms, that are summed at a time.
-/// The tiles of 32 rows that are read again for each block of columns then stay in the first-level cache.
-const STEPS: usize = 16;
+/// What multiplies tiles.
+enum Unit {
+    Amx(instructions::Unit),
+    Vectors(Vectors),
+}
+
+impl Unit {
+    /// # Panics
+    /// Panics if the machine has no unit for numbers of these parts.
+    fn new(parts: Parts) -> Self {
+        match instructions::available() || parts == Parts::Three {
+            true => Self::Amx(instructions::Unit::new()),
+            false => Self::Vectors(Vectors::new()),
+        }
+    }
+
+    /// Returns the largest number of steps, each of 32 terms, that are summed at a time. The tiles that are read again for
+    /// each block then stay in the first-level cache: with AMX those of 32 rows, with vectors those of 32 columns, too.
+    fn steps(&self) -> usize {
+        match self {
+            Self::Amx(_) => 16,
+            Self::Vectors(_) => 8,
+        }
+    }
+}
 
 /// The parts of each number of the operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,13 +98,14 @@ pub(in super::super) unsafe fn multiply(
     if steps == 0 {
         return clear([m, n], out);
     }
+    let unit = Unit::new(parts);
     let walk = Walk {
-        unit: Unit::new(),
+        together: steps.div_ceil(steps.div_ceil(unit.steps())),
+        unit,
         parts,
         left,
         right,
         steps,
-        together: steps.div_ceil(steps.div_ceil(STEPS)),
         are_many: m * out.stride >= MANY,
         sizes: [m, n],
     };
@@ -213,18 +237,22 @@ impl Walk<'_> {
             .then(|| [left, self.list(self.left, row + Tile::LINES, start)]);
         // SAFETY: `list` checks the tiles; the caller upholds the rest.
         unsafe {
-            match (self.parts, below) {
-                (Parts::One, Some(left)) if self.are_many => {
-                    self.unit.two_of_many(left, right, steps, out, add);
+            match (&self.unit, self.parts, below) {
+                (Unit::Vectors(unit), _, Some(left)) => unit.two(left, right, steps, out, add),
+                (Unit::Vectors(unit), _, None) => unit.one(left, right, steps, out, add),
+                (Unit::Amx(unit), Parts::One, Some(left)) if self.are_many => {
+                    unit.two_of_many(left, right, steps, out, add);
                 }
-                (Parts::One, Some(left)) => self.unit.two(left, right, steps, out, add),
-                (Parts::One, None) => self.unit.one(left, right, steps, out, add),
-                (Parts::Three, Some(left)) => {
+                (Unit::Amx(unit), Parts::One, Some(left)) => unit.two(left, right, steps, out, add),
+                (Unit::Amx(unit), Parts::One, None) => unit.one(left, right, steps, out, add),
+                (Unit::Amx(unit), Parts::Three, Some(left)) => {
                     // The rows that follow are in the cache.
                     let next = left[0].cast();
-                    self.unit.two_in_parts(left, right, next, steps, out, add);
+                    unit.two_in_parts(left, right, next, steps, out, add);
                 }
-                (Parts::Three, None) => self.unit.one_in_parts(left, right, steps, out, add),
+                (Unit::Amx(unit), Parts::Three, None) => {
+                    unit.one_in_parts(left, right, steps, out, add);
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::super::memory::with_memory;
 use super::super::rounded::{finish, in_columns};
 use super::super::{Gemm, Matrix, panel};
+use super::instructions::available;
 use super::pack::pack_by_threads;
 use super::{Out, Parts, Side, Source, Tile, aligned, multiply, pack, tiles_of};
 use crate::cpu::{Element, Unwritten};
@@ -11,10 +12,17 @@ use burn::tensor::bf16;
 /// The number of rows whose sums are computed before they are rounded. They stay in the second-level cache.
 const ROWS: usize = 64;
 
-/// The smallest and the largest number of columns that a thread takes at a time, and the number of parts that are enough.
+/// The smallest and the largest number of columns that a thread takes at a time.
 const NARROW: usize = 64;
 const WIDE: usize = 256;
-const ENOUGH: usize = 8;
+
+/// Returns the number of parts that are enough. A part takes vectors longer, and threads wait for the last one.
+fn enough() -> usize {
+    match available() {
+        true => 8,
+        false => 16,
+    }
+}
 
 /// Computes as [`super::super::product_rounded`] does, for weights in bf16.
 ///
@@ -71,7 +79,7 @@ fn run<T: Element>(
     with_memory(tiles + Tile::LINES, |memory: &mut [f32]| {
         let packed = &mut aligned(memory)[..tiles_of(m, k)];
         pack_by_threads(left, Side::Left, packed, parallel);
-        let width = (n / ENOUGH).next_multiple_of(NARROW).clamp(NARROW, WIDE);
+        let width = (n / enough()).next_multiple_of(NARROW).clamp(NARROW, WIDE);
         in_columns(out, n, width, parallel, |mut part| {
             let right = right.part(part.start()..part.start() + part.width());
             let (tiles, width) = (tiles_of(right.count, k), right.count);

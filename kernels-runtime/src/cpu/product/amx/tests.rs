@@ -25,6 +25,18 @@ pub(in super::super) fn without_and_with(work: impl Fn()) {
     }
 }
 
+/// Runs `work` with vectors in place of AMX, and with AMX.
+fn with_each_unit(work: impl Fn()) {
+    if tested(vectors::available(), "AVX512-BF16") {
+        OFF.set(true);
+        work();
+        OFF.set(false);
+    }
+    if tested(available(), "AMX") {
+        work();
+    }
+}
+
 /// Returns whole numbers, which bf16 holds. Sums of their products are exact in f32.
 fn value(i: usize) -> f32 {
     ((i * 7919) % 101) as f32 - 50.0
@@ -119,41 +131,39 @@ fn check(left: &Operand, right: &Operand) {
 
 #[test]
 fn products_of_all_sizes() {
-    if !tested(available(), "AMX") {
-        return;
-    }
-    for m in [1, 15, 16, 17, 32, 33, 48, 65] {
-        for n in [1, 16, 17, 31, 32, 64, 97] {
-            for k in [0, 1, 2, 31, 32, 33, 70] {
-                let left = Operand::new(m, k, (k, 1), 0);
-                check(&left, &Operand::new(n, k, (1, n), 13));
+    with_each_unit(|| {
+        for m in [1, 15, 16, 17, 32, 33, 48, 65] {
+            for n in [1, 16, 17, 31, 32, 64, 97] {
+                for k in [0, 1, 2, 31, 32, 33, 70] {
+                    let left = Operand::new(m, k, (k, 1), 0);
+                    check(&left, &Operand::new(n, k, (1, n), 13));
+                }
             }
         }
-    }
-    // More terms than are summed at a time.
-    for k in [511, 512, 514, 1100] {
-        check(
-            &Operand::new(34, k, (k, 1), 5),
-            &Operand::new(35, k, (k, 1), 13),
-        );
-    }
+        // More terms than are summed at a time.
+        for k in [511, 512, 514, 1100] {
+            check(
+                &Operand::new(34, k, (k, 1), 5),
+                &Operand::new(35, k, (k, 1), 13),
+            );
+        }
+    });
 }
 
 #[test]
 fn operands_of_all_layouts() {
-    if !tested(available(), "AMX") {
-        return;
-    }
-    for [m, k, n] in [[33, 70, 40], [64, 64, 32], [20, 1, 5]] {
-        for of_left in Operand::layouts(m, k) {
-            for of_right in Operand::layouts(n, k) {
-                check(
-                    &Operand::new(m, k, of_left, 0),
-                    &Operand::new(n, k, of_right, 13),
-                );
+    with_each_unit(|| {
+        for [m, k, n] in [[33, 70, 40], [64, 64, 32], [20, 1, 5]] {
+            for of_left in Operand::layouts(m, k) {
+                for of_right in Operand::layouts(n, k) {
+                    check(
+                        &Operand::new(m, k, of_left, 0),
+                        &Operand::new(n, k, of_right, 13),
+                    );
+                }
             }
         }
-    }
+    });
 }
 
 /// Compares rounded results with the exact ones, rounded once.
@@ -174,42 +184,78 @@ fn check_rounded(
 /// Tests sizes around the rows that are rounded at a time and around the columns of a part.
 #[test]
 fn layers_and_gradients_of_weights_are_rounded_once() {
-    if !tested(available(), "AMX") {
-        return;
-    }
-    for [m, k, n] in [[16, 3, 1], [70, 64, 65], [130, 40, 600]] {
-        let (x, w) = (
-            Operand::new(m, k, (k, 1), 0),
-            Operand::new(n, k, (1, n), 13),
-        );
-        let bias: Vec<f32> = (0..n).map(value).collect();
-        for parallel in [false, true] {
-            let weights = Matrix {
-                data: &w.data,
-                inputs: k,
-                features: n,
-                input_stride: n,
-                feature_stride: 1,
-            };
-            let mut out = Output::new(Shape::new([m, n]));
-            product_rounded(&x.data, weights, Some(&bias), out.rest(), parallel);
-            check_rounded(out, n, k, |row, column, term| {
-                let first = if term == 0 {
-                    f64::from(bias[column])
-                } else {
-                    0.0
+    with_each_unit(|| {
+        for [m, k, n] in [[16, 3, 1], [70, 64, 65], [130, 40, 600]] {
+            let (x, w) = (
+                Operand::new(m, k, (k, 1), 0),
+                Operand::new(n, k, (1, n), 13),
+            );
+            let bias: Vec<f32> = (0..n).map(value).collect();
+            for parallel in [false, true] {
+                let weights = Matrix {
+                    data: &w.data,
+                    inputs: k,
+                    features: n,
+                    input_stride: n,
+                    feature_stride: 1,
                 };
-                first + x.at(row, term) * w.at(column, term)
-            });
-            // `k` rows of `x` and of `w`, both read by columns.
-            let across = Operand::new(m, k, (1, m), 5);
+                let mut out = Output::new(Shape::new([m, n]));
+                product_rounded(&x.data, weights, Some(&bias), out.rest(), parallel);
+                check_rounded(out, n, k, |row, column, term| {
+                    let first = if term == 0 {
+                        f64::from(bias[column])
+                    } else {
+                        0.0
+                    };
+                    first + x.at(row, term) * w.at(column, term)
+                });
+                // `k` rows of `x` and of `w`, both read by columns.
+                let across = Operand::new(m, k, (1, m), 5);
+                let mut out = Output::new(Shape::new([m, n]));
+                columns_times(k, (&across.data, m), (&w.data, n), out.rest(), parallel);
+                check_rounded(out, n, k, |row, column, term| {
+                    across.at(row, term) * w.at(column, term)
+                });
+            }
+        }
+    });
+}
+
+/// Tests the sizes from which tensors are multiplied here, by the functions that choose.
+#[test]
+fn large_products_of_tensors_are_exact_for_any_number_of_threads() {
+    let [m, k, n] = [256, 272, 300];
+    let (x, w) = (
+        Operand::new(m, k, (k, 1), 0),
+        Operand::new(n, k, (1, n), 13),
+    );
+    let weights = Matrix {
+        data: &w.data,
+        inputs: k,
+        features: n,
+        input_stride: n,
+        feature_stride: 1,
+    };
+    let across = Operand::new(m, k, (1, m), 5);
+    without_and_with(|| {
+        for threads in [1, 3] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            let pool = pool.build().expect("threads can be started");
             let mut out = Output::new(Shape::new([m, n]));
-            columns_times(k, (&across.data, m), (&w.data, n), out.rest(), parallel);
+            pool.install(|| {
+                super::super::product_rounded(&x.data, weights, None, out.rest());
+            });
+            check_rounded(out, n, k, |row, column, term| {
+                x.at(row, term) * w.at(column, term)
+            });
+            let mut out = Output::new(Shape::new([m, n]));
+            let (left, right) = ((&across.data[..], m), (&w.data[..], n));
+            pool.install(|| super::super::columns_times(k, left, right, out.rest()));
             check_rounded(out, n, k, |row, column, term| {
                 across.at(row, term) * w.at(column, term)
             });
         }
-    }
+    });
 }
 
 #[test]
@@ -235,46 +281,44 @@ fn terms_in_f32_are_rounded_to_the_nearest() {
 
 #[test]
 fn operands_that_are_too_short_are_refused() {
-    if !tested(available(), "AMX") {
-        return;
-    }
-    let refused = |tiles: usize, stride: usize, sums: usize| {
-        let left = packed(Operand::new(3, 5, (5, 1), 0).source(), Side::Left);
-        let right = vec![bytemuck::Zeroable::zeroed(); tiles];
-        let mut sums = vec![0.0; sums];
-        let call = std::panic::AssertUnwindSafe(|| {
-            let out = Out {
-                sums: places(&mut sums),
-                stride,
-                add: false,
-            };
-            // SAFETY: nothing is added.
-            unsafe { multiply([3, 5, 4], Parts::One, &left, &right, out) };
-        });
-        std::panic::catch_unwind(call).is_err()
-    };
-    assert!(!refused(2, 4, 12));
-    assert!(refused(1, 4, 12), "a block of columns is missing");
-    assert!(refused(2, 4, 11), "the last sum has no place");
-    assert!(refused(2, 3, 12), "lines overlap");
-    assert!(refused(2, usize::MAX, 12));
+    with_each_unit(|| {
+        let refused = |tiles: usize, stride: usize, sums: usize| {
+            let left = packed(Operand::new(3, 5, (5, 1), 0).source(), Side::Left);
+            let right = vec![bytemuck::Zeroable::zeroed(); tiles];
+            let mut sums = vec![0.0; sums];
+            let call = std::panic::AssertUnwindSafe(|| {
+                let out = Out {
+                    sums: places(&mut sums),
+                    stride,
+                    add: false,
+                };
+                // SAFETY: nothing is added.
+                unsafe { multiply([3, 5, 4], Parts::One, &left, &right, out) };
+            });
+            std::panic::catch_unwind(call).is_err()
+        };
+        assert!(!refused(2, 4, 12));
+        assert!(refused(1, 4, 12), "a block of columns is missing");
+        assert!(refused(2, 4, 11), "the last sum has no place");
+        assert!(refused(2, 3, 12), "lines overlap");
+        assert!(refused(2, usize::MAX, 12));
+    });
 }
 
 #[test]
 fn nothing_is_written_without_rows_or_columns() {
-    if !tested(available(), "AMX") {
-        return;
-    }
-    for [m, n] in [[0, 3], [3, 0]] {
-        let tiles = [m, n].map(|count| vec![bytemuck::Zeroable::zeroed(); tiles_of(count, 8)]);
-        let mut sums = [7.0; 9];
-        let out = Out {
-            sums: places(&mut sums),
-            stride: 3,
-            add: false,
-        };
-        // SAFETY: nothing is added.
-        unsafe { multiply([m, 8, n], Parts::One, &tiles[0], &tiles[1], out) };
-        assert_eq!(sums, [7.0; 9]);
-    }
+    with_each_unit(|| {
+        for [m, n] in [[0, 3], [3, 0]] {
+            let tiles = [m, n].map(|count| vec![bytemuck::Zeroable::zeroed(); tiles_of(count, 8)]);
+            let mut sums = [7.0; 9];
+            let out = Out {
+                sums: places(&mut sums),
+                stride: 3,
+                add: false,
+            };
+            // SAFETY: nothing is added.
+            unsafe { multiply([m, 8, n], Parts::One, &tiles[0], &tiles[1], out) };
+            assert_eq!(sums, [7.0; 9]);
+        }
+    });
 }
