@@ -64,7 +64,7 @@ fn scalars(numbers: &[u8]) -> Vec<ScalarIr> {
         word[..chunk.len()].copy_from_slice(chunk);
         u64::from_le_bytes(word)
     });
-    let start = [3, numbers.len() as u64].into_iter();
+    let start = [4, numbers.len() as u64].into_iter();
     start.chain(words).map(ScalarIr::UInt).collect()
 }
 

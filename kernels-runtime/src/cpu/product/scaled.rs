@@ -75,7 +75,8 @@ pub(crate) fn columns_times_scaled<T: Element>(
         out.len()
     );
     if count == 0 || out.len() == 0 {
-        out.filled(T::round(<T::Acc as Real>::ZERO));
+        // Not zero for every factor: those of a loss that is no number are none either.
+        out.filled(T::round(<T::Acc as Real>::ZERO * factor));
         return;
     }
     let parts = left.parts(count);
