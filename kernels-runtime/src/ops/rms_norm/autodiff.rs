@@ -48,6 +48,7 @@ pub trait RmsNormKernel: Backend {
         backward: Backward<FloatTensor<Self>>,
         before: FloatTensor<Self>,
     ) -> Gradients<FloatTensor<Self>> {
+        checked(backward.check_before(&before));
         let gradients = Self::rms_norm_backward(backward);
         Gradients {
             x: Self::float_add(gradients.x, before),
