@@ -75,7 +75,7 @@ pub(crate) fn columns_times_scaled<T: Element>(
         out.len()
     );
     if count == 0 || out.len() == 0 {
-        // Not zero for every factor: those of a loss that is no number are none either.
+        // Zero times the factor, as where gradients are kept and scaled: NaN stays, and so does the sign.
         out.filled(T::round(<T::Acc as Real>::ZERO * factor));
         return;
     }

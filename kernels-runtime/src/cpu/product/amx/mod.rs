@@ -37,8 +37,8 @@ pub(super) fn takes(count: usize) -> bool {
     count >= Tile::LINES && available()
 }
 
-/// Returns whether products of tensors, `m × k` times `k × n`, are computed here. In products of tensors both operands are copied
-/// once.
+/// Returns whether a product of tensors, `m × k` times `k × n`, is computed here: by AMX for as many rows as [`takes`] asks for, or
+/// by vectors, for which each operand must be used often enough to pay for its copy.
 pub(super) fn takes_tensors(rows: usize, sizes: [usize; 3]) -> bool {
     takes(rows) || (!available() && vectors::takes(sizes))
 }

@@ -7,7 +7,7 @@ use super::{Tile, tiles_of};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// What multiplies tiles.
+/// The unit of the machine that multiplies tiles.
 enum Unit {
     Amx(instructions::Unit),
     Vectors(Vectors),
@@ -68,7 +68,7 @@ pub(in super::super) struct Out<'a> {
 /// If `out.add`, the caller must have written its places.
 ///
 /// # Panics
-/// Panics if the machine has no AMX, if an operand has another number of tiles, or if `out` is too short.
+/// Panics if the machine has no unit for the parts, if an operand has another number of tiles, or if `out` is too short.
 pub(in super::super) unsafe fn multiply(
     [m, k, n]: [usize; 3],
     parts: Parts,

@@ -16,7 +16,7 @@ const ROWS: usize = 64;
 const NARROW: usize = 64;
 const WIDE: usize = 256;
 
-/// Returns the number of parts that are enough. A part takes vectors longer, and threads wait for the last one.
+/// Returns the number of parts that are enough. Vectors take longer for a part, and threads wait for the last one.
 fn enough() -> usize {
     match available() {
         true => 8,
@@ -27,7 +27,7 @@ fn enough() -> usize {
 /// Computes as [`super::super::product_rounded`] does, for weights in bf16.
 ///
 /// # Panics
-/// Panics if the machine has no AMX, if `T` is not bf16, or if the sizes don't go together.
+/// Panics if the machine has neither AMX nor AVX512-BF16, if `T` is not bf16, or if the sizes don't go together.
 pub(in super::super) fn product_rounded<T: Element>(
     rows: &[T],
     weights: Matrix<'_, T>,

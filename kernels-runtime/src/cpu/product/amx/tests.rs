@@ -83,6 +83,17 @@ impl Operand {
         }
     }
 
+    /// Returns weights, with a feature for each row.
+    fn features(&self) -> Matrix<'_, bf16> {
+        Matrix {
+            data: &self.data,
+            inputs: self.k,
+            features: self.count,
+            input_stride: self.k_stride,
+            feature_stride: self.stride,
+        }
+    }
+
     /// Returns distances with adjacent terms, adjacent rows, gaps, and neither.
     fn layouts(count: usize, k: usize) -> [(usize, usize); 5] {
         [
@@ -192,15 +203,8 @@ fn layers_and_gradients_of_weights_are_rounded_once() {
             );
             let bias: Vec<f32> = (0..n).map(value).collect();
             for parallel in [false, true] {
-                let weights = Matrix {
-                    data: &w.data,
-                    inputs: k,
-                    features: n,
-                    input_stride: n,
-                    feature_stride: 1,
-                };
                 let mut out = Output::new(Shape::new([m, n]));
-                product_rounded(&x.data, weights, Some(&bias), out.rest(), parallel);
+                product_rounded(&x.data, w.features(), Some(&bias), out.rest(), parallel);
                 check_rounded(out, n, k, |row, column, term| {
                     let first = if term == 0 {
                         f64::from(bias[column])
@@ -221,41 +225,52 @@ fn layers_and_gradients_of_weights_are_rounded_once() {
     });
 }
 
-/// Tests the sizes from which tensors are multiplied here, by the functions that choose.
+/// Tests sizes from which vectors multiply tensors, through the functions that choose. A pool of one thread does all of the
+/// work as if it had no AMX, and then with it.
 #[test]
-fn large_products_of_tensors_are_exact_for_any_number_of_threads() {
+fn large_products_of_tensors_are_exact() {
     let [m, k, n] = [256, 272, 300];
     let (x, w) = (
         Operand::new(m, k, (k, 1), 0),
         Operand::new(n, k, (1, n), 13),
     );
-    let weights = Matrix {
-        data: &w.data,
-        inputs: k,
-        features: n,
-        input_stride: n,
-        feature_stride: 1,
-    };
     let across = Operand::new(m, k, (1, m), 5);
-    without_and_with(|| {
-        for threads in [1, 3] {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-            let pool = pool.build().expect("threads can be started");
-            let mut out = Output::new(Shape::new([m, n]));
-            pool.install(|| {
-                super::super::product_rounded(&x.data, weights, None, out.rest());
-            });
-            check_rounded(out, n, k, |row, column, term| {
-                x.at(row, term) * w.at(column, term)
-            });
-            let mut out = Output::new(Shape::new([m, n]));
-            let (left, right) = ((&across.data[..], m), (&w.data[..], n));
-            pool.install(|| super::super::columns_times(k, left, right, out.rest()));
-            check_rounded(out, n, k, |row, column, term| {
-                across.at(row, term) * w.at(column, term)
-            });
-        }
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    let check = || {
+        let mut out = Output::new(Shape::new([m, n]));
+        super::super::product_rounded(&x.data, w.features(), None, out.rest());
+        check_rounded(out, n, k, |row, column, term| {
+            x.at(row, term) * w.at(column, term)
+        });
+        let mut out = Output::new(Shape::new([m, n]));
+        super::super::columns_times(k, (&across.data, m), (&w.data, n), out.rest());
+        check_rounded(out, n, k, |row, column, term| {
+            across.at(row, term) * w.at(column, term)
+        });
+    };
+    let pool = pool.expect("a thread can be started");
+    pool.install(|| without_and_with(check));
+}
+
+/// Tests sums of numbers that f32 rounds.
+#[test]
+fn large_products_of_tensors_dont_depend_on_the_number_of_threads() {
+    let [m, k, n] = [256, 272, 300];
+    let thirds = |count: usize, seed: usize| {
+        let third = |i: usize| bf16::from_f32(value(i + seed) / 3.0);
+        (0..count).map(third).collect::<Vec<_>>()
+    };
+    let (left, right) = (thirds(k * m, 0), thirds(k * n, 13));
+    let results = [1, 2, 3].map(|threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+        let pool = pool.build().expect("threads can be started");
+        let mut out = Output::<bf16>::new(Shape::new([m, n]));
+        pool.install(|| {
+            super::super::columns_times(k, (&left, m), (&right, n), out.rest());
+        });
+        out.into_values()
     });
+    assert!(results[0] == results[1] && results[0] == results[2]);
 }
 
 #[test]
