@@ -1,6 +1,7 @@
 //! Products of bf16 with AVX512-BF16, which multiplies two adjacent elements of each operand and adds both products
-//! to a sum in f32. This has twice the rate of f32, and weights whose inputs are contiguous are read without
-//! conversion. In the kernels and in their operands, a pair takes the place of an f32.
+//! to a sum in f32. On AMD's processors this has twice the rate of f32, and weights whose inputs are contiguous are read
+//! without conversion. In the kernels and in their operands, a pair takes the place of an f32. Tiles multiply more rows
+//! where they are faster ([`amx`]).
 //!
 //! Rows are rounded to bf16 first. This is exact for rows from a tensor; gradients and
 //! results between two products are rounded as the modules round them. The instruction treats
@@ -19,11 +20,14 @@ use burn::tensor::bf16;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
+/// Returns whether `T` is bf16.
+pub(super) fn is_bf16<T: Element>() -> bool {
+    std::any::TypeId::of::<T>() == std::any::TypeId::of::<bf16>()
+}
+
 /// Returns whether this machine has the instructions and `T` is bf16.
 pub(super) fn available<T: Element>() -> bool {
-    std::any::TypeId::of::<T>() == std::any::TypeId::of::<bf16>()
-        && tiles::available()
-        && is_x86_feature_detected!("avx512bf16")
+    is_bf16::<T>() && tiles::available() && is_x86_feature_detected!("avx512bf16")
 }
 
 /// Rows in bf16, with adjacent elements in pairs.

@@ -56,7 +56,7 @@ pub(crate) fn product_rounded<T: Element>(
     }
     let parallel = count.saturating_mul(inputs * features) >= PARALLEL;
     #[cfg(target_arch = "x86_64")]
-    if pairs::available::<T>() && amx::takes_tensors(count, [count, inputs, features]) {
+    if amx::takes_tensors::<T>(count, [count, inputs, features]) {
         return amx::product_rounded(rows, weights, bias, out, parallel);
     }
     let rows = Operand::new(rows, count, weights);
@@ -357,7 +357,7 @@ pub(crate) fn columns_times<T: Element>(
     }
     let spread = count.saturating_mul(lines * length) >= PARALLEL;
     #[cfg(target_arch = "x86_64")]
-    if pairs::available::<T>() && amx::takes_tensors(count, [lines, count, length]) {
+    if amx::takes_tensors::<T>(count, [lines, count, length]) {
         return amx::columns_times(count, (left, lines), (right, length), out, spread);
     }
     outer_of_tensors(count, (left, lines), (right, length), out, spread);

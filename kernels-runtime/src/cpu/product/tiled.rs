@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// Returns the parts of numbers of `T`, or `None` if this machine has no tiles for them.
 fn parts_of<T: Element>() -> Option<Parts> {
-    if pairs::available::<T>() && amx::takes(Tile::LINES) {
+    if pairs::available::<T>() && amx::available() {
         return Some(Parts::One);
     }
     let is_f32 = TypeId::of::<T>() == TypeId::of::<f32>();

@@ -1,6 +1,7 @@
 //! Products of bf16 with AMX (Intel SDM, volume 1, chapter 18). One instruction multiplies a tile of 16 rows by 32 terms with
 //! one of 32 terms by 16 columns and adds to a tile of 16 × 16 sums in f32: 8192 multiplications, where one of AVX512-BF16
-//! does 32. Without AMX, large products of tensors are computed from the same tiles with AVX512-BF16 ([`vectors`]).
+//! does 32. Without AMX, large products of tensors are computed from the same tiles with AVX512-BF16 ([`vectors`]), and where
+//! that is slow, products of many rows with the multiplications of f32 ([`widened`]).
 //!
 //! Both operands are first copied to [tiles](pack), so that every load of a tile reads 16 adjacent cache lines. Rows
 //! are copied once for a product; some weights at a time are copied to the second-level cache.
@@ -16,8 +17,9 @@ pub(super) mod single;
 #[cfg(test)]
 pub(super) mod tests;
 mod vectors;
+mod widened;
 
-use instructions::available;
+pub(super) use instructions::available;
 pub(super) use multiply::{Out, Parts, multiply};
 use pack::aligned;
 pub(super) use pack::thirds::{self, Magnitudes};
@@ -26,21 +28,22 @@ pub(super) use pack::{
 };
 pub(super) use rounded::{columns_times, product_rounded};
 
+use super::pairs::is_bf16;
 use super::together::Half;
 use super::{Matrix, memory::with_memory};
 use crate::cpu::Element;
 use burn::tensor::bf16;
 
-/// Returns whether products of so many rows, or sums of so many terms in a gradient, are computed here: the machine has AMX,
-/// and other products are not faster.
+/// Returns whether products of so many rows, or sums of so many terms in a gradient, are computed here, because no other product
+/// of bf16 is faster on this machine.
 pub(super) fn takes(count: usize) -> bool {
-    count >= Tile::LINES && available()
+    (count >= Tile::LINES && available()) || (count >= 2 * Tile::LINES && widened::is_fastest())
 }
 
-/// Returns whether a product of tensors, `m × k` times `k × n`, is computed here: by AMX for as many rows as [`takes`] asks for, or
-/// by vectors, for which each operand must be used often enough to pay for its copy.
-pub(super) fn takes_tensors(rows: usize, sizes: [usize; 3]) -> bool {
-    takes(rows) || (!available() && vectors::takes(sizes))
+/// Returns whether a product of tensors of `T`, `m × k` times `k × n`, is computed here: for as many rows as [`takes`] asks for,
+/// or by pairs, for which each operand must be used often enough to pay for its copy.
+pub(super) fn takes_tensors<T: Element>(rows: usize, sizes: [usize; 3]) -> bool {
+    is_bf16::<T>() && (takes(rows) || (!available() && vectors::takes(sizes)))
 }
 
 /// The number of features of weights that are copied to tiles at a time.
@@ -49,7 +52,7 @@ const PANEL: usize = 256;
 /// Computes `out = rows · weights`, or `out += …` if `add`, for `count` rows in tiles. Rows of `out` are `stride` apart.
 ///
 /// # Panics
-/// Panics if the machine has no AMX, or if `out` is too short.
+/// Panics if the machine has no unit for tiles, or if `out` is too short.
 pub(super) fn product<T: Element>(
     (left, count): (&[Tile], usize),
     weights: Matrix<'_, T>,
@@ -105,7 +108,7 @@ pub(super) fn product_of_rows<T: Element>(
 /// If `out.add`, the caller must have written its places.
 ///
 /// # Panics
-/// Panics if the machine has no AMX, if there are not the tiles of `length` columns, or if `out` is too short.
+/// Panics if the machine has no unit for tiles, if there are not the tiles of `length` columns, or if `out` is too short.
 pub(super) unsafe fn rows_times_tiles<H: Half>(
     left: Source<'_, H>,
     right: &[Tile],

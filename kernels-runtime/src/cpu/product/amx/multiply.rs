@@ -1,26 +1,37 @@
 //! Products of operands in tiles.
 
+use super::super::memory::with_memory;
 use super::instructions::{self, Place};
 use super::pack::thirds;
-use super::vectors::Vectors;
+use super::vectors::{self, Vectors};
+use super::widened::Widened;
 use super::{Tile, tiles_of};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// The unit of the machine that multiplies tiles.
-enum Unit {
+enum Unit<'a> {
     Amx(instructions::Unit),
     Vectors(Vectors),
+    Widened(Widened<'a>),
 }
 
-impl Unit {
+impl<'a> Unit<'a> {
+    /// Passes the unit for numbers of these parts to `work`.
+    ///
     /// # Panics
-    /// Panics if the machine has no unit for numbers of these parts.
-    fn new(parts: Parts) -> Self {
-        match instructions::available() || parts == Parts::Three {
-            true => Self::Amx(instructions::Unit::new()),
-            false => Self::Vectors(Vectors::new()),
+    /// Panics if the machine has none.
+    fn with(parts: Parts, work: impl FnOnce(Unit<'_>)) {
+        if instructions::available() || parts == Parts::Three {
+            return work(Unit::Amx(instructions::Unit::new()));
         }
+        if vectors::are_fast() {
+            return work(Unit::Vectors(Vectors::new()));
+        }
+        with_memory(Widened::MEMORY + Tile::LINES, |memory: &mut [f32]| {
+            let ahead = memory.as_ptr().align_offset(align_of::<Tile>());
+            work(Unit::Widened(Widened::new(&mut memory[ahead..])));
+        });
     }
 
     /// Returns the largest number of steps, each of 32 terms, that are summed at a time. The tiles that are read again for
@@ -29,6 +40,7 @@ impl Unit {
         match self {
             Self::Amx(_) => 16,
             Self::Vectors(_) => 8,
+            Self::Widened(_) => Widened::STEPS,
         }
     }
 }
@@ -98,19 +110,20 @@ pub(in super::super) unsafe fn multiply(
     if steps == 0 {
         return clear([m, n], out);
     }
-    let unit = Unit::new(parts);
-    let walk = Walk {
-        together: steps.div_ceil(steps.div_ceil(unit.steps())),
-        unit,
-        parts,
-        left,
-        right,
-        steps,
-        are_many: m * out.stride >= MANY,
-        sizes: [m, n],
-    };
-    // SAFETY: the assertions show that all lines are in `out`; the caller upholds the rest.
-    unsafe { walk.run(out) };
+    Unit::with(parts, |unit| {
+        let mut walk = Walk {
+            together: steps.div_ceil(steps.div_ceil(unit.steps())),
+            unit,
+            parts,
+            left,
+            right,
+            steps,
+            are_many: m * out.stride >= MANY,
+            sizes: [m, n],
+        };
+        // SAFETY: the assertions show that all lines are in `out`; the caller upholds the rest.
+        unsafe { walk.run(out) };
+    });
 }
 
 /// Writes the sums of no terms.
@@ -124,7 +137,7 @@ fn clear([m, n]: [usize; 2], out: Out<'_>) {
 }
 
 struct Walk<'a> {
-    unit: Unit,
+    unit: Unit<'a>,
     parts: Parts,
     left: &'a [Tile],
     right: &'a [Tile],
@@ -150,7 +163,7 @@ const RESIDENT: usize = 512;
 impl Walk<'_> {
     /// # Safety
     /// The lines of `out` must be in its places, and written if it is added to.
-    unsafe fn run(&self, out: Out<'_>) {
+    unsafe fn run(&mut self, out: Out<'_>) {
         let n = self.sizes[1];
         let place = Place {
             first: out.sums.as_mut_ptr().cast::<f32>(),
@@ -168,9 +181,10 @@ impl Walk<'_> {
     ///
     /// # Safety
     /// The requirements are those of [`run`](Self::run).
-    unsafe fn columns(&self, columns: Range<usize>, out: Place, add: bool) {
+    unsafe fn columns(&mut self, columns: Range<usize>, out: Place, add: bool) {
         for row in (0..self.sizes[0]).step_by(BLOCK) {
             for start in (0..self.steps).step_by(self.together) {
+                self.take_rows(row, start);
                 for column in columns.clone().step_by(BLOCK) {
                     let place = Place {
                         // SAFETY: the element is the first of this block.
@@ -181,6 +195,16 @@ impl Walk<'_> {
                     unsafe { self.block([row, column], start, place, add || start > 0) };
                 }
             }
+        }
+    }
+
+    /// Has the unit widen some steps of the rows of a block, if it does.
+    fn take_rows(&mut self, row: usize, start: usize) {
+        let list = |row| self.list(self.left, row, start);
+        let below = (self.sizes[0] - row > Tile::LINES).then(|| list(row + Tile::LINES));
+        let lists = [Some(list(row)), below];
+        if let Unit::Widened(unit) = &mut self.unit {
+            unit.take(lists);
         }
     }
 
@@ -231,15 +255,18 @@ impl Walk<'_> {
     /// The requirements are those of [`block`](Self::block), for the whole place.
     unsafe fn whole_block(&self, [row, column]: [usize; 2], start: usize, out: Place, add: bool) {
         let steps = self.together.min(self.steps - start);
-        let left = self.list(self.left, row, start);
-        let right = [0, 1].map(|part| self.list(self.right, column + part * Tile::LINES, start));
-        let below = (self.sizes[0] - row > Tile::LINES)
-            .then(|| [left, self.list(self.left, row + Tile::LINES, start)]);
+        let list = |operand, first| self.list(operand, first, start).as_ptr();
+        let left = list(self.left, row);
+        let right = [0, 1].map(|part| list(self.right, column + part * Tile::LINES));
+        let below =
+            (self.sizes[0] - row > Tile::LINES).then(|| [left, list(self.left, row + Tile::LINES)]);
         // SAFETY: `list` checks the tiles; the caller upholds the rest.
         unsafe {
             match (&self.unit, self.parts, below) {
                 (Unit::Vectors(unit), _, Some(left)) => unit.two(left, right, steps, out, add),
                 (Unit::Vectors(unit), _, None) => unit.one(left, right, steps, out, add),
+                (Unit::Widened(unit), _, Some(_)) => unit.two(right, steps, out, add),
+                (Unit::Widened(unit), _, None) => unit.one(right, steps, out, add),
                 (Unit::Amx(unit), Parts::One, Some(left)) if self.are_many => {
                     unit.two_of_many(left, right, steps, out, add);
                 }
@@ -258,9 +285,9 @@ impl Walk<'_> {
     }
 
     /// Returns the tiles of 16 rows or columns, from a step on.
-    fn list(&self, operand: &[Tile], first: usize, start: usize) -> *const Tile {
+    fn list<'t>(&self, operand: &'t [Tile], first: usize, start: usize) -> &'t [Tile] {
         let parts = self.parts.count();
         let tiles = &operand[(first / Tile::LINES * self.steps + start) * parts..];
-        tiles[..self.together.min(self.steps - start) * parts].as_ptr()
+        &tiles[..self.together.min(self.steps - start) * parts]
     }
 }

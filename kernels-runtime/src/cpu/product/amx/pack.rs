@@ -34,6 +34,11 @@ impl Tile {
     pub(in super::super) const TERMS: usize = 2 * Self::LINES;
     /// The number of pairs.
     pub(in super::super) const LEN: usize = Self::LINES * Self::LINES;
+
+    /// Returns the lines, whose elements are pairs.
+    pub(super) fn lines(&self) -> &[[f32; Self::LINES]; Self::LINES] {
+        &self.0
+    }
 }
 
 /// Returns the number of tiles of `count` rows or columns of `k` terms.

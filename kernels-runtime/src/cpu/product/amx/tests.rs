@@ -6,20 +6,29 @@ use burn::backend::Shape;
 use burn::tensor::bf16;
 use std::cell::Cell;
 
+/// The unit that takes the place of AMX.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Instead {
+    Pairs,
+    Widened,
+}
+
 thread_local! {
-    static OFF: Cell<bool> = const { Cell::new(false) };
+    static INSTEAD: Cell<Option<Instead>> = const { Cell::new(None) };
 }
 
-/// Returns whether this thread does as if the machine had no AMX.
-pub(super) fn is_off() -> bool {
-    OFF.get()
+/// Returns the unit that takes the place of AMX on this thread, which does as if the machine had none.
+pub(super) fn instead() -> Option<Instead> {
+    INSTEAD.get()
 }
 
-/// Runs `work` as if the machine had no AMX, and then with it.
+/// Runs `work` as if the machine had no AMX, with fast pairs and with slow ones, and then with AMX.
 pub(in super::super) fn without_and_with(work: impl Fn()) {
-    OFF.set(true);
-    work();
-    OFF.set(false);
+    for instead in [Instead::Pairs, Instead::Widened] {
+        INSTEAD.set(Some(instead));
+        work();
+        INSTEAD.set(None);
+    }
     if tested(available(), "AMX") {
         work();
     }
@@ -27,10 +36,15 @@ pub(in super::super) fn without_and_with(work: impl Fn()) {
 
 /// Runs `work` with vectors in place of AMX, and with AMX.
 fn with_each_unit(work: impl Fn()) {
-    if tested(vectors::available(), "AVX512-BF16") {
-        OFF.set(true);
-        work();
-        OFF.set(false);
+    for (instead, available, what) in [
+        (Instead::Pairs, vectors::available(), "AVX512-BF16"),
+        (Instead::Widened, widened::available(), "AVX-512"),
+    ] {
+        if tested(available, what) {
+            INSTEAD.set(Some(instead));
+            work();
+            INSTEAD.set(None);
+        }
     }
     if tested(available(), "AMX") {
         work();
@@ -225,7 +239,7 @@ fn layers_and_gradients_of_weights_are_rounded_once() {
     });
 }
 
-/// Tests sizes from which vectors multiply tensors, through the functions that choose. A pool of one thread does all of the
+/// Tests sizes from which pairs multiply tensors, through the functions that choose. A pool of one thread does all of the
 /// work as if it had no AMX, and then with it.
 #[test]
 fn large_products_of_tensors_are_exact() {
