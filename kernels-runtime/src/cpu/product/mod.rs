@@ -4,8 +4,9 @@
 //! AVX-512, products in f32 have special kernels, `tiles` and, for rows that don't fill a vector, `quads`, as long as
 //! there are too few rows to copy weights for them. Large ones use tiles of AMX, each number in three parts of bf16, or a
 //! kernel for AVX2 where there are no wider vectors (`copied`, `amx`, `packed`). Products in bf16 use tiles of AMX, or take
-//! two elements at a time, if there are instructions for it (`amx`, `pairs`). Large products of tensors are then computed from
-//! tiles, too. [`dot`] multiplies few rows, and the `gemm` crate everything else. Half types are converted in panels.
+//! two elements at a time, if there are instructions for it (`amx`, `pairs`). Large products of tensors are then computed
+//! from tiles, too, and those of many rows where f32 is faster than pairs. [`dot`] multiplies few rows, and the `gemm` crate
+//! everything else. Half types are converted in panels.
 
 #[cfg(target_arch = "x86_64")]
 mod amx;

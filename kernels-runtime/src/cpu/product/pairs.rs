@@ -20,14 +20,11 @@ use burn::tensor::bf16;
 use std::borrow::Cow;
 use std::sync::OnceLock;
 
-/// Returns whether `T` is bf16.
-pub(super) fn is_bf16<T: Element>() -> bool {
-    std::any::TypeId::of::<T>() == std::any::TypeId::of::<bf16>()
-}
-
 /// Returns whether this machine has the instructions and `T` is bf16.
 pub(super) fn available<T: Element>() -> bool {
-    is_bf16::<T>() && tiles::available() && is_x86_feature_detected!("avx512bf16")
+    std::any::TypeId::of::<T>() == std::any::TypeId::of::<bf16>()
+        && tiles::available()
+        && is_x86_feature_detected!("avx512bf16")
 }
 
 /// Rows in bf16, with adjacent elements in pairs.

@@ -22,8 +22,8 @@ const PARALLEL: usize = 1 << 20;
 /// Computes `out = rows · weights + bias`, and rounds each sum once. `rows` are contiguous, and so is `out`,
 /// `rows × features`.
 ///
-/// Results don't depend on the number of threads. Where the machine multiplies pairs of bf16, subnormal numbers count as
-/// zero.
+/// Results don't depend on the number of threads. Where the machine multiplies pairs of bf16, subnormal numbers may count
+/// as zero.
 ///
 /// # Panics
 /// Panics if the sizes don't go together.
@@ -56,7 +56,7 @@ pub(crate) fn product_rounded<T: Element>(
     }
     let parallel = count.saturating_mul(inputs * features) >= PARALLEL;
     #[cfg(target_arch = "x86_64")]
-    if amx::takes_tensors::<T>(count, [count, inputs, features]) {
+    if pairs::available::<T>() && amx::takes_tensors(count, [count, inputs, features]) {
         return amx::product_rounded(rows, weights, bias, out, parallel);
     }
     let rows = Operand::new(rows, count, weights);
@@ -357,7 +357,7 @@ pub(crate) fn columns_times<T: Element>(
     }
     let spread = count.saturating_mul(lines * length) >= PARALLEL;
     #[cfg(target_arch = "x86_64")]
-    if amx::takes_tensors::<T>(count, [lines, count, length]) {
+    if pairs::available::<T>() && amx::takes_tensors(count, [lines, count, length]) {
         return amx::columns_times(count, (left, lines), (right, length), out, spread);
     }
     outer_of_tensors(count, (left, lines), (right, length), out, spread);

@@ -6,8 +6,8 @@
 //! Both operands are first copied to [tiles](pack), so that every load of a tile reads 16 adjacent cache lines. Rows
 //! are copied once for a product; some weights at a time are copied to the second-level cache.
 //!
-//! As with [pairs](super::pairs), terms are rounded to bf16 and subnormal numbers count as zero. The terms of a sum are added
-//! in their order, so sums don't depend on how a product is divided.
+//! As with [pairs](super::pairs), terms are rounded to bf16. Subnormal numbers count as zero, but not in products of
+//! [`widened`] terms. The terms of a sum are added in their order, so sums don't depend on how a product is divided.
 
 mod instructions;
 mod multiply;
@@ -28,7 +28,6 @@ pub(super) use pack::{
 };
 pub(super) use rounded::{columns_times, product_rounded};
 
-use super::pairs::is_bf16;
 use super::together::Half;
 use super::{Matrix, memory::with_memory};
 use crate::cpu::Element;
@@ -40,10 +39,10 @@ pub(super) fn takes(count: usize) -> bool {
     (count >= Tile::LINES && available()) || (count >= 2 * Tile::LINES && widened::is_fastest())
 }
 
-/// Returns whether a product of tensors of `T`, `m × k` times `k × n`, is computed here: for as many rows as [`takes`] asks for,
-/// or by pairs, for which each operand must be used often enough to pay for its copy.
-pub(super) fn takes_tensors<T: Element>(rows: usize, sizes: [usize; 3]) -> bool {
-    is_bf16::<T>() && (takes(rows) || (!available() && vectors::takes(sizes)))
+/// Returns whether a product of tensors, `m × k` times `k × n`, is computed here: for as many rows as [`takes`] asks for, or by
+/// pairs, for which each operand must be used often enough to pay for its copy.
+pub(super) fn takes_tensors(rows: usize, sizes: [usize; 3]) -> bool {
+    takes(rows) || (!available() && vectors::takes(sizes))
 }
 
 /// The number of features of weights that are copied to tiles at a time.

@@ -5,7 +5,7 @@ use super::instructions::{self, Place};
 use super::pack::thirds;
 use super::vectors::{self, Vectors};
 use super::widened::Widened;
-use super::{Tile, tiles_of};
+use super::{Tile, aligned, tiles_of};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -29,8 +29,8 @@ impl<'a> Unit<'a> {
             return work(Unit::Vectors(Vectors::new()));
         }
         with_memory(Widened::MEMORY + Tile::LINES, |memory: &mut [f32]| {
-            let ahead = memory.as_ptr().align_offset(align_of::<Tile>());
-            work(Unit::Widened(Widened::new(&mut memory[ahead..])));
+            let memory = bytemuck::cast_slice_mut(aligned(memory));
+            work(Unit::Widened(Widened::new(memory)));
         });
     }
 
@@ -198,7 +198,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Has the unit widen some steps of the rows of a block, if it does.
+    /// Has the unit widen some steps of the rows of a block, if it does. All columns are multiplied by them.
     fn take_rows(&mut self, row: usize, start: usize) {
         let list = |row| self.list(self.left, row, start);
         let below = (self.sizes[0] - row > Tile::LINES).then(|| list(row + Tile::LINES));

@@ -1,6 +1,5 @@
-//! Products of tiles of bf16 with the multiplications of f32, for machines without AMX that multiply pairs more slowly, or
-//! not at all. The rows that are multiplied by all columns are widened to f32 first, columns as they are read. Products
-//! of two numbers of bf16 are exact in f32.
+//! Products of tiles of bf16 with the multiplications of f32, for machines without AMX that multiply pairs more slowly. Rows are
+//! widened to f32 once for all columns, and columns as they are read. Products of two numbers of bf16 are exact in f32.
 
 use super::super::tiles;
 use super::instructions::{self, Place};
