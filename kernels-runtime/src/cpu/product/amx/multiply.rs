@@ -16,7 +16,7 @@ enum Unit<'a> {
     Widened(Widened<'a>),
 }
 
-impl<'a> Unit<'a> {
+impl Unit<'_> {
     /// Passes the unit for numbers of these parts to `work`.
     ///
     /// # Panics
