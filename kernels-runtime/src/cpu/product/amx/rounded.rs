@@ -27,7 +27,7 @@ fn enough() -> usize {
 /// Computes as [`super::super::product_rounded`] does, for weights in bf16.
 ///
 /// # Panics
-/// Panics if the machine has neither AMX nor AVX512-BF16, if `T` is not bf16, or if the sizes don't go together.
+/// Panics if the machine has no unit for tiles, if `T` is not bf16, or if the sizes don't go together.
 pub(in super::super) fn product_rounded<T: Element>(
     rows: &[T],
     weights: Matrix<'_, T>,
