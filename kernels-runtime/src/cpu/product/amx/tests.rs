@@ -22,12 +22,19 @@ pub(super) fn instead() -> Option<Instead> {
     INSTEAD.get()
 }
 
-/// Runs `work` as if the machine had no AMX, with fast pairs and with slow ones, and then with AMX.
-pub(in super::super) fn without_and_with(work: impl Fn()) {
-    for instead in [Instead::Pairs, Instead::Widened] {
+/// Runs `work` as if the machine had this unit in place of AMX, on a thread that shares it with no other: these would have AMX.
+fn with_instead(instead: Instead, work: impl Fn() + Sync) {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
+    pool.expect("a thread can be started").install(|| {
         INSTEAD.set(Some(instead));
         work();
-        INSTEAD.set(None);
+    });
+}
+
+/// Runs `work` as if the machine had no AMX, with fast pairs and with slow ones, and then with AMX.
+pub(in super::super) fn without_and_with(work: impl Fn() + Sync) {
+    for instead in [Instead::Pairs, Instead::Widened] {
+        with_instead(instead, &work);
     }
     if tested(available(), "AMX") {
         work();
@@ -35,15 +42,13 @@ pub(in super::super) fn without_and_with(work: impl Fn()) {
 }
 
 /// Runs `work` with vectors in place of AMX, and with AMX.
-fn with_each_unit(work: impl Fn()) {
+fn with_each_unit(work: impl Fn() + Sync) {
     for (instead, available, what) in [
         (Instead::Pairs, vectors::available(), "AVX512-BF16"),
         (Instead::Widened, widened::available(), "AVX-512"),
     ] {
         if tested(available, what) {
-            INSTEAD.set(Some(instead));
-            work();
-            INSTEAD.set(None);
+            with_instead(instead, &work);
         }
     }
     if tested(available(), "AMX") {
@@ -239,8 +244,7 @@ fn layers_and_gradients_of_weights_are_rounded_once() {
     });
 }
 
-/// Tests sizes from which pairs multiply tensors, through the functions that choose. A pool of one thread does all of the
-/// work as if it had no AMX, and then with it.
+/// Tests sizes from which pairs multiply tensors, through the functions that choose.
 #[test]
 fn large_products_of_tensors_are_exact() {
     let [m, k, n] = [256, 272, 300];
@@ -249,8 +253,7 @@ fn large_products_of_tensors_are_exact() {
         Operand::new(n, k, (1, n), 13),
     );
     let across = Operand::new(m, k, (1, m), 5);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build();
-    let check = || {
+    without_and_with(|| {
         let mut out = Output::new(Shape::new([m, n]));
         super::super::product_rounded(&x.data, w.features(), None, out.rest());
         check_rounded(out, n, k, |row, column, term| {
@@ -261,9 +264,7 @@ fn large_products_of_tensors_are_exact() {
         check_rounded(out, n, k, |row, column, term| {
             across.at(row, term) * w.at(column, term)
         });
-    };
-    let pool = pool.expect("a thread can be started");
-    pool.install(|| without_and_with(check));
+    });
 }
 
 /// Tests sums of numbers that f32 rounds.
