@@ -4,8 +4,8 @@ use crate::cpu::{Number, Real};
 use burn::tensor::{bf16, f16};
 use pulp::x86::V4;
 use std::arch::x86_64::{
-    __m256i, __m512, __m512i, _CMP_LE_OQ, _CMP_NLE_UQ, _CMP_NLT_UQ, _CMP_UNORD_Q,
-    _MM_FROUND_NO_EXC, _MM_FROUND_TO_NEAREST_INT, _MM_FROUND_TO_NEG_INF,
+    __m256i, __m512, __m512i, _CMP_LE_OQ, _CMP_NLE_UQ, _CMP_NLT_UQ, _MM_FROUND_NO_EXC,
+    _MM_FROUND_TO_NEAREST_INT, _MM_FROUND_TO_NEG_INF,
 };
 use std::ops::{Add, Div, Mul, Sub};
 
@@ -91,22 +91,24 @@ impl Avx512 {
 }
 
 impl Avx512 {
-    /// Returns bits whose upper halves are the numbers in bf16, rounded to nearest, ties to even. NaN is quiet.
+    /// Returns bits whose upper halves are the numbers in bf16, rounded to nearest, ties to even. Each NaN is the processor's
+    /// default one, which rounding leaves a NaN.
     #[inline(always)]
     fn rounded_to_even(self) -> __m512i {
-        let (avx512, values) = (self.c.avx512f, self.values);
-        let bits: __m512i = bytemuck::cast(values);
-        let odd = avx512._mm512_and_si512(
-            avx512._mm512_srli_epi32::<16>(bits),
-            avx512._mm512_set1_epi32(1),
-        );
+        let avx512 = self.c.avx512f;
+        let classes = avx512._mm512_set1_epi32(DEFAULT_NAN);
+        let numbers = avx512._mm512_fixupimm_ps::<0>(self.values, self.values, classes);
+        let bits: __m512i = bytemuck::cast(numbers);
+        let last_place = avx512._mm512_set1_epi32(1 << 16);
+        let is_odd = avx512._mm512_test_epi32_mask(bits, last_place);
         let up = avx512._mm512_add_epi32(bits, avx512._mm512_set1_epi32(0x7fff));
-        let rounded = avx512._mm512_add_epi32(up, odd);
-        let is_nan = avx512._mm512_cmp_ps_mask::<_CMP_UNORD_Q>(values, values);
-        let quiet = avx512._mm512_set1_epi32(0x40_0000);
-        avx512._mm512_mask_or_epi32(rounded, is_nan, bits, quiet)
+        avx512._mm512_mask_add_epi32(up, is_odd, up, avx512._mm512_set1_epi32(1))
     }
 }
+
+/// A table for `vfixupimmps`, four bits for each class of numbers: the number itself (1), or the default NaN (3) for the first
+/// two classes, which are the quiet and the signalling NaN.
+const DEFAULT_NAN: i32 = 0x1111_1133;
 
 /// Steps of [`totals`](Lanes::totals).
 impl Avx512 {
