@@ -1,7 +1,7 @@
 //! Products of whole tensors in f32 and f64.
 
 use super::gemm::{BEYOND, Gemm, Strides};
-use super::{Matrix, Rows};
+use super::{Matrix, Rows, with_memory};
 #[cfg(target_arch = "x86_64")]
 use super::{copied, panel};
 use crate::cpu::awake::keep_others_awake;
@@ -20,6 +20,13 @@ const OTHER: usize = 65;
 
 /// Parts begin at whole vectors.
 const VECTOR: usize = 16;
+
+/// The least quotient of the number of terms and the longer side of a result whose terms are divided in [halves](Product::in_halves).
+/// The second result is then small beside the operands.
+const MANY_TERMS: usize = 4;
+
+/// The number of elements of both results that a thread adds at a time.
+const CHUNK: usize = 8 * 1024;
 
 /// Computes `out = left · right` for `m × k` times `k × n` in f32 or f64, and returns it. Large products in f32 are those of
 /// `copied`, on machines for which it is made. The others are those of `gemm`, with the bits of Burn's Flex.
@@ -126,6 +133,8 @@ enum Division {
     /// None of its own.
     Whole(gemm::Parallelism),
     Parts(Vec<Part>),
+    /// Those of each half of the terms.
+    Halves(Vec<Part>),
 }
 
 /// The rows and the columns of a part of the result.
@@ -160,16 +169,27 @@ impl<T: Element> Product<'_, T> {
         if self.is_copied() {
             return Division::Parts(grid(m, n, threads));
         }
-        let longer = m.max(n);
-        if threads == 1 || longer / threads < PART || m.min(n) < OTHER {
+        if k / MANY_TERMS >= m.max(n) {
+            return Division::Halves(self.parts(threads.div_ceil(2)));
+        }
+        let parts = self.parts(threads);
+        if parts.len() == 1 {
             keep_others_awake();
             return Division::Whole(gemm::Parallelism::Rayon(0));
         }
-        let parts = match n >= m {
-            true => parts(n, threads).map(|columns| [0..m, columns]).collect(),
-            false => parts(m, threads).map(|rows| [rows, 0..n]).collect(),
-        };
         Division::Parts(parts)
+    }
+
+    /// Divides the result into as many parts, or not at all if they would be small.
+    fn parts(&self, count: usize) -> Vec<Part> {
+        let [m, _, n] = self.sizes;
+        if m.max(n) / count < PART || m.min(n) < OTHER {
+            return vec![[0..m, 0..n]];
+        }
+        match n >= m {
+            true => parts(n, count).map(|columns| [0..m, columns]).collect(),
+            false => parts(m, count).map(|rows| [rows, 0..n]).collect(),
+        }
     }
 
     /// Computes the product on all threads.
@@ -193,7 +213,59 @@ impl<T: Element> Product<'_, T> {
                 Division::Parts(parts) => each(parts, |part| {
                     self.run(part, first, gemm::Parallelism::None);
                 }),
+                Division::Halves(parts) => self.in_halves(&parts, first),
             }
+        }
+    }
+
+    /// Computes the product as the sum of two, each of half the terms. So a thread reads half of each operand, where threads that
+    /// share the columns would each read all rows. There are two halves on one thread as well: bits don't depend on their
+    /// number.
+    ///
+    /// # Safety
+    /// The requirements are those of [`divided`](Self::divided). The operands must reach as far as the sizes. The parts must be
+    /// disjoint, and together all of the result.
+    unsafe fn in_halves(&self, parts: &[Part], first: First<T>) {
+        let [m, k, n] = self.sizes;
+        let parallelism = match parts.len() == 1 && rayon::current_num_threads() > 2 {
+            true => gemm::Parallelism::Rayon(0),
+            false => gemm::Parallelism::None,
+        };
+        with_memory(m * n, |second: &mut [T]| {
+            let upper = self.terms(0..k / 2);
+            let lower = Product {
+                add: false,
+                ..self.terms(k / 2..k)
+            };
+            let halves = [(upper, first), (lower, First(second.as_mut_ptr()))];
+            let pieces = halves
+                .iter()
+                .flat_map(|half| parts.iter().map(move |part| (half, part)));
+            // SAFETY: the operands reach as far as the sizes, and the parts are disjoint. Both results have `m × n` elements, to which
+            // nothing else refers. The second one is not read before it is written.
+            each(pieces.collect(), |((product, first), part)| unsafe {
+                product.run(part.clone(), *first, parallelism);
+            });
+            // SAFETY: all elements were written above, and nothing else refers to them.
+            let out = unsafe { std::slice::from_raw_parts_mut(first.0, m * n) };
+            let chunks = out.chunks_mut(CHUNK).zip(second.chunks(CHUNK));
+            each(chunks.collect(), |(out, second): (&mut [T], &[T])| {
+                for (out, second) in out.iter_mut().zip(second) {
+                    *out = T::round(out.load() + second.load());
+                }
+            });
+        });
+    }
+
+    /// Returns the product of some terms.
+    fn terms(&self, range: Range<usize>) -> Self {
+        let [m, _, n] = self.sizes;
+        let ((left, of_left), (right, of_right)) = (self.left, self.right);
+        Self {
+            sizes: [m, range.len(), n],
+            left: (&left[range.start * of_left.column..], of_left),
+            right: (&right[range.start * of_right.row..], of_right),
+            add: self.add,
         }
     }
 
@@ -277,6 +349,8 @@ fn grid(m: usize, n: usize, threads: usize) -> Vec<Part> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cpu::Output;
+    use burn::backend::Shape;
 
     #[test]
     fn parts_are_all_elements_once() {
@@ -295,6 +369,52 @@ mod tests {
                 counts.iter().all(|count| *count == 1),
                 "{m} × {n} on {threads}"
             );
+        }
+    }
+
+    /// Returns numbers between -1 and 1.
+    fn values(len: usize, seed: usize) -> Vec<f32> {
+        let value = |i| ((i * 7919 + seed * 104_729) % 1009) as f32 / 504.5 - 1.0;
+        (0..len).map(value).collect()
+    }
+
+    /// Gradients of weights over many rows, of which the second ones are too small to be divided further.
+    #[test]
+    fn halves_of_terms_are_all_terms_on_any_number_of_threads() {
+        for sizes @ [m, k, n] in [[70, 1041, 130], [40, 3001, 60], [130, 1300, 300]] {
+            let (left, right) = (values(k * m, 1), values(k * n, 2));
+            let across = Strides { row: 1, column: m };
+            let along = Strides { row: n, column: 1 };
+            let product = Product {
+                sizes,
+                left: (&left[..], across),
+                right: (&right[..], along),
+                add: true,
+            };
+            if !product.is_copied() {
+                assert!(matches!(product.division(), Division::Halves(_)));
+            }
+            let results = [1, 2, 5].map(|threads| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+                let pool = pool.build().expect("threads can be started");
+                let mut sum = vec![0.5; m * n];
+                let mut out = Output::new(Shape::new([m, n]));
+                pool.install(|| {
+                    add_dense(sizes, (&left, across), (&right, along), &mut sum);
+                    dense(sizes, (&left, across), (&right, along), out.rest());
+                });
+                [sum, out.into_values()]
+            });
+            assert!(results.iter().all(|result| *result == results[0]));
+            for (at, (sum, out)) in results[0][0].iter().zip(&results[0][1]).enumerate() {
+                let term =
+                    |t: usize| f64::from(left[t * m + at / n]) * f64::from(right[t * n + at % n]);
+                let exact: f64 = (0..k).map(term).sum();
+                for (value, exact) in [(*out, exact), (*sum, exact + 0.5)] {
+                    let error = (f64::from(value) - exact).abs();
+                    assert!(error < 1e-6 * k as f64, "{sizes:?}: {value}, not {exact}");
+                }
+            }
         }
     }
 
