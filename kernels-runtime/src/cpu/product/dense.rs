@@ -186,7 +186,9 @@ impl<T: Element> Product<'_, T> {
         if m.max(n) / count < PART || m.min(n) < OTHER {
             return vec![[0..m, 0..n]];
         }
-        match n >= m {
+        // `gemm` takes longer to copy columns whose elements are contiguous, so a thread copies as few as it can.
+        let columns_first = self.right.1.column != 1 && n / count >= PART;
+        match n >= m || columns_first {
             true => parts(n, count).map(|columns| [0..m, columns]).collect(),
             false => parts(m, count).map(|rows| [rows, 0..n]).collect(),
         }
@@ -378,44 +380,65 @@ mod tests {
         (0..len).map(value).collect()
     }
 
-    /// Gradients of weights over many rows, of which the second ones are too small to be divided further.
-    #[test]
-    fn halves_of_terms_are_all_terms_on_any_number_of_threads() {
-        for sizes @ [m, k, n] in [[70, 1041, 130], [40, 3001, 60], [130, 1300, 300]] {
-            let (left, right) = (values(k * m, 1), values(k * n, 2));
-            let across = Strides { row: 1, column: m };
-            let along = Strides { row: n, column: 1 };
-            let product = Product {
-                sizes,
-                left: (&left[..], across),
-                right: (&right[..], along),
-                add: true,
-            };
-            if !product.is_copied() {
-                assert!(matches!(product.division(), Division::Halves(_)));
-            }
-            let results = [1, 2, 5].map(|threads| {
-                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
-                let pool = pool.build().expect("threads can be started");
-                let mut sum = vec![0.5; m * n];
-                let mut out = Output::new(Shape::new([m, n]));
-                pool.install(|| {
-                    add_dense(sizes, (&left, across), (&right, along), &mut sum);
-                    dense(sizes, (&left, across), (&right, along), out.rest());
-                });
-                [sum, out.into_values()]
+    /// Compares a product, alone and added to other numbers, on one, two and five threads.
+    fn check(sizes @ [m, k, n]: [usize; 3], of_left: Strides, of_right: Strides) {
+        let (left, right) = (values(m * k, 1), values(k * n, 2));
+        let results = [1, 2, 5].map(|threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+            let pool = pool.build().expect("threads can be started");
+            let mut sum = vec![0.5; m * n];
+            let mut out = Output::new(Shape::new([m, n]));
+            pool.install(|| {
+                add_dense(sizes, (&left, of_left), (&right, of_right), &mut sum);
+                dense(sizes, (&left, of_left), (&right, of_right), out.rest());
             });
-            assert!(results.iter().all(|result| *result == results[0]));
-            for (at, (sum, out)) in results[0][0].iter().zip(&results[0][1]).enumerate() {
-                let term =
-                    |t: usize| f64::from(left[t * m + at / n]) * f64::from(right[t * n + at % n]);
-                let exact: f64 = (0..k).map(term).sum();
-                for (value, exact) in [(*out, exact), (*sum, exact + 0.5)] {
-                    let error = (f64::from(value) - exact).abs();
-                    assert!(error < 1e-6 * k as f64, "{sizes:?}: {value}, not {exact}");
-                }
+            [sum, out.into_values()]
+        });
+        assert!(results.iter().all(|result| *result == results[0]));
+        for (at, (sum, out)) in results[0][0].iter().zip(&results[0][1]).enumerate() {
+            let (row, column) = (at / n, at % n);
+            let term = |t: usize| {
+                f64::from(left[row * of_left.row + t * of_left.column])
+                    * f64::from(right[t * of_right.row + column * of_right.column])
+            };
+            let exact: f64 = (0..k).map(term).sum();
+            for (value, exact) in [(*out, exact), (*sum, exact + 0.5)] {
+                let error = (f64::from(value) - exact).abs();
+                assert!(error < 1e-6 * k as f64, "{sizes:?}: {value}, not {exact}");
             }
         }
+    }
+
+    /// The second one is too small to be divided further.
+    #[test]
+    fn gradients_of_weights_over_many_rows_are_sums_of_two_halves() {
+        for sizes @ [m, k, n] in [[70, 1041, 130], [40, 3001, 60], [130, 1300, 300]] {
+            let across = Strides { row: 1, column: m };
+            let along = Strides { row: n, column: 1 };
+            let product = Product::<f32> {
+                sizes,
+                left: (&[], across),
+                right: (&[], along),
+                add: false,
+            };
+            let is_in_halves = matches!(product.division(), Division::Halves(_));
+            assert!(is_in_halves || product.is_copied());
+            check(sizes, across, along);
+        }
+    }
+
+    #[test]
+    fn columns_are_divided_where_their_elements_are_contiguous() {
+        let sizes @ [m, k, n] = [700, 64, 260];
+        let [of_left, of_right] = [(k, 1), (1, k)].map(|(row, column)| Strides { row, column });
+        let product = Product::<f32> {
+            sizes,
+            left: (&[], of_left),
+            right: (&[], of_right),
+            add: false,
+        };
+        assert_eq!(product.parts(2), [[0..m, 0..128], [0..m, 128..n]]);
+        check(sizes, of_left, of_right);
     }
 
     #[test]
