@@ -21,15 +21,17 @@ const OTHER: usize = 65;
 /// Parts begin at whole vectors.
 const VECTOR: usize = 16;
 
-/// The least quotient of the number of terms and the longer side of a result whose terms are divided in [halves](Product::in_halves).
-/// The second result is then small beside the operands.
+/// The least quotient of terms and the longer side of a result, and its largest number of elements, for which it is the sum of
+/// [two](Product::in_halves). The second one is then small beside the operands, and a thread keeps the memory for it.
 const MANY_TERMS: usize = 4;
+const MOST_ELEMENTS: usize = 1 << 20;
 
 /// The number of elements of both results that a thread adds at a time.
 const CHUNK: usize = 8 * 1024;
 
 /// Computes `out = left · right` for `m × k` times `k × n` in f32 or f64, and returns it. Large products in f32 are those of
-/// `copied`, on machines for which it is made. The others are those of `gemm`, with the bits of Burn's Flex.
+/// `copied`, on machines for which it is made. The others are those of `gemm`, with the bits of Burn's Flex, or, with many more
+/// terms than rows and columns, the sums of two of them.
 ///
 /// # Panics
 /// Panics for other types, or if an operand is too short.
@@ -169,7 +171,7 @@ impl<T: Element> Product<'_, T> {
         if self.is_copied() {
             return Division::Parts(grid(m, n, threads));
         }
-        if k / MANY_TERMS >= m.max(n) {
+        if k / MANY_TERMS >= m.max(n) && m * n <= MOST_ELEMENTS {
             return Division::Halves(self.parts(threads.div_ceil(2)));
         }
         let parts = self.parts(threads);

@@ -1,16 +1,16 @@
 //! AdamW on Flex: one in-place pass over the four tensors.
 
 use super::{AdamWBackend, Settings, State, Tensors};
-use crate::cpu::{BASE, Element, Real, dispatch_dtype, share};
+use crate::cpu::{BASE, CHUNK, Element, PARALLEL, Real, dispatch_dtype, share};
 use crate::ops::operands::checked;
 use crate::registry::{Gradient, Implementation, Launch};
 use crate::semantics::SemanticsKey;
 use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 
-/// The number of elements that a thread takes at a time. It takes four microseconds or more for them, so that two threads are
-/// faster than one from two chunks on. Weights of small models are that small.
-const CHUNK: usize = 8 * 1024;
+/// The number of elements that a thread takes at a time of a weight with few of them. It takes four microseconds or more for
+/// them, so that two threads are faster than one from two such chunks on.
+const FEW: usize = 8 * 1024;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     gradient: Gradient::None,
@@ -129,20 +129,22 @@ fn step<T: Element>(numbers: &Numbers<T::Acc>, places: Places<'_, T>) {
     );
     let arch = pulp::Arch::new();
     let work = |places| arch.dispatch(Work { numbers, places });
-    if places.parameter.len() < 2 * CHUNK {
+    let len = places.parameter.len();
+    if len < 2 * FEW {
         return work(places);
     }
+    let chunk = if len < PARALLEL { FEW } else { CHUNK };
     let Places {
         parameter,
         moment_1,
         moment_2,
         gradient,
     } = places;
-    let moments = moment_1.chunks_mut(CHUNK).zip(moment_2.chunks_mut(CHUNK));
+    let moments = moment_1.chunks_mut(chunk).zip(moment_2.chunks_mut(chunk));
     let parts = parameter
-        .chunks_mut(CHUNK)
+        .chunks_mut(chunk)
         .zip(moments)
-        .zip(gradient.chunks(CHUNK))
+        .zip(gradient.chunks(chunk))
         .map(|((parameter, (moment_1, moment_2)), gradient)| Places {
             parameter,
             moment_1,
