@@ -414,7 +414,7 @@ mod tests {
     /// The second one is too small to be divided further.
     #[test]
     fn gradients_of_weights_over_many_rows_are_sums_of_two_halves() {
-        for sizes @ [m, k, n] in [[70, 1041, 130], [40, 3001, 60], [130, 1300, 300]] {
+        for sizes @ [m, _, n] in [[70, 1041, 130], [40, 3001, 60], [130, 1300, 300]] {
             let across = Strides { row: 1, column: m };
             let along = Strides { row: n, column: 1 };
             let product = Product::<f32> {
