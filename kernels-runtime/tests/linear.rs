@@ -167,9 +167,17 @@ fn results_and_gradients_of_several_threads() {
 /// Without rows, inputs or outputs there is nothing to multiply: results are the bias, and gradients zeros.
 #[test]
 fn empty_operands() {
-    for dtype in [FloatDType::F32, FloatDType::BF16] {
+    let few = [[0, 3, 4], [3, 0, 4], [9, 0, 4], [3, 4, 0], [0, 0, 0]];
+    // So many rows are multiplied in tiles where the machine has them.
+    let many = [[40, 0, 4], [200, 0, 130], [40, 3, 0], [0, 64, 64]];
+    for dtype in [
+        FloatDType::F32,
+        FloatDType::F64,
+        FloatDType::BF16,
+        FloatDType::F16,
+    ] {
         for key in keys() {
-            for sizes in [[0, 3, 4], [3, 0, 4], [9, 0, 4], [3, 4, 0], [0, 0, 0]] {
+            for sizes in few.into_iter().chain(many) {
                 compare(sizes, key, dtype);
             }
         }

@@ -245,7 +245,7 @@ impl Context for V4 {
         Avx512 { values, c: self }
     }
 
-    /// Computes as [`bf16::round`](crate::cpu::Element::round) does. One permutation takes the upper halves, where a shift and a
+    /// Computes as [`bf16::round`](crate::cpu::Element::round) does, but each NaN is the processor's default one. One permutation takes the upper halves, where a shift and a
     /// truncation are three operations of Intel's processors.
     #[inline(always)]
     fn to_bf16(self, values: Avx512) -> [bf16; LANES] {

@@ -41,10 +41,10 @@ pub(super) fn dense<'o, T: Element>(
     right: (&[T], Strides),
     mut out: Unwritten<'o, T>,
 ) -> &'o mut [T] {
+    assert!(out.len() == m * n, "a product of {m} × {n} elements");
     if k == 0 {
         return out.filled(T::round(<T::Acc as Real>::ZERO));
     }
-    assert!(out.len() == m * n, "a product of {m} × {n} elements");
     let product = Product {
         sizes,
         left,

@@ -1,7 +1,7 @@
 use super::transpose::Transpose;
 use super::{Matrix, Rows};
 #[cfg(target_arch = "x86_64")]
-use super::{copied, packed, tiles};
+use super::{copied, packed, pairs, tiles};
 use crate::cpu::{Element, Real};
 use std::mem::MaybeUninit;
 
@@ -158,6 +158,7 @@ pub(super) unsafe fn tiled<A: Gemm>(
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
     if tiles::available()
+        && (terms == Terms::Single || pairs::available::<burn::tensor::bf16>())
         && (terms == Terms::Pairs || !kind.is_copied([m, k, n]))
         && let (Some(left), Some(right)) = (A::as_f32(left), A::as_f32(right))
         && let Some(out) = A::as_f32_places(out)

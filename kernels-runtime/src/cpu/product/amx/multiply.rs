@@ -223,29 +223,34 @@ impl Walk<'_> {
         }
     }
 
-    /// Computes some steps of a block at an edge, beside its place.
+    /// Computes some steps of a block at an edge, beside its place. Its sums have the bits of those of a whole block.
     ///
     /// # Safety
     /// The requirements are those of [`block`](Self::block).
     #[cold]
     #[inline(never)]
     unsafe fn edge(&self, at @ [row, column]: [usize; 2], start: usize, out: Place, add: bool) {
-        let [m, n] = [self.sizes[0] - row, self.sizes[1] - column];
+        let lines = BLOCK.min(self.sizes[0] - row);
+        let length = BLOCK.min(self.sizes[1] - column);
         let mut beside = [[0.0_f32; BLOCK]; BLOCK];
+        // The sums so far come first in each sum, as they do in a whole block.
+        for (line, sums) in beside.iter_mut().enumerate().take(lines).filter(|_| add) {
+            // SAFETY: the line is one of this block, and the caller has written it.
+            let so_far = unsafe { out.first.add(line * out.stride) };
+            // SAFETY: as above; `beside` is another place.
+            unsafe { so_far.copy_to_nonoverlapping(sums.as_mut_ptr(), length) };
+        }
         let place = Place {
             first: beside.as_flattened_mut().as_mut_ptr(),
             stride: BLOCK,
         };
         // SAFETY: a whole block has a place in `beside`.
-        unsafe { self.whole_block(at, start, place, false) };
-        for (line, sums) in beside.iter().enumerate().take(m) {
-            for (column, sum) in sums.iter().enumerate().take(n) {
-                // SAFETY: the line and the column are of this block.
-                unsafe {
-                    let to = out.first.add(line * out.stride + column);
-                    to.write(if add { to.read() + sum } else { *sum });
-                }
-            }
+        unsafe { self.whole_block(at, start, place, add) };
+        for (line, sums) in beside.iter().enumerate().take(lines) {
+            // SAFETY: the line is one of this block.
+            let to = unsafe { out.first.add(line * out.stride) };
+            // SAFETY: as above; `beside` is another place.
+            unsafe { to.copy_from_nonoverlapping(sums.as_ptr(), length) };
         }
     }
 

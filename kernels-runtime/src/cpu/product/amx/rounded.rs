@@ -90,9 +90,9 @@ fn run<T: Element>(
                 let (panel, rest) = aligned(memory).split_at_mut(tiles);
                 let sums = &mut bytemuck::cast_slice_mut(rest)[..sums];
                 pack(right, Side::Right, panel);
-                let blocks = packed.chunks((ROWS / Tile::LINES * k.div_ceil(Tile::TERMS)).max(1));
-                for (left, first) in blocks.zip((0..m).step_by(ROWS)) {
+                for first in (0..m).step_by(ROWS) {
                     let rows = ROWS.min(m - first);
+                    let left = &packed[tiles_of(first, k)..tiles_of(first + rows, k)];
                     let sums = &mut sums[..rows * width];
                     let out = Out {
                         sums: super::super::gemm::places(sums),

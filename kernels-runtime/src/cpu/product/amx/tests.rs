@@ -125,6 +125,48 @@ impl Operand {
     }
 }
 
+/// The terms are too many to be summed at once, and their sums are rounded.
+#[test]
+fn sums_at_an_edge_have_the_bits_of_those_in_a_whole_block() {
+    const WHOLE: usize = 64;
+    let k = 1100;
+    let fraction = |operand: &mut Operand| {
+        for (i, value) in operand.data.iter_mut().enumerate() {
+            *value = bf16::from_f32((i as f32 * 0.7).sin());
+        }
+    };
+    let [mut left, mut right] = [1, 2].map(|seed| Operand::new(WHOLE, k, (k, 1), seed));
+    fraction(&mut left);
+    fraction(&mut right);
+    let product = |[m, n]: [usize; 2], add| {
+        let tiles = [
+            packed(left.source().part(0..m), Side::Left),
+            packed(right.source().part(0..n), Side::Right),
+        ];
+        let mut sums = vec![0.1; m * n];
+        let out = Out {
+            sums: places(&mut sums),
+            stride: n,
+            add,
+        };
+        // SAFETY: `sums` are initialised.
+        unsafe { multiply([m, k, n], Parts::One, &tiles[0], &tiles[1], out) };
+        sums
+    };
+    with_each_unit(|| {
+        for add in [false, true] {
+            let whole = product([WHOLE; 2], add);
+            for sizes @ [m, n] in [[40, 40], [7, 33], [33, 1]] {
+                let part = product(sizes, add);
+                let lines = whole.chunks(WHOLE).zip(part.chunks(n)).take(m);
+                for (line, (whole, part)) in lines.enumerate() {
+                    assert_eq!(part, &whole[..n], "{sizes:?}, line {line}, added: {add}");
+                }
+            }
+        }
+    });
+}
+
 /// Compares a product with that in f64.
 fn check(left: &Operand, right: &Operand) {
     let sizes @ [m, k, n] = [left.count, left.k, right.count];

@@ -1,5 +1,5 @@
 //! Tiles that are read in vectors. Terms in f32 are rounded by the instruction of AVX512-BF16 for two vectors. It takes
-//! subnormal numbers for zero, as the products of tiles do in any case.
+//! subnormal numbers for zero, as AMX and AVX512-BF16 do where they multiply.
 
 use super::super::super::together::Half;
 use super::{Square, Tile, check_vectors};
