@@ -21,7 +21,11 @@ pub(crate) fn gradient_sum(gradient: FlexTensor, before: &FlexTensor) -> FlexTen
 }
 
 fn sum<T: Element>(gradient: FlexTensor, before: &FlexTensor) -> FlexTensor {
-    let (mut gradient, before) = (gradient.to_contiguous(), before.to_contiguous());
+    let mut gradient = match gradient.is_contiguous() {
+        true => gradient,
+        false => gradient.to_contiguous(),
+    };
+    let before = before.to_contiguous();
     let before = contiguous::<T>(&before);
     if before.is_empty() {
         return gradient;
@@ -80,6 +84,26 @@ mod tests {
                 assert_eq!(kept.into_data(), tensor(7).into_data());
             }
         }
+    }
+
+    #[test]
+    fn a_gradient_that_nothing_else_holds_keeps_its_memory() {
+        let tensor = || FlexTensor::from_data(TensorData::ones::<f32, _>([1000]));
+        let (own, held) = (tensor(), tensor());
+        let [of_own, of_held] = [&own, &held].map(|tensor| tensor.bytes().as_ptr());
+        let _holder = held.clone();
+        assert_eq!(gradient_sum(own, &tensor()).bytes().as_ptr(), of_own);
+        assert_ne!(gradient_sum(held, &tensor()).bytes().as_ptr(), of_held);
+    }
+
+    /// The parts before and behind a view belong to other tensors, or to none.
+    #[test]
+    fn a_view_is_added_to_alone() {
+        let all = FlexTensor::from_data(TensorData::from([1.0_f32, 2.0, 3.0, 4.0]));
+        let view = all.narrow(0, 1, 2);
+        let ones = FlexTensor::from_data(TensorData::ones::<f32, _>([2]));
+        let sum = gradient_sum(view, &ones).to_contiguous();
+        assert_eq!(contiguous::<f32>(&sum), [3.0, 4.0]);
     }
 
     #[test]
