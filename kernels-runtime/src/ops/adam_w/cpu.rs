@@ -34,7 +34,7 @@ impl AdamWBackend for Flex {
                 parameter: places::<T>(&mut parameter),
                 moment_1: places(&mut moment_1),
                 moment_2: places(&mut moment_2),
-                gradient: gradient.as_slice().expect("it is contiguous"),
+                gradient: values(&gradient),
             };
             step(&Numbers::new(settings), places);
         });
@@ -61,6 +61,19 @@ fn places<T: Element>(tensor: &mut FlexTensor) -> &mut [T] {
         return &mut [];
     }
     &mut tensor.storage_mut()[start..end]
+}
+
+/// Returns the elements for reading.
+fn values<T: Element>(tensor: &FlexTensor) -> &[T] {
+    let (start, end) = tensor
+        .layout()
+        .contiguous_offsets()
+        .expect("it is contiguous");
+    // An empty tensor may start behind the end of its storage, as in `places`.
+    match start == end {
+        true => &[],
+        false => &tensor.storage()[start..end],
+    }
 }
 
 /// The elements that a step changes and the gradient, or a chunk of them.
@@ -180,5 +193,20 @@ impl<T: Element> pulp::WithSimd for Work<'_, T> {
             *moment_1 = T::round(m);
             *moment_2 = T::round(v);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::TensorData;
+
+    #[test]
+    fn an_empty_tensor_may_start_behind_the_end_of_its_storage() {
+        let all = FlexTensor::from_data(TensorData::ones::<f32, _>([2, 3]));
+        let mut empty = all.narrow(0, 2, 0).narrow(1, 3, 0);
+        assert_eq!(empty.layout().contiguous_offsets(), Some((9, 9)));
+        assert!(values::<f32>(&empty).is_empty());
+        assert!(places::<f32>(&mut empty).is_empty());
     }
 }
