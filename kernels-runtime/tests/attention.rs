@@ -154,6 +154,18 @@ fn with_gradients(
     key: AttentionKey,
     is_fused: bool,
 ) -> [Vec<f64>; 4] {
+    with_bias(tensors, None, dtype, settings, key, is_fused)
+}
+
+/// Computes as [`with_gradients`] does, with a bias that is held by the dtype.
+fn with_bias(
+    tensors: &[Tensor<4>; 3],
+    bias: Option<&Tensor<4>>,
+    dtype: DType,
+    settings: Settings,
+    key: AttentionKey,
+    is_fused: bool,
+) -> [Vec<f64>; 4] {
     let in_layout = |tensor: Tensor<4>| match key.layout {
         HeadLayout::Bnsd => tensor,
         HeadLayout::Bsnd => tensor.swap_dims(1, 2),
@@ -168,7 +180,7 @@ fn with_gradients(
         q: q.clone(),
         k: k.clone(),
         v: v.clone(),
-        bias: None,
+        bias: bias.map(|bias| bias.clone().cast(FloatDType::from(dtype)).autodiff()),
         sinks: None,
         lengths: Lengths::default(),
     };
@@ -399,6 +411,62 @@ fn large_scores_stay_in_range() {
     }
 }
 
+/// A bias of -10⁹ for all keys of a query, or of the lowest number, is usual for a query that is hidden: it sees all keys alike. A
+/// bias may also grow with the key. Blocks of queries are not full.
+#[test]
+fn gradients_with_a_bias_of_any_size() {
+    let device = Device::flex();
+    let key = AttentionKey {
+        mask: AttentionMask::None,
+        bias: AttentionBias::Additive,
+        ..AttentionKey::CAUSAL
+    };
+    for (dtype, [of_result, of_gradient]) in BOUNDS {
+        for [queries, keys] in [[1, 64], [5, 5], [200, 200]] {
+            let held = |shape| random(shape, &device).cast(FloatDType::from(dtype));
+            let [k, v] = [16, 8].map(|width| held([1, 1, keys, width]));
+            let of_keys = Tensor::<1, burn::tensor::Int>::arange(0..keys as i64, &device);
+            let slope = (of_keys.float() * 0.5).reshape([1, 1, 1, keys]);
+            let same = |bias: f64| Tensor::full([1, 1, 1, keys], bias, &device);
+            // A score in f32 is lost beside the largest of these biases, so it is zero.
+            let zeros = Tensor::zeros([1, 1, queries, 16], &device);
+            let lowest = f64::from(f32::MIN);
+            for (bias, q) in [
+                (same(100.0), held([1, 1, queries, 16])),
+                (slope, held([1, 1, queries, 16])),
+                (same(-1e9), zeros.clone()),
+                (same(lowest), zeros.clone()),
+                (same(1e30), zeros),
+            ] {
+                let bias = match dtype {
+                    // The lowest number of f32 is none of bf16.
+                    DType::BF16 => bias.clamp_min(-3e38),
+                    _ => bias,
+                };
+                let bias = bias.cast(FloatDType::from(dtype));
+                let tensors = [q, k.clone(), v.clone()];
+                let of = |dtype, is_fused| {
+                    let settings = Settings::default();
+                    with_bias(&tensors, Some(&bias), dtype, settings, key, is_fused)
+                };
+                let (got, exact) = (of(dtype, true), of(DType::F64, false));
+                for (name, (got, exact)) in
+                    ["y", "dq", "dk", "dv"].iter().zip(got.iter().zip(&exact))
+                {
+                    let bound = if *name == "y" { of_result } else { of_gradient };
+                    assert_eq!(got.len(), exact.len());
+                    for (i, (got, exact)) in got.iter().zip(exact).enumerate() {
+                        assert!(
+                            (got - exact).abs() <= 10.0 * bound * (1.0 + exact.abs()),
+                            "{name} {i}, {dtype:?}, {queries} × {keys}, {bias}: {got}, not {exact}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn empty_tensors() {
     let device = Device::flex();
@@ -408,20 +476,29 @@ fn empty_tensors() {
         ([2, 2, 1, 0, 3, 4], AttentionKey::CAUSAL),
         ([2, 2, 1, 3, 0, 4], AttentionKey::CAUSAL),
         ([2, 2, 1, 3, 3, 0], AttentionKey::CAUSAL),
+        // So many queries are computed in blocks.
+        ([1, 2, 1, 192, 192, 0], AttentionKey::CAUSAL),
+        ([1, 0, 1, 192, 192, 4], AttentionKey::CAUSAL),
     ] {
-        let inputs = || Inputs {
-            q: random([batch, heads, queries, width], &device),
-            k: random([batch, kv_heads, keys, width], &device),
-            v: Tensor::ones([batch, kv_heads, keys, 5], &device),
-            bias: None,
-            sinks: None,
-            lengths: Lengths::default(),
-        };
-        let settings = Settings::default();
-        let fused = values(run(inputs(), settings, key, true));
-        let plain = values(run(inputs(), settings, key, false));
-        assert_eq!(fused.len(), batch * heads * queries * 5);
-        assert_eq!(fused, plain);
+        for value_width in [5, 0] {
+            let tensors = [
+                random([batch, heads, queries, width], &device),
+                random([batch, kv_heads, keys, width], &device),
+                Tensor::ones([batch, kv_heads, keys, value_width], &device),
+            ];
+            for dtype in [DType::F32, DType::F64, DType::BF16] {
+                let settings = Settings::default();
+                let of = |is_fused| with_gradients(&tensors, dtype, settings, key, is_fused);
+                let (fused, plain) = (of(true), of(false));
+                assert_eq!(fused[0].len(), batch * heads * queries * value_width);
+                let mut both = fused[0].iter().zip(&plain[0]);
+                assert!(both.all(|(fused, plain)| (fused - plain).abs() < 1e-6));
+                for (fused, plain) in fused[1..].iter().zip(&plain[1..]) {
+                    assert!(fused.iter().all(|gradient| gradient.is_finite()));
+                    assert_eq!(fused.len(), plain.len());
+                }
+            }
+        }
     }
 }
 
@@ -828,7 +905,7 @@ fn what_does_not_go_together_is_refused() {
                 },
                 causal,
             ),
-            "Attention: the scale is NaN, but must be a finite number",
+            "Attention: the scale is NaN, but must be a finite number in f32",
         ),
     ] {
         assert_eq!(said, expected);

@@ -145,9 +145,12 @@ impl Attended {
         let sizes = check(&self.inputs, self.settings, self.key).sizes();
         let before = usize::try_from(self.settings.first(sizes)).ok()?;
         let batch = sizes.batch.min(2);
-        let scores = |queries: usize| batch * sizes.heads * queries * (before + queries);
-        // A window shows only beyond its size.
-        let wanted = POSITIONS + self.settings.window.unwrap_or(0);
+        let scores = |queries: usize| {
+            let keys = before.saturating_add(queries);
+            (batch * sizes.heads * queries).saturating_mul(keys)
+        };
+        // A window shows only beyond its size, which may be any number.
+        let wanted = POSITIONS.saturating_add(self.settings.window.unwrap_or(0));
         let mut queries = wanted.min(sizes.queries);
         while queries > 1 && scores(queries) > SCORES {
             queries /= 2;

@@ -240,15 +240,16 @@ fn check_numbers(settings: Settings, key: AttentionKey) -> Result<(), Mismatch> 
         );
     }
     if let Some(cap) = cap {
+        // Most kernels compute in f32, and divide by it.
         require!(
-            cap > 0.0 && cap.is_finite(),
-            "Attention: the cap is {cap}, but must be a finite number above 0"
+            (cap as f32).is_normal() && cap > 0.0,
+            "Attention: the cap is {cap}, but must be a number above 0 in the normal range of f32"
         );
     }
     if let Some(scale) = settings.scale {
         require!(
-            scale.is_finite(),
-            "Attention: the scale is {scale}, but must be a finite number"
+            (scale as f32).is_finite(),
+            "Attention: the scale is {scale}, but must be a finite number in f32"
         );
     }
     Ok(())

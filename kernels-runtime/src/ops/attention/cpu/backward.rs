@@ -133,6 +133,7 @@ where
         for rows in view.blocks() {
             let lanes = Lanes::new(view, self.of, rows);
             buffers.load(given, &lanes);
+            buffers.near(view, &lanes, self.of);
             match is_half::<T>() {
                 true => buffers.sum_along_scores(view, &lanes, self.of),
                 false => buffers.sum_along(given, &lanes),

@@ -186,7 +186,9 @@ impl<A: Gemm> GradientTiles<A> {
         let ds = Block::rows(&d_scores[columns.start..], stride);
         self.weights.right(ds, [stored, columns.len()]);
         let keys = (&self.head.keys_as_terms, index, self.widths[0]);
-        let to = (&mut self.dq[columns.start..], stride);
+        // Heads of no elements have no lines.
+        let from = columns.start.min(self.dq.len());
+        let to = (&mut self.dq[from..], stride);
         multiply_stored(keys, self.weights.all(), to, true);
     }
 

@@ -5,7 +5,7 @@ use super::backward::Given;
 use super::gradient_tiles::GradientTiles;
 use super::lanes::Lanes;
 use super::rows::{SumAlong, gather, transposed};
-use super::scores::{Along, Gradient, Multiply, Place, adjust};
+use super::scores::{Along, Gradient, Multiply, Place, Running, adjust, lower};
 use super::units::BiasSums;
 use super::view::View;
 use crate::cpu::lanes::dispatch;
@@ -22,6 +22,10 @@ pub(super) struct Sums<A> {
 
 /// The number of keys whose scores a block of queries of a half type keeps: 1.5 MiB. Those of further keys are computed twice.
 const KEPT: usize = 2048;
+
+/// The size of an `lse` from which it does not hold the logarithm of a sum beside the largest score: probabilities in f32 would be
+/// off by more than `2^-14` of them. A bias of -10⁹ for all keys of a query is usual for one that is hidden.
+const FAR: f64 = 1024.0;
 
 /// The scores of a block of keys.
 struct Scored<A> {
@@ -55,7 +59,10 @@ pub(super) struct Buffers<A> {
     queries_transposed: Vec<A>,
     dy: Vec<A>,
     dy_transposed: Vec<A>,
+    /// `lse` of each query: zero where it is `-∞`, and `∞` for lanes without a query, whose probabilities are then zero.
     lse: Vec<A>,
+    /// The largest score of each query, if one of them is [far](FAR). Scores, sinks and `lse` are then without it.
+    bases: Vec<A>,
     /// `Σ dy · y` of each query, with the result before it was rounded.
     along: Vec<A>,
     /// The scores that are kept, and those of one block more.
@@ -80,6 +87,7 @@ impl<A: Gemm> Buffers<A> {
             dy: Vec::new(),
             dy_transposed: Vec::new(),
             lse: Vec::new(),
+            bases: Vec::new(),
             along: Vec::new(),
             scored: Vec::new(),
             kept: if is_half::<T>() { KEPT / view.keys } else { 0 },
@@ -117,11 +125,44 @@ impl<A: Gemm> Buffers<A> {
             let hidden = lse == A::of(f64::NEG_INFINITY);
             self.lse.push(if hidden { Gemm::ZERO } else { lse });
         }
-        self.lse.resize(count, Gemm::ZERO);
+        self.lse.resize(count, A::of(f64::INFINITY));
+        self.bases.clear();
         self.along.clear();
         self.along.resize(count, Gemm::ZERO);
         self.dq.clear();
         self.dq.resize(count * width, Gemm::ZERO);
+    }
+
+    /// Sums the exponentials of all scores again, if an `lse` of the block of queries that is loaded is far.
+    pub(super) fn near<T: Element<Acc = A>>(
+        &mut self,
+        view: &View<'_, T>,
+        lanes: &Lanes,
+        of: (usize, usize),
+    ) {
+        let is_far = |lse: &A| *lse >= A::of(FAR) || *lse <= A::of(-FAR);
+        if !self.lse[..lanes.count].iter().any(is_far) {
+            return;
+        }
+        let mut running = Running::new(lanes.len());
+        for keys in self.blocks_of_keys(lanes) {
+            let scored = self.score(view, lanes, of, (self.kept, keys));
+            let Scored { scores, place, .. } = &mut self.scored[scored];
+            if let Some(place) = place {
+                running.add(place, scores);
+            }
+        }
+        self.bases.resize(lanes.len(), Gemm::ZERO);
+        for (lane, (head, _)) in lanes.queries().iter().enumerate() {
+            if let Some(sink) = view.sinks.get(*head) {
+                running.add_one(lane, *sink);
+            }
+            let sum = running.sums[lane];
+            if sum > Gemm::ZERO {
+                self.bases[lane] = running.largest[lane];
+                self.lse[lane] = sum.ln();
+            }
+        }
     }
 
     /// Returns the blocks of keys of the block of queries that is loaded.
@@ -196,6 +237,9 @@ impl<A: Gemm> Buffers<A> {
         }
         let slopes = view.cap.map(|_| &mut scored.slopes[..]);
         adjust(view, lanes, &place, &mut scored.scores, slopes);
+        if !self.bases.is_empty() {
+            lower(&place, &mut scored.scores, &self.bases);
+        }
         scored.place = Some(place);
         index
     }
@@ -337,7 +381,8 @@ impl<A: Gemm> Buffers<A> {
         sinks: &mut [A],
     ) {
         for (lane, (head, _)) in lanes.queries[..lanes.count].iter().enumerate() {
-            let p = (view.sinks[*head] - self.lse[lane]).exp();
+            let base = self.bases.get(lane).copied().unwrap_or(Gemm::ZERO);
+            let p = (view.sinks[*head] - base - self.lse[lane]).exp();
             sinks[head - first_head] += -(p * self.along[lane]);
         }
     }

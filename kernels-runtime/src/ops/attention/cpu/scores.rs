@@ -81,6 +81,15 @@ pub(super) fn adjust<T: Element>(
     }
 }
 
+/// Subtracts a number of each lane from its scores.
+pub(super) fn lower<A: Real>(place: &Place, scores: &mut [A], bases: &[A]) {
+    for line in place.lines(scores) {
+        for (score, base) in line.iter_mut().zip(&bases[place.lanes.clone()]) {
+            *score = *score - *base;
+        }
+    }
+}
+
 /// Returns the first key that each of the lanes sees and the one after the last, counted from the block's first.
 fn seen<A: Real>(lanes: &Lanes, place: &Place) -> [Vec<A>; 2] {
     let ranges = place
@@ -408,7 +417,7 @@ pub(super) struct Gradient<'a, A> {
     pub(super) scores: &'a mut [A],
     /// `dy · v` of each pair, which become the gradients.
     pub(super) d_scores: &'a mut [A],
-    /// `lse` of each lane; zero where it is `-∞`, since such a lane has no visible score.
+    /// `lse` of each lane; zero where it is `-∞`, since such a lane has no visible score, and `∞` without a query.
     pub(super) lse: &'a [A],
     /// `Σ dy · y` of each lane.
     pub(super) along: &'a [A],

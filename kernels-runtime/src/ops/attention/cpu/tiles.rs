@@ -187,7 +187,9 @@ impl<'a, A: Gemm> Tiles<'a, A> {
             scale(sums, stride, place.lanes.clone(), &running.factors);
         }
         let operand = (&self.head.values, index, view.sizes.value_width);
-        let to = (&mut sums[columns.start..], stride);
+        // Values of no elements have no lines.
+        let from = columns.start.min(sums.len());
+        let to = (&mut sums[from..], stride);
         multiply_stored(operand, self.weights.all(), to, true);
     }
 

@@ -187,7 +187,8 @@ impl<'a> AttentionLayer<'a> {
             prefix: first,
             ..
         } = self.settings;
-        let positions = POSITIONS + window.unwrap_or(0) + first.unwrap_or(0);
+        let beyond = window.unwrap_or(0).saturating_add(first.unwrap_or(0));
+        let positions = POSITIONS.saturating_add(beyond);
         let sequences = (0..D.saturating_sub(2)).fold(x.clone(), |x, axis| prefix(x, axis, 2));
         Some(prefix(sequences, D - 2, positions))
     }
