@@ -51,8 +51,8 @@ impl Settings {
         );
         if let Some(cap) = self.cap {
             require!(
-                cap > 0.0 && cap.is_finite(),
-                "{op}: the cap is {cap}, but must be a finite number above 0"
+                cap > 0.0 && (cap as f32).is_normal(),
+                "{op}: the cap is {cap}, but must be a number above 0 in the normal range of f32"
             );
         }
         require!(

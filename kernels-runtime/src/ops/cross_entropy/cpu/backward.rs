@@ -34,6 +34,9 @@ pub(super) fn backward<T: Element>(backward: &Backward<FlexTensor, FlexTensor>) 
     d_logits.finish()
 }
 
+/// The size of an `lse` from which a row is read once more, because probabilities in f32 would be off by more than `2^-16` of them.
+const FAR: f64 = 256.0;
+
 struct Pass<'a, T: Element> {
     logits: Rows<'a, T>,
     targets: &'a Targets,
@@ -63,7 +66,13 @@ impl<T: Element> Kernel<1> for Pass<'_, T> {
                 row.fill(T::round(T::Acc::ZERO));
                 continue;
             };
-            let gradient = self.loss.gradient(self.lse[token], self.factors.of(token));
+            let lse = self.lse[token];
+            let correction = match lse >= T::Acc::of(FAR) || lse <= T::Acc::of(-FAR) {
+                true => self.loss.sums(c, logits).correction(),
+                false => T::Acc::ONE,
+            };
+            let factor = self.factors.of(token);
+            let gradient = self.loss.gradient(lse, correction, factor);
             let (before, rest) = row.split_at(class);
             let (target, after) = rest.split_at(1);
             let others = |logits| Others {

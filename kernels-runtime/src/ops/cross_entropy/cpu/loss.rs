@@ -70,6 +70,12 @@ impl<A: Real> Sums<A> {
     pub(in crate::ops) fn lse(&self) -> A {
         self.shift + self.exponentials.ln()
     }
+
+    /// Returns the factor of probabilities `e^(x − lse)` that undoes the rounding of [`lse`](Self::lse), which is as large as the
+    /// logits are.
+    pub(in crate::ops) fn correction(&self) -> A {
+        ((self.lse() - self.shift) - self.exponentials.ln()).exp()
+    }
 }
 
 impl<A: Real> Loss<A> {
@@ -140,14 +146,15 @@ impl<A: Real> Loss<A> {
         loss
     }
 
-    /// Returns the function of the gradient of a token's logits. `factor` is the gradient of its loss.
+    /// Returns the function of the gradient of a token's logits. `correction` is that of its [`Sums`], and `factor` the gradient of
+    /// its loss.
     #[inline(always)]
-    pub(in crate::ops) fn gradient(&self, lse: A, factor: A) -> Gradient<A> {
+    pub(in crate::ops) fn gradient(&self, lse: A, correction: A, factor: A) -> Gradient<A> {
         let two = A::ONE + A::ONE;
         Gradient {
             cap: self.cap,
             lse,
-            of_probability: factor * (A::ONE + two * self.z_loss * lse),
+            of_probability: factor * (A::ONE + two * self.z_loss * lse) * correction,
             of_class: factor * (self.smoothing / self.classes),
             of_target: factor * (A::ONE - self.smoothing),
         }

@@ -155,7 +155,10 @@ where
             .iter()
             .zip(&all)
             .map(|((token, class), all)| {
-                (loss.gradient(all.sums.lse(), factors.of(*token)), *class)
+                (
+                    loss.gradient(all.sums.lse(), all.sums.correction(), factors.of(*token)),
+                    *class,
+                )
             })
             .collect();
         let wants_hidden = d_hidden.is_some();
