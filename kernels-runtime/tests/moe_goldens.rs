@@ -995,6 +995,22 @@ fn indices_may_be_of_any_integer_type() {
 }
 
 #[test]
+fn rows_of_no_slot_have_zero_gradients() {
+    let device = Device::flex().autodiff();
+    for probs in [None, Some([0.5, 2.0])] {
+        let rows = Tensor::<2>::ones([5, 3], &device).require_grad();
+        let row_map = int_matrix(vec![1, 2], [1, 2], &device);
+        let weights = probs.unwrap_or([1.0, 1.0]);
+        let probs = probs.map(|probs| Tensor::from_data([probs], &device));
+        let y = moe::moe_unpermute(rows.clone(), row_map, probs);
+        let gradient = rows.grad(&y.sum().backward()).expect("a gradient");
+        let expected = [0.0, weights[0], weights[1], 0.0, 0.0];
+        let expected = expected.map(|weight| [weight; 3]);
+        assert_eq!(values(gradient), expected.as_flattened());
+    }
+}
+
+#[test]
 #[should_panic(expected = "one row a token each")]
 fn indices_of_other_tokens_are_refused() {
     let device = Device::flex();

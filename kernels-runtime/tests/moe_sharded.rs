@@ -320,3 +320,25 @@ fn frozen_tokens_and_frozen_experts_leave_the_other_gradients() {
     assert_eq!(run(false, true), (None, of_weights));
     assert_eq!(run(true, false), (of_x, [None, None]));
 }
+
+/// All slots have a row, so that there is one row more for the shard without tokens.
+#[test]
+fn with_frozen_routing_a_shard_without_tokens_has_zero_gradients() {
+    let key = MoeExpertsKey::QWEN3;
+    let leaves = [0..3, 3..EXPERTS].map(|experts| Leaves::new(experts, key, DType::F32));
+    let given = part(4);
+    let part = Part {
+        routing: given.routing.clone().detach(),
+        ..given
+    };
+    let shards = leaves.each_ref().map(Leaves::weights);
+    let [y] = &experts::sharded(vec![part], &shards, None, key)[..] else {
+        panic!()
+    };
+    let gradients = y.clone().sum().backward();
+    let of_shards = leaves
+        .each_ref()
+        .map(|leaves| values(leaves.weights[0].grad(&gradients).expect("a gradient")));
+    assert!(of_shards[0].iter().all(|one| *one == 0.0));
+    assert!(of_shards[1].iter().any(|one| *one != 0.0));
+}

@@ -32,7 +32,7 @@ pub use autodiff::{GluBackend, GluKernel, Tensors};
 use operands::check;
 pub use operands::{Backward, Operands, Projected};
 pub use reference::reference;
-pub(in crate::ops) use reference::{activate, unpack};
+pub(in crate::ops) use reference::{activate, at_most, unpack, within};
 
 use crate::ops::define::launched;
 use crate::ops::implementation;

@@ -38,7 +38,7 @@ pub fn reference<const D: usize>(inputs: Inputs<D>, settings: Settings, key: Glu
     }
     let mut up = same_dtype_as(up, compute);
     if let Some(limit) = settings.limit {
-        up = at_most(at_most(up, limit).neg(), limit).neg();
+        up = within(up, limit);
     }
     let up = up.add_scalar(key.up_offset.value());
     same_dtype_as(same_dtype_as(activated, compute) * up, dtype)
@@ -67,9 +67,14 @@ pub(in crate::ops) fn unpack<const D: usize>(
 }
 
 /// Returns the smaller of `x` and `limit`. At exactly the limit, the gradient is zero.
-fn at_most<const D: usize>(x: Tensor<D>, limit: f64) -> Tensor<D> {
+pub(in crate::ops) fn at_most<const D: usize>(x: Tensor<D>, limit: f64) -> Tensor<D> {
     let not_below = x.clone().greater_equal_elem(limit);
     x.mask_fill(not_below, limit)
+}
+
+/// Returns `x` between the limit and its negative. At exactly these, the gradient is zero.
+pub(in crate::ops) fn within<const D: usize>(x: Tensor<D>, limit: f64) -> Tensor<D> {
+    at_most(at_most(x, limit).neg(), limit).neg()
 }
 
 /// Returns `max(gate − (μ + multiplier · σ), 0)` with the mean and population standard deviation of the

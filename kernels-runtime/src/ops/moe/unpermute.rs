@@ -1,6 +1,7 @@
 //! Moving rows sorted by expert back to tokens: `y[t] = Σⱼ probs[t][j] · rows[row_map[t][j]]`, with the
 //! row map of [`permute`](super::permute). An entry that is not the number of a row adds nothing,
-//! whatever the contents of the rows after those of the experts.
+//! whatever the contents of the rows after those of the experts. On an NPU, the map must be one that
+//! [`permute`](super::permute) made, because CANN's operators take it by its order.
 //!
 //! The sum is computed in f32 (f64 for f64 tensors), in the order of the slots, and rounded once.
 //!

@@ -15,7 +15,7 @@
 //! `du = da · activation(g)`, `dg = da · (up_offset + u) · activation'(g)`,
 //! `dx_t = Σ_j W_gateᵀ dg + W_upᵀ du`, `dW_gate = Σ dg xᵀ`, `dW_up = Σ du xᵀ`,
 //! `dW_down = Σ p dy aᵀ`. The gradients of the biases are sums over the rows of an expert. An expert
-//! without rows has zero gradients. A clamped operand has no gradient at or beyond its limit.
+//! without rows has zero gradients. A clamped operand has no gradient at or beyond its limit, as in PyTorch 2.15.
 //!
 //! | tensor | `layout = linear` | `layout = matmul` |
 //! |---|---|---|

@@ -49,8 +49,8 @@ fn gated_unit(
     };
     let (mut gate, mut up) = glu::unpack(inputs, key.projections);
     if let (Clamp::Limit, Some(limit)) = (key.clamp, limit) {
-        gate = gate.clamp_max(limit);
-        up = up.clamp(-limit, limit);
+        gate = glu::at_most(gate, limit);
+        up = glu::within(up, limit);
     }
     let activated = glu::activate(gate, key.activation);
     same_dtype_as(activated * (up + key.up_offset.value()), dtype)

@@ -94,7 +94,7 @@ impl<B: PermuteKernel> Step<B, 1> for SumStep {
         let (row_map, rows) = ops.state;
         let dy = grads.consume::<B>(&ops.node);
         if let [Some(node)] = ops.parents {
-            let operands = checked(Spread::new(dy, row_map, rows));
+            let operands = checked(Spread::of_gradient(dy, row_map, rows));
             grads.register::<B>(node.id, B::spread(operands));
         }
     }

@@ -44,7 +44,7 @@ operands! {
         row_map,
     }
     numbers {
-        /// Returns the number of rows, at most one for each slot.
+        /// Returns the number of rows. Those of no slot are zero.
         rows: usize,
     }
 }
@@ -93,7 +93,7 @@ operands! {
         row_map,
     }
     numbers {
-        /// Returns the number of rows, at most one for each slot.
+        /// Returns the number of rows. Those of no slot are zero.
         rows: usize,
     }
 }
@@ -151,7 +151,17 @@ impl<F: Described, I: Described> Spread<F, I> {
     /// # Errors
     /// Returns an error if the shapes don't fit together, or if there are more rows than slots.
     pub fn new(tokens: F, row_map: I, rows: usize) -> Result<Self, Mismatch> {
-        map_of_tokens("the tokens", &tokens, &row_map, rows)?;
+        let map = map_of_tokens("the tokens", &tokens, &row_map)?;
+        slots(rows, map)?;
+        Self::of_gradient(tokens, row_map, rows)
+    }
+
+    /// Makes the operands of the gradient of [`Sum`], whose rows may be more than the slots. Those of no slot have zero gradients.
+    ///
+    /// # Errors
+    /// Returns an error if the shapes don't fit together.
+    pub(super) fn of_gradient(tokens: F, row_map: I, rows: usize) -> Result<Self, Mismatch> {
+        map_of_tokens("the tokens", &tokens, &row_map)?;
         Ok(Self {
             tokens,
             row_map,
@@ -231,12 +241,12 @@ impl<F: Described, I: Described> Weigh<F, I> {
 }
 
 impl<F: Described, I: Described> SpreadWeighed<F, I> {
-    /// Makes the operands.
+    /// Makes the operands. There may be more rows than slots.
     ///
     /// # Errors
-    /// Returns an error if the shapes don't fit together, or if there are more rows than slots.
+    /// Returns an error if the shapes don't fit together.
     pub fn new(dy: F, row_map: I, probs: F, rows: usize) -> Result<Self, Mismatch> {
-        map_of_tokens("dy", &dy, &row_map, rows)?;
+        map_of_tokens("dy", &dy, &row_map)?;
         like_map(&probs, &row_map)?;
         Ok(Self {
             dy,
@@ -293,13 +303,12 @@ fn map(row_map: &impl Described) -> Result<[usize; 2], Mismatch> {
     operands::dims(OP, "the row map", row_map)
 }
 
-/// Checks that a map has one line for each token, and that there is at most one row for each slot.
+/// Returns the sizes of a map that has one line for each token.
 fn map_of_tokens(
     name: &str,
     tokens: &impl Described,
     row_map: &impl Described,
-    rows: usize,
-) -> Result<(), Mismatch> {
+) -> Result<[usize; 2], Mismatch> {
     let [count, width] = operands::dims(OP, name, tokens)?;
     let [mapped, k] = map(row_map)?;
     require!(
@@ -307,9 +316,10 @@ fn map_of_tokens(
         "moe_permute: {name} are [{count}, {width}], but the row map is [{mapped}, {k}]; it needs \
          one line a token"
     );
-    slots(rows, [mapped, k])
+    Ok([mapped, k])
 }
 
+/// Checks that there is at most one row for each slot.
 fn slots(rows: usize, [tokens, k]: [usize; 2]) -> Result<(), Mismatch> {
     require!(
         rows <= tokens * k,

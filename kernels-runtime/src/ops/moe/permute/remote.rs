@@ -31,7 +31,7 @@ pub(crate) fn handlers<B: Host + PermuteKernel>(kernels: Kernels<B>) -> Kernels<
         })
         .handle(SPREAD, |call, rows: usize| {
             call.expect_size(rows)?;
-            let operands = Spread::new(call.float()?, call.int()?, rows)?;
+            let operands = Spread::of_gradient(call.float()?, call.int()?, rows)?;
             let result = (operands.result(), operands.dtype()?);
             call.answer([result], || [B::spread(operands)])
         })

@@ -55,24 +55,18 @@ impl<L: Number> Bounds<L> {
         self.up_offset + up.at_most(self.highest).at_least(self.lowest)
     }
 
-    /// Returns the gradient of a gate, which is zero where the gate was clamped.
+    /// Returns the gradient of a gate, which is zero where the gate is not below its limit. That of NaN stays.
     #[inline(always)]
     fn d_gate(self, gate: L, gradient: L) -> L {
-        gate.where_at_most(self.highest, gradient, zero_unless_nan(gate, gradient))
+        self.highest.where_at_most(gate, gate.like(0.0), gradient)
     }
 
-    /// Works like [`d_gate`](Self::d_gate) for an up.
+    /// Works like [`d_gate`](Self::d_gate) for an up, which has two limits.
     #[inline(always)]
     fn d_up(self, up: L, gradient: L) -> L {
-        let not_below = self.lowest.where_at_most(up, gradient, up.like(0.0));
-        up.where_at_most(self.highest, not_below, zero_unless_nan(up, gradient))
+        let above = up.where_at_most(self.lowest, up.like(0.0), gradient);
+        self.d_gate(up, above)
     }
-}
-
-/// Returns the gradient where `value` is NaN, and zero elsewhere.
-#[inline(always)]
-fn zero_unless_nan<L: Number>(value: L, gradient: L) -> L {
-    value.where_at_most(value.like(f64::INFINITY), value.like(0.0), gradient)
 }
 
 /// The forward pass, which replaces `gate` by the unit's result. Gate and up are rounded to the tensor's type first,
@@ -291,20 +285,21 @@ mod tests {
         for (at, (gate, up)) in gates.into_iter().zip(ups).enumerate() {
             let clamped = if gate > LIMIT { LIMIT } else { gate };
             let (value, slope) = Silu::with_slope(clamped);
-            let is_beyond = up.abs() > LIMIT;
-            let factor = OFFSET + if is_beyond { LIMIT.copysign(up) } else { up };
+            // At exactly the limit, there is no gradient, as in PyTorch 2.15.
+            let is_clamped = up.abs() >= LIMIT;
+            let factor = OFFSET + if is_clamped { LIMIT.copysign(up) } else { up };
             let expected = [
                 (forward[at], factor * value),
                 (result[at], factor * value),
                 (
                     d_gate[at],
-                    if gate > LIMIT {
+                    if gate >= LIMIT {
                         0.0
                     } else {
                         ROUTING * factor * slope
                     },
                 ),
-                (d_up[at], if is_beyond { 0.0 } else { ROUTING * value }),
+                (d_up[at], if is_clamped { 0.0 } else { ROUTING * value }),
             ];
             for (number, (ours, exact)) in expected.into_iter().enumerate() {
                 let ours: f64 = ours.elem();
