@@ -25,6 +25,8 @@ sites! {
     NORM_HALF: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::GEMMA);
     NORM_HALF_PLAIN: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::GEMMA);
     NORM_CUT_OFF: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    NORM_FROZEN: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    NORM_OF_FROZEN: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
     NORM_DEEP_WEIGHT: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
     NORM_INFINITE: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
     GLU: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
@@ -202,6 +204,28 @@ fn a_body_without_the_gradient_is_found() {
         })
     });
     assert!(said.contains("there is no d_x"), "{said}");
+}
+
+#[test]
+fn a_body_that_freezes_a_trained_weight_is_found() {
+    let weight = random([8]).require_grad();
+    let said = refusal(|| {
+        norm(&NORM_FROZEN, random([3, 8]).require_grad(), &weight, |x| {
+            normed(x) * weight.clone().detach().unsqueeze()
+        })
+    });
+    assert!(said.contains("there is no d_weight"), "{said}");
+}
+
+#[test]
+fn a_frozen_weight_needs_no_gradient() {
+    let _first = first();
+    let weight = random([8]);
+    let x = random([3, 8]).require_grad();
+    norm(&NORM_OF_FROZEN, x, &weight, |x| {
+        normed(x) * weight.clone().unsqueeze()
+    });
+    assert_eq!(row(&NORM_OF_FROZEN).expect("checked").checked, 1);
 }
 
 #[test]

@@ -46,6 +46,28 @@ impl Captured {
         inner.found
     }
 
+    /// Returns the captured operands that the program trains: leaves, whose gradients the body must have.
+    pub(super) fn trained<O: Tensors + Clone>(self, operands: &O) -> Vec<&'static str> {
+        struct Leaves {
+            captured: &'static [&'static str],
+            found: Vec<&'static str>,
+        }
+        impl Visitor for Leaves {
+            fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
+                if tensor.is_require_grad() && self.captured.contains(&name) {
+                    self.found.push(name);
+                }
+            }
+        }
+        let Self::These(captured) = self else {
+            return Vec::new();
+        };
+        let found = Vec::new();
+        let mut leaves = Leaves { captured, found };
+        operands.clone().visit(&mut leaves);
+        leaves.found
+    }
+
     /// Returns `true` if the body is known to take this operand from its argument.
     pub(super) fn flows(self, name: &str) -> bool {
         match self {

@@ -46,6 +46,8 @@ pub(super) fn checked<O: Operands>(
     let told = describe(&operands);
     let reaches = captured.reaches_into_a_graph(&operands);
     let case = Case::of(&operands, width, site, implementation);
+    // A part of a captured operand, such as some experts' weights, has no gradient of its own.
+    let trained = captured.trained(&case.operands);
     drop(before);
     // The operands are moved, so that a kernel may reuse their buffers as in an unchecked call.
     let mut result = derived::launch(operands, implementation);
@@ -60,7 +62,8 @@ pub(super) fn checked<O: Operands>(
     let kernel = expected.judge_call(implementation, &case, &look, &mut result);
     let run = || run_body(&case.operands, reaches, look.upstream, body);
     let body = unless_it_panics(site, case.is_sample, run).map(|body| {
-        let error = expected.judge_body(&body, captured)?;
+        let flows = |name: &str| captured.flows(name) || trained.contains(&name);
+        let error = expected.judge_body(&body, flows)?;
         judge_order(&case.operands, &expected.plain, &body).map(|()| error)
     });
     match (kernel, body) {
@@ -242,13 +245,12 @@ impl Expected {
         worst(results.chain(gradients))
     }
 
-    fn judge_body(&self, body: &Computed, captured: Captured) -> Result<f64, Miss> {
+    /// `flows` returns true for the operands whose gradients the body must have.
+    fn judge_body(&self, body: &Computed, flows: impl Fn(&str) -> bool) -> Result<f64, Miss> {
         let results = self.results(body).map(Three::body);
         let gradients = self.gradients(body).map(|gradient| match gradient {
             Gradient::Taken(three) => three.body(),
-            Gradient::Missing(name) if captured.flows(&name[2..]) => {
-                Err(Miss::NoGradient { result: name })
-            }
+            Gradient::Missing(name) if flows(&name[2..]) => Err(Miss::NoGradient { result: name }),
             Gradient::Missing(_) => Ok(0.0),
         });
         worst(results.chain(gradients))

@@ -14,7 +14,9 @@
 //!
 //! [`Sampling`] selects the calls that are checked. It is set by [`set`] or [`scope`], otherwise by the environment
 //! variable `BURN_KERNELS_VERIFY`. The default is the first call of each site and the first call with autodiff, in
-//! debug and release builds alike. [`report`] returns the checks that were made and their time.
+//! debug and release builds alike. [`report`] returns the checks that were made and their time. A generic item is one
+//! site, whatever its parameters: the first call is that of any of them. A body that computes something else for another
+//! type needs a `when` in its attribute, or an item of its own.
 //!
 //! By default, a check compares as little of a call as the operation's contract allows:
 //!
