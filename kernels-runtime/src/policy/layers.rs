@@ -43,10 +43,10 @@ impl Layers {
         }
     }
 
-    /// Returns `true` if a word of a policy, without its sign, is a rule for layers.
+    /// Returns `true` if a word of a policy, without its sign, is a rule for layers, and no path such as `layers::Mlp`.
     pub(super) fn is_one(word: &str) -> bool {
-        let subject = word.split_once(':').map(|(subject, _)| subject);
-        matches!(subject, Some("first" | "last" | "layers"))
+        let parts = word.split_once(':');
+        matches!(parts, Some(("first" | "last" | "layers", rest)) if !rest.starts_with(':'))
     }
 }
 
@@ -111,6 +111,16 @@ mod tests {
         for text in ["last:18446744073709551615", "first:18446744073709551615"] {
             let layers: Layers = text.parse().unwrap();
             assert!(layers.contains((0, 4)) && layers.contains((3, 4)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_path_in_a_module_of_that_name_is_a_pattern_of_sites() {
+        for path in ["layers::Mlp", "first::*", "last::mlp::Mlp.forward"] {
+            assert!(!Layers::is_one(path), "{path}");
+        }
+        for rule in ["layers:3", "first:2", "last:", "first:x"] {
+            assert!(Layers::is_one(rule), "{rule}");
         }
     }
 
