@@ -114,17 +114,42 @@ fn a_step_copies_no_earlier_position() {
 /// With a window, the memory does not grow with the number of positions, and it is made anew only now and then.
 #[test]
 fn a_window_has_a_bounded_memory() {
-    let mut cache = KvCache::new(HeadLayout::Bnsd).with_window(256);
+    for window in [256, 300, 512, 2048] {
+        let cache = KvCache::new(HeadLayout::Bnsd).with_window(window);
+        assert_eq!(after_many_steps(cache), (STEPS, window));
+    }
+}
+
+/// Without a window, it doubles.
+#[test]
+fn memory_is_made_anew_only_now_and_then() {
+    let cache = KvCache::new(HeadLayout::Bnsd);
+    assert_eq!(after_many_steps(cache), (STEPS, STEPS));
+}
+
+const STEPS: usize = 5_000;
+
+/// Appends one position at a time, and checks how much memory is made. Returns the numbers of positions and of those that are kept.
+fn after_many_steps(mut cache: KvCache) -> (usize, usize) {
     let step = || random([1, 1, 1, 64]);
     let mut all = 0;
-    for _ in 0..5_000 {
+    for _ in 0..STEPS {
         let (k, v) = (step(), step());
         all += bytes(|| drop(cache.append(k, v).unwrap()));
     }
-    // Keys and values of a window are 128 KiB, and memory is for two windows.
-    let per_position = all / 5_000;
+    // Keys and values of a position are 512 bytes, and memory is for two windows or for twice the positions.
+    let per_position = all / STEPS;
     assert!(per_position < 5 << 10, "{per_position} bytes a position");
-    assert_eq!((cache.positions(), cache.kept()), (5_000, 256));
+    (cache.positions(), cache.kept())
+}
+
+#[test]
+#[should_panic(expected = "a window is set before the first position")]
+fn a_window_can_not_be_set_later() {
+    let mut cache = KvCache::new(HeadLayout::Bnsd);
+    let one = || random([1, 1, 1, 4]);
+    cache.append(one(), one()).unwrap();
+    cache.with_window(3);
 }
 
 /// Somebody who keeps the views keeps their values.

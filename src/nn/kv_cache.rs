@@ -84,9 +84,13 @@ impl KvCache {
     /// Keeps only the keys that queries with a sliding window of so many positions see.
     ///
     /// # Panics
-    /// Panics if the window is 0.
+    /// Panics if the window is 0, or if the cache has keys already.
     pub fn with_window(mut self, window: usize) -> Self {
         assert!(window > 0, "a window of 0 positions keeps no key");
+        assert!(
+            self.kept.is_none(),
+            "a window is set before the first position"
+        );
         self.window = Some(window);
         self
     }
@@ -116,7 +120,10 @@ impl KvCache {
         self.check(&keys, &values)?;
         let further = keys.dims()[2];
         let positions = self.positions();
-        if let Some(limit) = self.limit.filter(|limit| further > limit - positions) {
+        if let Some(limit) = self
+            .limit
+            .filter(|limit| further > limit.saturating_sub(positions))
+        {
             return Err(CacheError::Full {
                 positions,
                 further,
@@ -125,8 +132,11 @@ impl KvCache {
         }
         let seen = self.seen_of(positions);
         let kept = match self.kept.take() {
-            Some(kept) => kept.with_room(seen, further, || self.capacity(seen + further)),
-            None => Kept::new(&keys, &values, self.capacity(further)),
+            Some(kept) => {
+                let before = kept.capacity();
+                kept.with_room(seen, further, || self.capacity(before, seen + further))
+            }
+            None => Kept::new(&keys, &values, self.capacity(0, further)),
         };
         let kept = kept.append(seen, keys, values);
         let views = kept.views().map(|tensor| self.exchanged(tensor));
@@ -157,9 +167,8 @@ impl KvCache {
         }
     }
 
-    /// Returns a capacity for so many positions.
-    fn capacity(&self, needed: usize) -> usize {
-        let before = self.kept.as_ref().map_or(0, Kept::capacity);
+    /// Returns a capacity for so many positions, where it was `before`.
+    fn capacity(&self, before: usize, needed: usize) -> usize {
         let roomy = match (self.window, self.limit) {
             // Twice the window: keys move once in as many steps as the window has positions.
             (Some(window), None) => window.saturating_mul(2).min(before.max(PAGE) * 2),
