@@ -5,6 +5,7 @@ use burn::tensor::{Int, Tensor};
 use crate::batch::Batch;
 use crate::cache::Cache;
 use crate::causal_lm::CausalLm;
+use crate::config::RopeScaling;
 use crate::error::ModelError;
 
 impl CausalLm {
@@ -17,7 +18,9 @@ impl CausalLm {
     /// # Errors
     ///
     /// Returns [`ModelError::Input`] if there is no token, if the tokens go beyond `max_position_embeddings`, or if the
-    /// cache is of another model, batch or device.
+    /// cache is of another model, batch or device. With `longrope` (Phi-3), also if the tokens are the first beyond
+    /// `original_max_position_embeddings`: from there on, all keys have other rotations, so an empty cache must take all
+    /// tokens again.
     ///
     /// # Panics
     ///
@@ -36,6 +39,13 @@ impl CausalLm {
             );
             return fail("input_ids", problem);
         }
+        if self.turns_keys(positions, seq) {
+            let problem = format!(
+                "{seq} tokens after {positions} are the first beyond original_max_position_embeddings, from where on all \
+                 keys have other rotations; clear the cache, and have it take all tokens"
+            );
+            return fail("input_ids", problem);
+        }
         let prompts = cache.padding().len();
         if prompts > 0 && prompts != batch {
             let problem = format!(
@@ -44,6 +54,17 @@ impl CausalLm {
             return fail("cache", problem);
         }
         self.append(input_ids, cache)
+    }
+
+    /// Returns true if the keys of a cache that has taken `taken` tokens have other rotations once it has taken so many more.
+    pub(crate) fn turns_keys(&self, taken: usize, further: usize) -> bool {
+        match self.config().rope.scaling {
+            RopeScaling::LongRope {
+                original_max_position_embeddings: original,
+                ..
+            } => taken > 0 && taken <= original && taken + further > original,
+            _ => false,
+        }
     }
 
     /// Returns the logits `[b, 1, vocab]` of the next token after prompts of different lengths, which an empty cache

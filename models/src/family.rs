@@ -200,6 +200,10 @@ pub(crate) struct Window {
     /// If `layer_types` selects the layers with a window, the default: all but every layer of this number, counted from
     /// 1.
     pub(crate) full_every: Option<usize>,
+    /// True if `sliding_window_pattern` is that number in files without `layer_types`.
+    pub(crate) pattern: bool,
+    /// The number of bottom layers without a window in files without `max_window_layers`.
+    pub(crate) default_full_layers: usize,
 }
 
 impl Window {
@@ -210,6 +214,8 @@ impl Window {
         chunked: false,
         default_size: None,
         full_every: None,
+        pattern: false,
+        default_full_layers: 28,
     };
 }
 

@@ -32,11 +32,11 @@ pub(crate) static FAMILY: Family = Family {
     },
     window: Window {
         full_every: Some(6),
+        pattern: true,
         ..gemma2::FAMILY.window
     },
     honours: &[
         "query_pre_attn_scalar",
-        "attn_logit_softcapping",
         "final_logit_softcapping",
         "rope_local_base_freq",
     ],

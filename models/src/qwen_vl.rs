@@ -5,7 +5,7 @@ use burn::tensor::{Tensor, TensorData};
 use burn_kernels::fused_kernel;
 
 use crate::config::Neutral;
-use crate::family::{Defaults, Experts, Family, Layers, Nested, Positions, SectionOrder};
+use crate::family::{Defaults, Experts, Family, Layers, Nested, Positions, SectionOrder, Window};
 use crate::layout::ExpertNames;
 use crate::qwen2;
 use crate::qwen3;
@@ -32,6 +32,10 @@ pub(crate) static QWEN2_5: Family = Family {
         rms_norm_eps: 1e-5,
         rope_theta: 1_000_000.0,
         ..qwen2::FAMILY.defaults
+    },
+    window: Window {
+        default_full_layers: 80,
+        ..qwen2::FAMILY.window
     },
     honours: &["text_config", "vision_config"],
     ..qwen2::FAMILY

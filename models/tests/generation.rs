@@ -6,7 +6,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-use burn::tensor::{Device, FloatDType};
+use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
 use burn_kernels::policy::{Policy, scope};
 use common::fixtures;
 use kernels_models::{
@@ -399,6 +399,13 @@ fn settings_of_checkpoints_are_read() {
     assert_eq!((sampling.top_k, sampling.seed), (Some(50), 0));
     assert_eq!((found.max_new_tokens, found.repetition_penalty), (7, 1.05));
     assert_eq!(found.end_tokens, [5]);
+    let greedy = opened(Some(r#"{"temperature": 0.6, "top_k": 20}"#), &config).unwrap();
+    assert_eq!(greedy.sampling, None);
+    assert_eq!(
+        (greedy.suggested.temperature, greedy.suggested.top_k),
+        (0.6, Some(20))
+    );
+    assert_eq!(from_config.suggested.top_k, Some(50));
     let all = opened(Some(r#"{"do_sample": true, "top_k": 0}"#), &config).unwrap();
     assert_eq!(all.sampling.unwrap().top_k, None);
     assert_eq!(
@@ -433,4 +440,57 @@ fn settings_of_checkpoints_are_read() {
             assert!(said.contains(word), "`{word}` is not in: {said}");
         }
     }
+}
+
+/// The greedy tokens after a prompt, each from a pass over all tokens.
+fn by_whole_passes(model: &CausalLm, prompt: &[u32], count: usize) -> Vec<u32> {
+    let mut ids: Vec<i64> = prompt.iter().map(|id| i64::from(*id)).collect();
+    for _ in 0..count {
+        let shape = [1, ids.len()];
+        let input = Tensor::<2, Int>::from_data(TensorData::new(ids.clone(), shape), &device());
+        let logits = model.forward(input, None).narrow(1, ids.len() - 1, 1);
+        ids.push(logits.argmax(2).into_data().iter::<i64>().next().unwrap());
+    }
+    ids[prompt.len()..].iter().map(|id| *id as u32).collect()
+}
+
+fn device() -> Device {
+    Device::default()
+}
+
+/// From position 64 on, this model rotates all keys in another way.
+#[test]
+fn texts_go_on_where_the_rotations_of_longrope_change() {
+    let (config, model) = load(
+        &common::model_dir("phi3_longrope"),
+        &device(),
+        FloatDType::F64,
+    )
+    .unwrap();
+    let token = |i: usize| (i * 7 % config.vocab_size) as u32;
+    let prompt: Vec<u32> = (0..60).map(token).collect();
+    let mut settings = Generation::default();
+    settings.max_new_tokens = 10;
+    let expected = by_whole_passes(&model, &prompt, 10);
+    let alone = std::slice::from_ref(&prompt);
+    let found = model.generate(alone, &settings, on).unwrap();
+    assert_eq!(found[0].ids, expected);
+
+    let mut session = Session::new(&model);
+    settings.max_new_tokens = 2;
+    let first = session.generate(&prompt, &settings, on).unwrap();
+    let mut longer = [prompt.clone(), first.ids].concat();
+    longer.extend((0..5).map(token));
+    let second = session.generate(&longer, &settings, on).unwrap();
+    assert_eq!(second.ids, by_whole_passes(&model, &longer, 2));
+
+    let rows = |count: usize| {
+        let ids: Vec<i64> = (0..count).map(|i| i64::from(token(i))).collect();
+        Tensor::<2, Int>::from_data(TensorData::new(ids, [1, count]), &device())
+    };
+    let mut cache = config.cache();
+    model.next(rows(60), &mut cache).unwrap();
+    let said = model.next(rows(10), &mut cache).unwrap_err().to_string();
+    assert!(said.contains("clear the cache"), "{said}");
+    assert_eq!(cache.positions(), 60);
 }

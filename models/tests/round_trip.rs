@@ -7,7 +7,7 @@ use std::path::Path;
 
 use burn::tensor::{Device, FloatDType, Int, Tensor};
 use common::{MODELS, edit_config, ints, model_dir, read, to_f64};
-use kernels_models::{CausalLm, ModelConfig, Qwen3Size, load, save};
+use kernels_models::{CausalLm, ModelConfig, Qwen3Size, RopeScaling, load, save};
 use serde_json::json;
 
 fn open(dir: &Path, dtype: FloatDType) -> (ModelConfig, CausalLm) {
@@ -177,6 +177,34 @@ fn an_absent_window_has_a_size() {
         config.remove("sliding_window").unwrap();
     });
     assert_eq!(ModelConfig::from_file(&path).unwrap().window(1), Some(4096));
+}
+
+/// As in transformers, the length of the first training that a file names outside of the rotary settings comes first.
+#[test]
+fn the_outer_length_of_the_first_training_comes_first() {
+    for inner in [None, Some(100)] {
+        let dir = common::copy_of("llama");
+        edit_config(dir.path(), |config| {
+            config.remove("rope_scaling");
+            let mut rope = json!({"rope_type": "yarn", "factor": 4.0, "rope_theta": 10000.0});
+            if let Some(inner) = inner {
+                rope["original_max_position_embeddings"] = json!(inner);
+            }
+            config.insert("rope_parameters".into(), rope);
+            config.insert("original_max_position_embeddings".into(), json!(64));
+        });
+        let config = ModelConfig::from_file(&dir.path().join("config.json")).unwrap();
+        let RopeScaling::Yarn {
+            original_max_position_embeddings,
+            ..
+        } = config.rope.scaling
+        else {
+            panic!("{:?}", config.rope.scaling)
+        };
+        assert_eq!(original_max_position_embeddings, 64);
+        let again = ModelConfig::from_json(&config.to_json(), "again".as_ref()).unwrap();
+        assert_eq!(config, again);
+    }
 }
 
 /// Without `layer_types`, every second layer of Gemma 2 and every sixth of Gemma 3 sees all tokens. Absent caps have a

@@ -51,6 +51,11 @@ const NEUTRAL: &[(&str, &[&str])] = &[
     ("monteclora_config", &["{}"]),
     ("use_bdlora", &["false"]),
     ("ensure_weight_tying", &["false"]),
+    // Others change the weights of the base, at each start.
+    (
+        "init_lora_weights",
+        &["true", "false", "\"gaussian\"", "\"eva\"", "\"orthogonal\""],
+    ),
 ];
 
 /// The names of adapted layers and parameters in `adapter_config.json`.

@@ -9,7 +9,7 @@ use super::ModelConfig;
 use super::fields::{Fields, brief};
 use super::unsupported::Neutral;
 use crate::ModelError;
-use crate::generation::{Generation, Sampling};
+use crate::generation::{Generation, Sampling, TOP_K};
 
 /// The fields that would change the tokens and are not implemented, with the value that has no effect.
 #[rustfmt::skip] // one field, one line
@@ -18,6 +18,8 @@ const REFUSED: &[(&str, Neutral)] = &[
     ("num_beam_groups", Neutral::Number(1.0)),
     ("penalty_alpha", Neutral::Number(0.0)),
     ("no_repeat_ngram_size", Neutral::Number(0.0)),
+    ("encoder_no_repeat_ngram_size", Neutral::Number(0.0)),
+    ("encoder_repetition_penalty", Neutral::Number(1.0)),
     ("bad_words_ids", Neutral::Empty),
     ("force_words_ids", Neutral::Empty),
     ("constraints", Neutral::Empty),
@@ -39,9 +41,6 @@ const REFUSED: &[(&str, Neutral)] = &[
     ("num_return_sequences", Neutral::Number(1.0)),
     ("stop_strings", Neutral::Empty),
 ];
-
-/// The number of most probable tokens that transformers draws from, if a file does not say.
-const TOP_K: usize = 50;
 
 impl Generation {
     /// Reads the settings of a checkpoint: its `generation_config.json`, or, if there is none, the end tokens of its
@@ -95,10 +94,8 @@ fn parse(fields: Fields<'_>, vocab_size: usize) -> Result<Generation, ModelError
         }
     }
     let default = Generation::default();
-    let sampling = match fields.boolean("do_sample")?.unwrap_or(false) {
-        true => Some(sampling(fields)?),
-        false => None,
-    };
+    let suggested = sampling(fields)?;
+    let draws = fields.boolean("do_sample")?.unwrap_or(false);
     Ok(Generation {
         max_new_tokens: fields
             .size("max_new_tokens")?
@@ -107,7 +104,8 @@ fn parse(fields: Fields<'_>, vocab_size: usize) -> Result<Generation, ModelError
         repetition_penalty: fields
             .number("repetition_penalty")?
             .unwrap_or(default.repetition_penalty),
-        sampling,
+        sampling: draws.then(|| suggested.clone()),
+        suggested,
     })
 }
 

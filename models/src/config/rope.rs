@@ -153,13 +153,12 @@ struct Outer {
 impl Outer {
     fn parse(fields: Fields<'_>, family: &Family) -> Result<Self, ModelError> {
         let positions = family.positions;
-        let original = || fields.size("original_max_position_embeddings");
         Ok(Self {
             theta: fields.positive("rope_theta")?,
             default_theta: family.defaults.rope_theta,
             part: part(fields)?,
             positions,
-            original: positions.longrope().then(original).transpose()?.flatten(),
+            original: fields.size("original_max_position_embeddings")?,
             // Its absence is an error elsewhere.
             longest: fields.size("max_position_embeddings")?.unwrap_or(1),
         })

@@ -96,6 +96,12 @@ fn yarn_attention_factor(factor: f64, mscale: Option<Mscale>) -> f64 {
     }
 }
 
+/// Returns the length of the first training: that outside of the object, as in transformers, or the object's own.
+fn preferred(fields: Fields<'_>, outer: Option<usize>) -> Result<Option<usize>, ModelError> {
+    let own = fields.size(ORIGINAL)?;
+    Ok(outer.or(own))
+}
+
 impl RopeScaling {
     /// Reads the settings in an object. `original` is `original_max_position_embeddings` outside of it, and `longest` the
     /// length of the longest sequence.
@@ -125,8 +131,8 @@ impl RopeScaling {
             Some("linear") => Self::Linear {
                 factor: factor(fields)?,
             },
-            Some("llama3") => Self::parse_llama3(fields)?,
-            Some("yarn") => Self::parse_yarn(fields, positions, longest)?,
+            Some("llama3") => Self::parse_llama3(fields, original)?,
+            Some("yarn") => Self::parse_yarn(fields, positions, original, longest)?,
             Some("longrope") => Self::parse_longrope(fields, original, longest)?,
             _ => {
                 let known = known.join(", ");
@@ -138,7 +144,7 @@ impl RopeScaling {
         Ok(scaling)
     }
 
-    fn parse_llama3(fields: Fields<'_>) -> Result<Self, ModelError> {
+    fn parse_llama3(fields: Fields<'_>, outer: Option<usize>) -> Result<Self, ModelError> {
         let number = |name| fields.required(name, fields.positive(name)?);
         let low_freq_factor = number("low_freq_factor")?;
         let high_freq_factor = number("high_freq_factor")?;
@@ -152,13 +158,15 @@ impl RopeScaling {
             factor: factor(fields)?,
             low_freq_factor,
             high_freq_factor,
-            original_max_position_embeddings: fields.required(ORIGINAL, fields.size(ORIGINAL)?)?,
+            original_max_position_embeddings: fields
+                .required(ORIGINAL, preferred(fields, outer)?)?,
         })
     }
 
     fn parse_yarn(
         fields: Fields<'_>,
         positions: Positions,
+        outer: Option<usize>,
         longest: usize,
     ) -> Result<Self, ModelError> {
         let factor = factor(fields)?;
@@ -183,7 +191,7 @@ impl RopeScaling {
             beta_fast,
             beta_slow,
             truncate: fields.boolean("truncate")?.unwrap_or(true),
-            original_max_position_embeddings: fields.size(ORIGINAL)?.unwrap_or(longest),
+            original_max_position_embeddings: preferred(fields, outer)?.unwrap_or(longest),
             attention_factor: fields
                 .positive("attention_factor")?
                 .unwrap_or_else(|| yarn_attention_factor(factor, mscale)),

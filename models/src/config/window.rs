@@ -8,9 +8,6 @@ use super::mixed::MixedConfig;
 use crate::ModelError;
 use crate::family::{Family, Window};
 
-/// The number of bottom layers without a window if `max_window_layers` is absent.
-const DEFAULT_FULL_LAYERS: usize = 28;
-
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
 const CHUNKED: &str = "chunked_attention";
@@ -227,9 +224,11 @@ fn full_every(fields: Fields<'_>, window: Window) -> Result<Option<usize>, Model
     let Some(default) = window.full_every else {
         return Ok(None);
     };
-    Ok(Some(
-        fields.size("sliding_window_pattern")?.unwrap_or(default),
-    ))
+    let own = match window.pattern {
+        true => fields.size("sliding_window_pattern")?,
+        false => None,
+    };
+    Ok(Some(own.unwrap_or(default)))
 }
 
 /// Reads the number of bottom layers without the window.
@@ -239,5 +238,5 @@ fn full_layers(fields: Fields<'_>, window: Window) -> Result<usize, ModelError> 
     }
     Ok(fields
         .index("max_window_layers")?
-        .unwrap_or(DEFAULT_FULL_LAYERS))
+        .unwrap_or(window.default_full_layers))
 }

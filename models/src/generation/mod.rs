@@ -32,6 +32,9 @@ pub struct Generation {
     pub repetition_penalty: f64,
     /// The way tokens are drawn. `None` takes the most probable one; among equal ones, that of the lowest id.
     pub sampling: Option<Sampling>,
+    /// The way of drawing that the checkpoint names, in effect only where `sampling` has it. A checkpoint may name one and
+    /// still take the most probable token.
+    pub suggested: Sampling,
 }
 
 impl Default for Generation {
@@ -41,9 +44,16 @@ impl Default for Generation {
             end_tokens: Vec::new(),
             repetition_penalty: 1.0,
             sampling: None,
+            suggested: Sampling {
+                top_k: Some(TOP_K),
+                ..Sampling::default()
+            },
         }
     }
 }
+
+/// The number of most probable tokens that transformers draws from, if a checkpoint does not say.
+pub(crate) const TOP_K: usize = 50;
 
 /// The way tokens are drawn from their probabilities.
 #[derive(Debug, Clone, PartialEq)]

@@ -189,6 +189,12 @@ impl CausalLm {
             if texts.iter().all(|text| text.finish.is_some()) {
                 return Ok(());
             }
+            if self.turns_keys(cache.positions(), 1) {
+                cache.clear();
+                let all: Vec<&[u32]> = texts.iter().map(|text| &text.ids[..]).collect();
+                logits = self.begin(&all, cache)?;
+                continue;
+            }
             // Texts that have ended go on with their last token, which nobody reads.
             let last = texts.iter().filter_map(|text| text.ids.last().copied());
             let ids = self.ids(last, [texts.len(), 1]);

@@ -64,7 +64,11 @@ impl<'a> Session<'a> {
         on_token: &mut impl FnMut(NewToken) -> ControlFlow<()>,
     ) -> Result<(), ModelError> {
         let known = prompt.len() > self.taken.len() && prompt.starts_with(&self.taken);
-        if !known {
+        let turns = || {
+            let taken = self.taken.len();
+            self.model.turns_keys(taken, prompt.len() - taken)
+        };
+        if !known || turns() {
             self.clear();
         }
         let new = &prompt[self.taken.len()..];

@@ -167,8 +167,8 @@ impl Value {
 
     fn number(&self) -> Option<f64> {
         match self {
-            Self::F32(number) => number.to_string().parse().ok(),
-            Self::F64(number) => Some(*number),
+            Self::F32(number) if number.is_finite() => number.to_string().parse().ok(),
+            Self::F64(number) if number.is_finite() => Some(*number),
             _ => None,
         }
     }
