@@ -328,6 +328,10 @@ fn templates_that_fail_name_the_file_and_the_reason() {
         ("{{ messages[0].content.shout() }}", ["shout", "line 1"]),
         ("{{ strftime_now('%') }}", ["strftime_now", "%"]),
         ("{{ 1 | tojson(sort_keys=true) }}", ["`tojson`", "`indent`"]),
+        (
+            "{{ 1 | tojson(indent=1000000000000) }}",
+            ["`tojson`", "64 at most"],
+        ),
         (endless, ["does not end", "chat_template.jinja"]),
     ] {
         let said = render(source).unwrap_err().to_string();

@@ -198,9 +198,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         &settings, &plan, &batches, &states, &folder, model, args.quiet,
     )?;
     let dispatch = report::report();
+    // The model comes first, because a full disk may have room for nothing else.
+    let saved = save(&settings, &folder, &trained)?;
     folder.write("metrics.csv", metrics::csv(&trained.points))?;
     folder.write("loss.svg", plot::svg(&trained.points, "token")?)?;
-    let saved = save(&settings, &folder, &trained)?;
     let summary = Summary::new(
         &settings,
         (&facts, parameters),
@@ -283,11 +284,14 @@ fn train(
     let mut trained = session.run()?;
     let best = trained.progress.best.map(|best| best.step);
     if best.is_some_and(|best| best != trained.progress.step) {
-        match states.best(&trained.progress)? {
-            Some(saved) => trained.trainee = saved.restore(trained.trainee, plan.device())?,
-            None => output::note(
+        match states.best(&trained.progress) {
+            Ok(Some(saved)) => trained.trainee = saved.restore(trained.trainee, plan.device())?,
+            Ok(None) => output::note(
                 "warning: the checkpoint of the best validation could not be saved, so the last model is kept",
             ),
+            Err(error) => output::note(format_args!(
+                "warning: {error:#}; this is the best validation's, so the last model is kept"
+            )),
         }
     }
     Ok(trained)

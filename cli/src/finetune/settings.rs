@@ -6,10 +6,11 @@ use super::model::Output;
 use super::prepare::Facts;
 use crate::choice::DtypeChoice;
 use crate::devices::Devices;
+use crate::training::batch::Source;
 use crate::training::optimiser::AdamW;
 use crate::training::plan::Plan;
 use crate::training::schedule::{Decay, Schedule};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use burn_kernels::policy::{self, Policy};
 use kernels_io::escape_path;
 use kernels_models::{AdapterConfig, ModelConfig};
@@ -67,6 +68,9 @@ pub struct Settings {
     pub devices: Devices,
 }
 
+/// The largest number of steps of a run: some thirty years of one each second.
+const MOST_STEPS: usize = 1_000_000_000;
+
 impl Settings {
     pub(super) fn new(
         args: &Args,
@@ -74,8 +78,17 @@ impl Settings {
         packs: bool,
         batches: &Batches,
     ) -> anyhow::Result<Self> {
+        // Numbers that are too large for `usize` become its largest.
         let of_epochs = (args.epochs * batches.steps_per_epoch() as f64).ceil() as usize;
         let steps = args.steps.unwrap_or(of_epochs).max(1);
+        ensure!(
+            steps <= MOST_STEPS,
+            "a run takes at most {MOST_STEPS} steps; choose fewer --steps or --epochs"
+        );
+        ensure!(
+            args.patience.is_none() || batches.validations() > 0,
+            "--patience waits for a lower validation loss, but no example is held out; give --eval-data or --held-out"
+        );
         let rate = if adapters.is_some() { 2e-4 } else { 2e-5 };
         Ok(Self {
             model,

@@ -32,9 +32,6 @@ pub struct Choice {
     seed: Option<u64>,
 }
 
-/// The number of most probable tokens that transformers draws from, if neither a checkpoint nor an option says.
-const TOP_K: usize = 50;
-
 impl Choice {
     /// Returns the settings of a checkpoint with these options.
     ///
@@ -50,7 +47,7 @@ impl Choice {
         }
         settings.sampling = match self.greedy {
             true => None,
-            false => self.sampling(settings.sampling),
+            false => self.sampling(settings.sampling, &settings.suggested),
         };
         settings.check().map_err(|error| match error {
             ModelError::Setting { setting, problem } => {
@@ -61,17 +58,14 @@ impl Choice {
         Ok(settings)
     }
 
-    fn sampling(&self, own: Option<Sampling>) -> Option<Sampling> {
+    /// Returns the checkpoint's way of drawing with these options, if it draws or if one of them asks for draws.
+    fn sampling(&self, own: Option<Sampling>, suggested: &Sampling) -> Option<Sampling> {
         let asked = self.temperature.is_some()
             || self.top_k.is_some()
             || self.top_p.is_some()
             || self.min_p.is_some()
             || self.seed.is_some();
-        let mut sampling = own.or_else(|| {
-            let mut usual = Sampling::default();
-            usual.top_k = Some(TOP_K);
-            asked.then_some(usual)
-        })?;
+        let mut sampling = own.or_else(|| asked.then(|| suggested.clone()))?;
         sampling.temperature = self.temperature.unwrap_or(sampling.temperature);
         sampling.top_p = self.top_p.unwrap_or(sampling.top_p);
         sampling.min_p = self.min_p.unwrap_or(sampling.min_p);

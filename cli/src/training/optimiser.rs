@@ -16,7 +16,7 @@ pub struct AdamW {
     pub beta_2: f32,
     /// The number that is added to the root of the second moment.
     pub epsilon: f32,
-    /// The decay of matrices. Norms and biases, which are vectors, have none.
+    /// The decay of matrices. Norms and biases have none.
     pub weight_decay: f32,
     /// The largest norm of all gradients together, if it is limited.
     pub clip: Option<f64>,
@@ -74,6 +74,7 @@ impl Optimiser {
             gradients,
             rate,
             factor,
+            path: Vec::new(),
         })
     }
 
@@ -94,9 +95,27 @@ struct Step<'a> {
     rate: f64,
     /// The factor of all gradients, if their norm is too large.
     factor: Option<f64>,
+    /// The names of the fields that lead to a parameter.
+    path: Vec<String>,
+}
+
+impl Step<'_> {
+    /// Returns whether a parameter of this rank decays. The biases of experts are the rows of a matrix, and biases all the same.
+    fn decays(&self, rank: usize) -> bool {
+        let is_bias = self.path.last().is_some_and(|name| name.ends_with("bias"));
+        rank > 1 && !is_bias
+    }
 }
 
 impl ModuleMapper for Step<'_> {
+    fn enter_module(&mut self, name: &str, _container: &str) {
+        self.path.push(name.to_owned());
+    }
+
+    fn exit_module(&mut self, _name: &str, _container: &str) {
+        self.path.pop();
+    }
+
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let Some(gradient) = self.gradients.remove::<D>(param.id) else {
             return param;
@@ -109,9 +128,9 @@ impl ModuleMapper for Step<'_> {
         let state = self.optimiser.states.remove(&id);
         // A state of another rank would be of another parameter, and ids are unique.
         let state = state.and_then(|state| state.downcast::<AdamWState<D>>().ok());
-        let adamw = match D {
-            0 | 1 => &self.optimiser.plain,
-            _ => &self.optimiser.decaying,
+        let adamw = match self.decays(D) {
+            true => &self.optimiser.decaying,
+            false => &self.optimiser.plain,
         };
         let (updated, state) = adamw.step(self.rate, tensor.inner(), gradient, state.map(|s| *s));
         if let Some(state) = state {
@@ -204,6 +223,32 @@ mod tests {
         assert!((value(bias.val().inner()) - 0.9).abs() < 1e-5);
         assert!((value(layer.weight.val().inner().reshape([4])) - 0.85).abs() < 1e-5);
         assert!(layer.weight.val().is_require_grad());
+    }
+
+    /// The biases of all experts are one matrix.
+    #[derive(Module, Debug)]
+    struct Experts {
+        proj: Param<Tensor<2>>,
+        proj_bias: Param<Tensor<2>>,
+    }
+
+    #[test]
+    fn biases_of_experts_do_not_decay() {
+        let device = Device::flex().autodiff();
+        let ones = || Param::from_tensor(Tensor::ones([2, 2], &device));
+        let experts = Experts {
+            proj: ones(),
+            proj_bias: ones(),
+        };
+        let loss = (experts.proj.val() + experts.proj_bias.val()).sum();
+        let gradients = GradientsParams::from_grads(loss.backward(), &experts);
+        let experts = Optimiser::new(SETTINGS).step(0.1, experts, gradients, 1.0);
+        let value = |param: Param<Tensor<2>>| param.val().into_data().iter::<f64>().next();
+        // The first step of Adam is the rate; weights also lose a twentieth.
+        for (param, expected) in [(experts.proj, 0.85), (experts.proj_bias, 0.9)] {
+            let found = value(param).unwrap();
+            assert!((found - expected).abs() < 1e-5, "{found}, not {expected}");
+        }
     }
 
     #[test]

@@ -225,18 +225,23 @@ impl<'a> Session<'a> {
             memory_bytes: Resident::ask().map(|memory| memory.now),
             seconds: self.progress.seconds,
         });
-        if loss.cross_entropy.is_finite() {
-            return Ok(());
-        }
         let kind = match split {
             metrics::TRAIN => "training",
             _ => "validation",
         };
-        bail!(
-            "the {kind} loss is {} at step {step}: training diverged, try a smaller --lr{}",
-            loss.cross_entropy,
-            self.last_saved()
-        )
+        let loss = (format!("{kind} loss"), loss.cross_entropy);
+        // A loss can be finite where its gradients are not, and these have made the weights NaN.
+        let norm = rate_and_norm.map(|(_, norm)| ("norm of the gradients".to_owned(), norm));
+        match std::iter::once(loss)
+            .chain(norm)
+            .find(|(_, number)| !number.is_finite())
+        {
+            None => Ok(()),
+            Some((name, number)) => bail!(
+                "the {name} is {number} at step {step}: training diverged, try a smaller --lr{}",
+                self.last_saved()
+            ),
+        }
     }
 
     fn saves_now(&self) -> bool {

@@ -51,7 +51,7 @@ impl Batches {
     pub fn steps_per_epoch(&self) -> usize {
         self.train
             .len()
-            .div_ceil(self.sizes.batch * self.sizes.accumulate)
+            .div_ceil(self.sizes.batch.saturating_mul(self.sizes.accumulate))
     }
 
     fn batch(&self, rows: &[&Row]) -> Batch {

@@ -80,7 +80,8 @@ impl Encoder {
         let end = tokenizer
             .special("eos_token")
             .and_then(|token| tokenizer.id(token));
-        let is_chat = |(_, record): &Placed| matches!(record, Record::Chat(_));
+        let is_chat =
+            |(_, record): &Placed| matches!(record, Record::Chat(_) | Record::Continued { .. });
         let text = match records.iter().any(is_chat) {
             true => Text::Chat(Chat::open(folder, tokenizer)?),
             false => Text::Plain(tokenizer),
@@ -137,7 +138,12 @@ impl Encoder {
         match record {
             Record::Text(text) => self.pieces(text),
             Record::Pair { prompt, completion } => Ok(vec![self.pair(prompt, completion)?]),
-            Record::Chat(messages) => Ok(vec![self.chat(messages)?]),
+            Record::Chat(messages) => Ok(vec![self.chat(messages, usize::MAX)?]),
+            Record::Continued { prompt, completion } => {
+                let learned = completion.iter().filter(|turn| turn.is_answer()).count();
+                let messages = [&prompt[..], completion].concat();
+                Ok(vec![self.chat(&messages, learned)?])
+            }
         }
     }
 
@@ -172,14 +178,16 @@ impl Encoder {
         })
     }
 
-    fn chat(&self, messages: &[Message]) -> Result<Example, TextError> {
+    /// Returns a conversation, of whose answers the last `count` are learned.
+    fn chat(&self, messages: &[Message], count: usize) -> Result<Example, TextError> {
         let Text::Chat(chat) = &self.text else {
             unreachable!("conversations have a template");
         };
-        let tokens = chat.tokens(messages)?;
+        let mut tokens = chat.tokens(messages)?;
+        let first = tokens.answers.len().saturating_sub(count);
         let learned = match self.all {
             true => std::iter::once(0..tokens.ids.len()).collect(),
-            false => tokens.answers,
+            false => tokens.answers.split_off(first),
         };
         Ok(Example {
             ids: tokens.ids,

@@ -12,6 +12,11 @@ pub enum Record {
     Pair { prompt: String, completion: String },
     /// A conversation, of which the assistant's turns are learned.
     Chat(Vec<Message>),
+    /// A conversation, and the turns that follow. Of these alone the assistant's are learned.
+    Continued {
+        prompt: Vec<Message>,
+        completion: Vec<Message>,
+    },
 }
 
 /// The roles of a conversation.
@@ -26,6 +31,7 @@ impl Record {
         let Value::Object(fields) = value else {
             return Err("expected a JSON object".into());
         };
+        refuse_unknown(fields)?;
         let has = |name: &str| fields.contains_key(name);
         if has("messages") {
             return messages(fields, "messages").and_then(Self::chat);
@@ -37,9 +43,17 @@ impl Record {
             return alpaca(fields).and_then(Self::chat);
         }
         if has("prompt") && fields["prompt"].is_array() {
-            let mut all = messages(fields, "prompt")?;
-            all.extend(messages(fields, "completion")?);
-            return Self::chat(all);
+            let prompt = messages(fields, "prompt")?;
+            check_turns(&prompt)?;
+            let completion = messages(fields, "completion")?;
+            check_turns(&completion).map_err(|problem| format!("`completion`: {problem}"))?;
+            return match completion.iter().any(Message::is_answer) {
+                true => Ok(Self::Continued { prompt, completion }),
+                false => Err(
+                    "no turn of `completion` is the assistant's, so there is nothing to learn"
+                        .into(),
+                ),
+            };
         }
         if has("prompt") || has("completion") {
             let completion = text(fields, "completion")?;
@@ -67,24 +81,48 @@ impl Record {
 
     /// Checks a conversation.
     fn chat(messages: Vec<Message>) -> Result<Self, String> {
-        for (at, message) in messages.iter().enumerate() {
-            let number = at + 1;
-            if !ROLES.contains(&message.role.as_str()) {
-                return Err(format!(
-                    "message {number}: the role `{}` is unknown; roles are {}",
-                    message.role,
-                    ROLES.join(", ")
-                ));
-            }
-            if message.is_answer() && message.content.trim().is_empty() {
-                return Err(format!("message {number}: the assistant's turn is empty"));
-            }
-        }
+        check_turns(&messages)?;
         match messages.iter().any(Message::is_answer) {
             true => Ok(Self::Chat(messages)),
             false => Err("no turn is the assistant's, so there is nothing to learn".into()),
         }
     }
+}
+
+/// Refuses fields that other programs learn from in another way. Without them, a record would mean something else.
+fn refuse_unknown(fields: &Map<String, Value>) -> Result<(), String> {
+    let is_a_list = |name| {
+        let list = fields.get(name).and_then(Value::as_array);
+        list.is_some_and(|list| !list.is_empty())
+    };
+    let lists = ["tools", "tool_calls", "history"];
+    // A completion that is not to be learned.
+    let is_bad = fields.get("label") == Some(&Value::Bool(false));
+    let unknown = lists.into_iter().find(|name| is_a_list(name));
+    match unknown.or(is_bad.then_some("label")) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "`{name}` is not supported, and would change what is learned; remove it to learn without it"
+        )),
+    }
+}
+
+/// Checks the roles of turns, and that the assistant says something in its own.
+fn check_turns(messages: &[Message]) -> Result<(), String> {
+    for (at, message) in messages.iter().enumerate() {
+        let number = at + 1;
+        if !ROLES.contains(&message.role.as_str()) {
+            return Err(format!(
+                "message {number}: the role `{}` is unknown; roles are {}",
+                message.role,
+                ROLES.join(", ")
+            ));
+        }
+        if message.is_answer() && message.content.trim().is_empty() {
+            return Err(format!("message {number}: the assistant's turn is empty"));
+        }
+    }
+    Ok(())
 }
 
 /// Returns a field that must be a text.
@@ -132,6 +170,7 @@ fn of_turns(
     let turns = turns(fields, name)?;
     let message = |(at, turn): (usize, &Map<String, Value>)| {
         let inside = |problem: String| format!("message {}: {problem}", at + 1);
+        refuse_unknown(turn).map_err(inside)?;
         Ok(Message::new(
             named(&text(turn, role).map_err(inside)?),
             text(turn, content).map_err(inside)?,
@@ -199,10 +238,17 @@ mod tests {
             r#"{"system": "s", "conversations": [{"from": "human", "value": "q\ni"}, {"from": "gpt", "value": "a"}]}"#,
             r#"{"conversations": [{"role": "system", "content": "s"}, {"role": "user", "content": "q\ni"}, {"role": "assistant", "content": "a"}]}"#,
             r#"{"system": "s", "instruction": "q", "input": "i", "output": "a"}"#,
-            r#"{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "q\ni"}], "completion": [{"role": "assistant", "content": "a"}]}"#,
         ] {
             assert_eq!(parse(text), Ok(chat.clone()), "{text}");
         }
+        let continued = parse(
+            r#"{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}], "completion": [{"role": "assistant", "content": "a"}]}"#,
+        );
+        let expected = Record::Continued {
+            prompt: vec![Message::system("s"), Message::user("q")],
+            completion: vec![Message::assistant("a")],
+        };
+        assert_eq!(continued, Ok(expected));
         let pair = parse(r#"{"prompt": "", "completion": "c"}"#);
         let expected = Record::Pair {
             prompt: String::new(),
@@ -216,6 +262,18 @@ mod tests {
     fn what_is_wrong_is_told() {
         for (text, expected) in [
             ("3", "expected a JSON object"),
+            (
+                r#"{"messages": [], "tools": [{"name": "f"}]}"#,
+                "`tools` is not supported",
+            ),
+            (
+                r#"{"messages": [{"role": "assistant", "content": "a", "tool_calls": [{"name": "f"}]}]}"#,
+                "message 1: `tool_calls` is not supported",
+            ),
+            (
+                r#"{"prompt": "p", "completion": "c", "label": false}"#,
+                "`label` is not supported",
+            ),
             ("{}", "expected `text`"),
             (r#"{"text": " "}"#, "the text is empty"),
             (r#"{"text": 3}"#, "`text` must be a text"),
@@ -252,6 +310,14 @@ mod tests {
                 "message 2: the assistant's turn is empty",
             ),
             (r#"{"instruction": "q"}"#, "`output` is missing"),
+            (
+                r#"{"prompt": [{"role": "assistant", "content": "a"}], "completion": [{"role": "user", "content": "q"}]}"#,
+                "no turn of `completion` is the assistant's",
+            ),
+            (
+                r#"{"prompt": [], "completion": [{"role": "assistant", "content": ""}]}"#,
+                "`completion`: message 1: the assistant's turn is empty",
+            ),
         ] {
             let found = parse(text).unwrap_err();
             assert!(found.contains(expected), "{text}: {found}");

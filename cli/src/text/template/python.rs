@@ -26,6 +26,9 @@ fn strftime_now(format: String) -> Result<String, Error> {
     })
 }
 
+/// The largest indentation of JSON. Templates come with checkpoints, and each line of a value has it.
+const MOST_INDENT: usize = 64;
+
 /// Writes JSON as `json.dumps(value, ensure_ascii=False)` does.
 fn to_json(value: Value, indent: Option<usize>, options: Kwargs) -> Result<Value, Error> {
     let indent = match indent {
@@ -40,6 +43,11 @@ fn to_json(value: Value, indent: Option<usize>, options: Kwargs) -> Result<Value
     }
     options.assert_all_used()?;
     let json = match indent {
+        Some(indent) if indent > MOST_INDENT => {
+            let problem =
+                format!("`tojson` indents by {MOST_INDENT} at most, but `indent` is {indent}");
+            return Err(Error::new(ErrorKind::InvalidOperation, problem));
+        }
         Some(indent) => {
             let spaces = vec![b' '; indent];
             write(&value, PrettyFormatter::with_indent(&spaces))
