@@ -91,7 +91,7 @@ impl Record {
 
 /// Refuses fields that other programs learn from in another way. Without them, a record would mean something else.
 fn refuse_unknown(fields: &Map<String, Value>) -> Result<(), String> {
-    let is_a_list = |name| {
+    let is_a_list = |name: &str| {
         let list = fields.get(name).and_then(Value::as_array);
         list.is_some_and(|list| !list.is_empty())
     };
