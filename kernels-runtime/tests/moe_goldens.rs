@@ -1010,6 +1010,29 @@ fn rows_of_no_slot_have_zero_gradients() {
     }
 }
 
+/// Rows without elements take no memory, however many there are.
+#[test]
+fn rows_without_elements_have_gradients_without_elements() {
+    const MANY: usize = 1 << 40;
+    let device = Device::flex().autodiff();
+    for weighed in [None, Some(false), Some(true)] {
+        let rows = Tensor::<2>::zeros([MANY, 0], &device).require_grad();
+        let row_map = int_matrix(vec![1, 2], [1, 2], &device);
+        let probs = weighed.map(|tracked| {
+            let probs = Tensor::<2>::ones([1, 2], &device);
+            if tracked { probs.require_grad() } else { probs }
+        });
+        let y = moe::moe_unpermute(rows.clone(), row_map, probs.clone());
+        assert_eq!(y.dims(), [1, 0]);
+        let gradients = y.sum().backward();
+        assert_eq!(rows.grad(&gradients).unwrap().dims(), [MANY, 0]);
+        if weighed == Some(true) {
+            let of_probs = probs.unwrap().grad(&gradients).unwrap();
+            assert_eq!(values(of_probs), [0.0; 2]);
+        }
+    }
+}
+
 #[test]
 #[should_panic(expected = "one row a token each")]
 fn indices_of_other_tokens_are_refused() {

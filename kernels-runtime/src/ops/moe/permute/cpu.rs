@@ -112,6 +112,11 @@ fn spread<T: Element>(
     rows: usize,
 ) -> FlexTensor {
     let ([_, width], [_, k]) = (dims(tokens), dims(row_map));
+    let mut y = Output::<T>::new(Shape::new([rows, width]));
+    if width == 0 {
+        // Rows without elements take no memory, so there may be more than have a slot in an inverse.
+        return y.finish();
+    }
     let tokens = tokens.to_contiguous();
     let kernel = Spread::<T> {
         tokens: Matrix {
@@ -122,7 +127,6 @@ fn spread<T: Element>(
         k,
         probs,
     };
-    let mut y = Output::<T>::new(Shape::new([rows, width]));
     run(&kernel, rows, width, [&mut y], &mut Output::none());
     y.finish()
 }
@@ -241,6 +245,13 @@ where
 {
     let (rows, row_map) = (operands.rows(), operands.row_map());
     let ([count, width], [tokens, k]) = (dims(rows), dims(row_map));
+    let mut d_rows = Output::<T>::new(Shape::new([count, width]));
+    if width == 0 {
+        // As in `spread`.
+        let zeros = vec![P::round(T::Acc::ZERO); tokens * k];
+        let d_probs = FlexTensor::from_data(TensorData::new(zeros, [tokens, k]));
+        return (d_rows.finish(), d_probs);
+    }
     let (dy, rows) = (operands.dy().to_contiguous(), rows.to_contiguous());
     let matrix = |tensor| Matrix {
         values: contiguous::<T>(tensor),
@@ -254,7 +265,6 @@ where
         k,
         probs: &load::<P>(operands.probs()),
     };
-    let mut d_rows = Output::<T>::new(Shape::new([count, width]));
     let mut products = Output::<T::Acc>::new(Shape::new([count]));
     run(&kernel, count, width, [&mut d_rows], &mut products);
     let (d_rows, products) = (d_rows.finish(), products.into_values());

@@ -17,6 +17,9 @@ const WEIGH: &str = "burn-kernels/weigh_rows";
 const WEIGH_D_ROWS: &str = "burn-kernels/weigh_rows_d_rows";
 const WEIGH_BACKWARD: &str = "burn-kernels/weigh_rows_backward";
 
+/// What the slots of rows and the sums over rows take, which are on the host on a CPU. Rows without elements have them too.
+const BYTES_OF_A_ROW: usize = 24;
+
 /// Adds the server's handlers of the operations.
 pub(crate) fn handlers<B: Host + PermuteKernel>(kernels: Kernels<B>) -> Kernels<B> {
     kernels
@@ -31,6 +34,7 @@ pub(crate) fn handlers<B: Host + PermuteKernel>(kernels: Kernels<B>) -> Kernels<
         })
         .handle(SPREAD, |call, rows: usize| {
             call.expect_size(rows)?;
+            call.room(rows.saturating_mul(BYTES_OF_A_ROW));
             let operands = Spread::of_gradient(call.float()?, call.int()?, rows)?;
             let result = (operands.result(), operands.dtype()?);
             call.answer([result], || [B::spread(operands)])
@@ -48,6 +52,7 @@ pub(crate) fn handlers<B: Host + PermuteKernel>(kernels: Kernels<B>) -> Kernels<
         })
         .handle(WEIGH_D_ROWS, |call, rows: usize| {
             call.expect_size(rows)?;
+            call.room(rows.saturating_mul(BYTES_OF_A_ROW));
             let (dy, probs) = (call.float()?, call.float()?);
             let operands = SpreadWeighed::new(dy, call.int()?, probs, rows)?;
             let result = (operands.result(), operands.dtype()?);
@@ -57,6 +62,8 @@ pub(crate) fn handlers<B: Host + PermuteKernel>(kernels: Kernels<B>) -> Kernels<
             let (dy, rows, probs) = (call.float()?, call.float()?, call.float()?);
             let operands = WeighBackward::new(dy, rows, call.int()?, probs)?;
             operands.dtype()?;
+            let count = operands.rows().shape()[0];
+            call.room(count.saturating_mul(BYTES_OF_A_ROW));
             let results = [like(operands.rows()), like(operands.probs())];
             call.answer(results, || B::weigh_rows_backward(operands).into())
         })

@@ -55,13 +55,15 @@ pub(in crate::ops::moe) fn spread(
     if all == 0 {
         return uninitialised_as(tokens, shape, tokens.dtype);
     }
-    // There is a row only if there is a slot, and then a token.
+    if row_map.shape().num_elements() == 0 {
+        return zeros_as(tokens, shape, tokens.dtype);
+    }
     let y = uninitialised_as(tokens, shape, tokens.dtype);
     let slots_of = inverse(row_map, rows);
     let (cubes, dim) = cubes_of(tokens, units(all), all);
-    // SAFETY: the result has `vectors` vectors for each row, and there is a slot for each row. A slot of the inverse is one of
-    // the map, so that its token is one of the tokens, which have `vectors` vectors each, and its probability is there. Units
-    // beyond the result end at once.
+    // SAFETY: the result has `vectors` vectors for each row, and the inverse has a number for each, which may be more than there
+    // are slots. A slot of the inverse is one of the map, so that its token is one of the tokens, which have `vectors` vectors
+    // each, and its probability is there. Units beyond the result end at once.
     unsafe {
         kernels::spread::launch_unchecked(
             &tokens.client,
