@@ -393,6 +393,28 @@ fn every_form_of_data_is_learned_from() {
 }
 
 #[test]
+fn answers_in_a_prompt_are_not_learned() {
+    let place = Place::new();
+    let turn = |role: &str, content: &str| json!({"role": role, "content": content});
+    let prompt = [turn("user", "a"), turn("assistant", "b"), turn("user", "c")];
+    let completion = [turn("assistant", "d")];
+    let whole = json!({"messages": [&prompt[..], &completion].concat()});
+    let continued = json!({"prompt": prompt, "completion": completion});
+    let facts = |run: &str, record: Value| {
+        let data = format!("{run}.jsonl");
+        place.write(&data, &lines(std::iter::repeat_n(record, 6)));
+        succeeds(place.begin(run, &data, &["--steps=1"]));
+        let facts = &place.summary(run)["data"];
+        ["tokens", "targets"].map(|name| facts[name].as_u64().unwrap())
+    };
+    let [tokens, of_both] = facts("whole", whole);
+    let [same, of_one] = facts("continued", continued);
+    assert_eq!(tokens, same);
+    // Both answers are one letter and the tokens that end a turn.
+    assert_eq!(of_both, 2 * of_one);
+}
+
+#[test]
 fn what_is_cut_off_is_told() {
     let place = Place::new();
     let long = "word ".repeat(60);

@@ -284,14 +284,11 @@ fn train(
     let mut trained = session.run()?;
     let best = trained.progress.best.map(|best| best.step);
     if best.is_some_and(|best| best != trained.progress.step) {
-        match states.best(&trained.progress) {
-            Ok(Some(saved)) => trained.trainee = saved.restore(trained.trainee, plan.device())?,
-            Ok(None) => output::note(
+        match states.best(&trained.progress)? {
+            Some(saved) => trained.trainee = saved.restore(trained.trainee, plan.device())?,
+            None => output::note(
                 "warning: the checkpoint of the best validation could not be saved, so the last model is kept",
             ),
-            Err(error) => output::note(format_args!(
-                "warning: {error:#}; this is the best validation's, so the last model is kept"
-            )),
         }
     }
     Ok(trained)

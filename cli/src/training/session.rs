@@ -225,17 +225,15 @@ impl<'a> Session<'a> {
             memory_bytes: Resident::ask().map(|memory| memory.now),
             seconds: self.progress.seconds,
         });
-        let kind = match split {
-            metrics::TRAIN => "training",
-            _ => "validation",
+        let name = match split {
+            metrics::TRAIN => "training loss",
+            _ => "validation loss",
         };
-        let loss = (format!("{kind} loss"), loss.cross_entropy);
         // A loss can be finite where its gradients are not, and these have made the weights NaN.
-        let norm = rate_and_norm.map(|(_, norm)| ("norm of the gradients".to_owned(), norm));
-        match std::iter::once(loss)
-            .chain(norm)
-            .find(|(_, number)| !number.is_finite())
-        {
+        let norm = rate_and_norm.map(|(_, norm)| ("norm of the gradients", norm));
+        let numbers = [Some((name, loss.cross_entropy)), norm];
+        let mut wrong = numbers.into_iter().flatten();
+        match wrong.find(|(_, number)| !number.is_finite()) {
             None => Ok(()),
             Some((name, number)) => bail!(
                 "the {name} is {number} at step {step}: training diverged, try a smaller --lr{}",
