@@ -29,18 +29,12 @@ impl Turn {
         }
     }
 
-    /// Returns `true` for the first call that is included. Calls that are not leave the turn to a later one.
-    fn is_first(
-        &self,
-        training: impl FnOnce() -> bool,
-        is_included: impl FnOnce() -> bool,
-    ) -> bool {
-        let first = self.first.load(Ordering::Relaxed);
-        if first == 0b11 {
+    fn is_first(&self, training: impl FnOnce() -> bool) -> bool {
+        if self.first.load(Ordering::Relaxed) == 0b11 {
             return false;
         }
         let bit = if training() { 0b10 } else { 0b01 };
-        first & bit == 0 && is_included() && self.first.fetch_or(bit, Ordering::Relaxed) & bit == 0
+        self.first.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 }
 
@@ -83,14 +77,12 @@ impl Checks {
         training: impl FnOnce() -> bool,
     ) -> bool {
         let turn = &self.turns[part as usize];
-        let is_included = || active.includes(&site.name());
-        match active {
+        let due = match active {
             Active::Off => false,
-            Active::First(_) => turn.is_first(training, is_included),
-            Active::Every(n, _) => {
-                turn.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(n) && is_included()
-            }
-        }
+            Active::First(_) => turn.is_first(training),
+            Active::Every(n, _) => turn.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(n),
+        };
+        due && active.includes(&site.name())
     }
 
     pub(super) fn skip(&self) {
