@@ -467,6 +467,61 @@ fn gradients_with_a_bias_of_any_size() {
     }
 }
 
+/// The largest scores are far from zero, and a sink is as far.
+#[test]
+fn gradients_of_sinks_and_of_a_bias_far_from_zero() {
+    let device = Device::flex();
+    let key = AttentionKey {
+        mask: AttentionMask::None,
+        bias: AttentionBias::Additive,
+        sink: Sinks::Learned,
+        ..AttentionKey::CAUSAL
+    };
+    let [q, k] = [5, 70].map(|rows| Tensor::<4>::zeros([1, 2, rows, 16], &device));
+    // Numbers that bf16 holds.
+    let v = (random([1, 2, 70, 8], &device) * 8.0).round() / 8.0;
+    let gradients = |dtype: DType, far: f64, is_fused| {
+        let leaf = |tensor: Tensor<4>| {
+            let tensor = tensor.cast(FloatDType::from(dtype));
+            tensor.autodiff().require_grad()
+        };
+        let bias = leaf(Tensor::full([1, 2, 5, 70], far, &device));
+        let sinks = Tensor::<1>::full([2], far, &device).cast(FloatDType::from(dtype));
+        let sinks = sinks.autodiff().require_grad();
+        let inputs = Inputs {
+            q: leaf(q.clone()),
+            k: leaf(k.clone()),
+            v: leaf(v.clone()),
+            bias: Some(bias.clone()),
+            sinks: Some(sinks.clone()),
+            lengths: Lengths::default(),
+        };
+        let y = run(inputs, Settings::default(), key, is_fused);
+        let found = y.sum().backward();
+        [
+            values(bias.grad(&found).expect("a gradient")),
+            values(sinks.grad(&found).expect("a gradient")),
+        ]
+    };
+    for (dtype, [_, bound]) in BOUNDS {
+        for far in [2000.0, -2000.0] {
+            let (got, exact) = (
+                gradients(dtype, far, true),
+                gradients(DType::F64, far, false),
+            );
+            for (name, (got, exact)) in ["d_bias", "d_sinks"].iter().zip(got.iter().zip(&exact)) {
+                assert!(exact.iter().any(|exact| exact.abs() > 1e-4));
+                for (got, exact) in got.iter().zip(exact) {
+                    assert!(
+                        (got - exact).abs() <= bound * (0.01 + exact.abs()),
+                        "{name}, {dtype:?}, {far}: {got}, not {exact}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn empty_tensors() {
     let device = Device::flex();
