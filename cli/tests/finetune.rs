@@ -398,7 +398,8 @@ fn answers_in_a_prompt_are_not_learned() {
     let turn = |role: &str, content: &str| json!({"role": role, "content": content});
     let prompt = [turn("user", "a"), turn("assistant", "b"), turn("user", "c")];
     let completion = [turn("assistant", "d")];
-    let whole = json!({"messages": [&prompt[..], &completion].concat()});
+    let all = [&prompt[..], &completion].concat();
+    let whole = json!({"messages": all});
     let continued = json!({"prompt": prompt, "completion": completion});
     let facts = |run: &str, record: Value| {
         let data = format!("{run}.jsonl");

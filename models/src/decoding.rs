@@ -56,7 +56,8 @@ impl CausalLm {
         self.append(input_ids, cache)
     }
 
-    /// Returns true if the keys of a cache that has taken `taken` tokens have other rotations once it has taken so many more.
+    /// Returns true if the keys of a cache that has taken `taken` tokens have other rotations once it has taken so many
+    /// more.
     pub(crate) fn turns_keys(&self, taken: usize, further: usize) -> bool {
         match self.config().rope.scaling {
             RopeScaling::LongRope {
@@ -73,7 +74,8 @@ impl CausalLm {
     /// A row of `input_ids` `[b, s]` ends with its prompt, as tokenizers pad with `padding_side="left"`, and `lengths`
     /// holds the number of tokens of each prompt: the sums of the rows of an `attention_mask`. The padding may be any
     /// token of the vocabulary. No query sees it, and positions are counted from the first token of each prompt, so the
-    /// logits are those of each prompt alone.
+    /// logits are those of each prompt alone. With `longrope` (Phi-3), all prompts have the rotations of the longest, as in
+    /// transformers.
     ///
     /// ```no_run
     /// use burn::tensor::{Device, FloatDType, Int, Tensor};

@@ -245,8 +245,8 @@ impl Context for V4 {
         Avx512 { values, c: self }
     }
 
-    /// Computes as [`bf16::round`](crate::cpu::Element::round) does, but each NaN is the processor's default one. One permutation takes the upper halves, where a shift and a
-    /// truncation are three operations of Intel's processors.
+    /// Computes as [`bf16::round`](crate::cpu::Element::round) does, but each NaN is the processor's default one. One
+    /// permutation takes the upper halves, where a shift and a truncation are three operations of Intel's processors.
     #[inline(always)]
     fn to_bf16(self, values: Avx512) -> [bf16; LANES] {
         let (avx512, bits) = (self.avx512f, values.rounded_to_even());

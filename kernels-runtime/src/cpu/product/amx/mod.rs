@@ -7,7 +7,8 @@
 //! are copied once for a product; some weights at a time are copied to the second-level cache.
 //!
 //! As with [pairs](super::pairs), terms are rounded to bf16. Subnormal numbers may count as zero: AMX and AVX512-BF16 take
-//! them for zero where they multiply, and where they round terms in f32. The terms of a sum are added in their order, so sums don't depend on how a product is divided.
+//! them for zero where they multiply, and where they round terms in f32. The terms of a sum are added in their order, so
+//! sums don't depend on how a product is divided.
 
 mod instructions;
 mod multiply;

@@ -23,8 +23,8 @@ pub(super) struct Sums<A> {
 /// The number of keys whose scores a block of queries of a half type keeps: 1.5 MiB. Those of further keys are computed twice.
 const KEPT: usize = 2048;
 
-/// The size of an `lse` from which it does not hold the logarithm of a sum beside the largest score: probabilities in f32 would be
-/// off by more than `2^-14` of them. A bias of -10⁹ for all keys of a query is usual for one that is hidden.
+/// The size of an `lse` from which it does not hold the logarithm of a sum beside the largest score: probabilities in f32
+/// would be off by more than `2^-14` of them. A bias of -10⁹ for all keys of a query is usual for one that is hidden.
 const FAR: f64 = 1024.0;
 
 /// The scores of a block of keys.

@@ -34,7 +34,8 @@ pub(super) fn backward<T: Element>(backward: &Backward<FlexTensor, FlexTensor>) 
     d_logits.finish()
 }
 
-/// The size of an `lse` from which a row is read once more, because probabilities in f32 would be off by more than `2^-16` of them.
+/// The size of an `lse` from which a row is read once more, because probabilities in f32 would be off by more than `2^-16`
+/// of them.
 const FAR: f64 = 256.0;
 
 struct Pass<'a, T: Element> {

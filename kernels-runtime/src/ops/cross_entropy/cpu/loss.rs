@@ -71,8 +71,8 @@ impl<A: Real> Sums<A> {
         self.shift + self.exponentials.ln()
     }
 
-    /// Returns the factor of probabilities `e^(x − lse)` that undoes the rounding of [`lse`](Self::lse), which is as large as the
-    /// logits are.
+    /// Returns the factor of probabilities `e^(x − lse)` that undoes the rounding of [`lse`](Self::lse), which is as large
+    /// as the logits are.
     pub(in crate::ops) fn correction(&self) -> A {
         ((self.lse() - self.shift) - self.exponentials.ln()).exp()
     }
@@ -146,8 +146,8 @@ impl<A: Real> Loss<A> {
         loss
     }
 
-    /// Returns the function of the gradient of a token's logits. `correction` is that of its [`Sums`], and `factor` the gradient of
-    /// its loss.
+    /// Returns the function of the gradient of a token's logits. `correction` is that of its [`Sums`], and `factor` the
+    /// gradient of its loss.
     #[inline(always)]
     pub(in crate::ops) fn gradient(&self, lse: A, correction: A, factor: A) -> Gradient<A> {
         let two = A::ONE + A::ONE;

@@ -1,10 +1,10 @@
 //! A linear layer on Flex.
 //!
-//! f64 is multiplied by the `gemm` crate as Burn's own products are, with the same bits, except for large products with many more
-//! terms than rows and columns, which are the sums of two. So is f32, except for large matrices on processors with AMX or with
-//! AVX2 alone, where this crate's products are faster. Half types are multiplied by the products
-//! of this crate, which sum in f32: in bf16 two elements at a time, where there is an instruction for it. Few rows, as in
-//! decoding, read each weight once, in order, in every type.
+//! f64 is multiplied by the `gemm` crate as Burn's own products are, with the same bits, except for large products with
+//! many more terms than rows and columns, which are the sums of two. So is f32, except for large matrices on processors
+//! with AMX or with AVX2 alone, where this crate's products are faster. Half types are multiplied by the products of this
+//! crate, which sum in f32: in bf16 two elements at a time, where there is an instruction for it. Few rows, as in decoding,
+//! read each weight once, in order, in every type.
 
 mod gradients;
 mod product;

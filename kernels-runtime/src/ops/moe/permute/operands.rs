@@ -156,7 +156,8 @@ impl<F: Described, I: Described> Spread<F, I> {
         Self::of_gradient(tokens, row_map, rows)
     }
 
-    /// Makes the operands of the gradient of [`Sum`], whose rows may be more than the slots. Those of no slot have zero gradients.
+    /// Makes the operands of the gradient of [`Sum`], whose rows may be more than the slots. Those of no slot have zero
+    /// gradients.
     ///
     /// # Errors
     /// Returns an error if the shapes don't fit together.
