@@ -44,7 +44,6 @@ use anyhow::Context;
 use burn_kernels::threads::on_pool;
 use choice::DeviceChoice;
 use clap::{Parser, Subcommand};
-use std::io::IsTerminal;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -231,10 +230,10 @@ fn start_log(verbose: bool) {
     let filter = Targets::new()
         .with_default(level)
         .with_target(client, level.min(LevelFilter::ERROR));
-    // Colours would be noise in a file.
+    // The writer adds colours, after it has escaped the text.
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| output::Log)
-        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
+        .with_ansi(false);
     tracing_subscriber::registry()
         .with(lines)
         .with(filter)
