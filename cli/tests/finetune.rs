@@ -477,6 +477,31 @@ fn bad_input_is_told_before_a_step() {
     );
     refuses(chat(&["--held-out=1"]), 2, &["below 1"]);
     refuses(chat(&["--dtype=f16"]), 2, &["loss scaling"]);
+    let dropped = place.path("dropped");
+    fs::create_dir(&dropped).unwrap();
+    for file in fs::read_dir(tiny()).unwrap().map(Result::unwrap) {
+        fs::copy(file.path(), dropped.join(file.file_name())).unwrap();
+    }
+    let config = dropped.join("config.json");
+    let mut fields: Value = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
+    fields["residual_dropout"] = json!(0.1);
+    fs::write(&config, fields.to_string()).unwrap();
+    let (model, data) = (
+        format!("--model={}", dropped.display()),
+        format!("--data={}", place.path("chat.jsonl").display()),
+    );
+    let with = |extra: &[&str]| {
+        common_finetune(&[&["--seq=48", "--dry-run", &model, &data], extra].concat())
+    };
+    refuses(
+        with(&[]),
+        1,
+        &[
+            "config.json: field `residual_dropout`: 0.1 asks for dropout",
+            "--no-dropout",
+        ],
+    );
+    succeeds(with(&["--no-dropout"]));
     let wrong = tiny().join("../../models/qwen3");
     let mut command = command();
     command

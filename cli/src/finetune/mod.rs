@@ -126,6 +126,9 @@ pub struct Args {
     /// End after so many validations without a lower loss.
     #[arg(long, value_name = "VALIDATIONS", value_parser = parse::count)]
     patience: Option<usize>,
+    /// Train without the dropout that config.json asks for.
+    #[arg(long)]
+    no_dropout: bool,
     #[command(flatten)]
     #[serde(flatten)]
     lora: model::LoraArgs,

@@ -9,6 +9,7 @@ use crate::output;
 use crate::training::identity::Fingerprint;
 use crate::training::random::SplitMix64;
 use anyhow::{Context, bail, ensure};
+use kernels_io::escape_path;
 use kernels_models::{AdapterConfig, CausalLm, ModelConfig};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -58,7 +59,15 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         "--data FILE names the data to train on"
     );
     let folder = std::path::absolute(folder)?;
-    let config = ModelConfig::from_file(&folder.join("config.json"))?;
+    let file = folder.join("config.json");
+    let config = ModelConfig::from_file(&file)?;
+    if let Some((field, value)) = config.dropout().filter(|_| !args.no_dropout) {
+        bail!(
+            "{}: field `{field}`: {value} asks for dropout in training, which is not supported; --no-dropout trains \
+             without it",
+            escape_path(&file)
+        );
+    }
     ensure!(args.seq >= 2, "--seq is 1, but a token needs one before it");
     ensure!(
         args.seq <= config.max_position_embeddings,

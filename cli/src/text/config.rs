@@ -55,7 +55,7 @@ fn object(file: &Path) -> Result<Option<Map<String, Value>>, TextError> {
 }
 
 fn optional(file: &Path) -> Result<Option<String>, TextError> {
-    match file.exists() {
+    match kernels_io::is_there(file) {
         true => Ok(Some(read_text(file, LIMIT)?)),
         false => Ok(None),
     }

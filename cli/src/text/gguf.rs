@@ -50,7 +50,7 @@ const LONGEST: usize = 512;
 
 /// Opens the GGUF file that a path means, unless a `tokenizer.json` lies there.
 pub(super) fn find(path: &Path) -> Result<Option<File>, TextError> {
-    match path.join("tokenizer.json").exists() {
+    match kernels_io::is_there(&path.join("tokenizer.json")) {
         true => Ok(None),
         false => Ok(kernels_models::gguf::find(path)?),
     }

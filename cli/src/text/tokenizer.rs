@@ -133,7 +133,7 @@ fn source(folder: &Path) -> Result<(PathBuf, Vec<u8>, TokenizerConfig), TextErro
         return Ok((file.path().into(), text.into_bytes(), gguf::config(&file)?));
     }
     let file = folder.join("tokenizer.json");
-    if !file.exists() {
+    if !kernels_io::is_there(&file) {
         return Err(TextError::Missing {
             folder: folder.into(),
             problem: "the folder has no tokenizer.json; `AutoTokenizer.from_pretrained(…).save_pretrained(…)` of \
