@@ -86,8 +86,10 @@ pub fn save_adapters(
 
 /// Returns names of the adapted targets: their ends if no other target has these, and the whole names otherwise.
 fn named(targets: &Targets, adapted: &[&Target]) -> Named {
-    let of = |experts: bool| -> Vec<String> {
-        let is_of = |target: &&Target| target.experts.is_some() == experts;
+    // Targets of one kind of entry, and what their entries have after their names.
+    let of = |(is_module, experts): (bool, bool), end: &str| -> Vec<String> {
+        let is_of =
+            |target: &&Target| (target.is_module, target.experts.is_some()) == (is_module, experts);
         let adapted: Vec<&Target> = adapted.iter().copied().filter(is_of).collect();
         let mut kinds: Vec<&str> = adapted.iter().map(|target| target.kind()).collect();
         kinds.sort_unstable();
@@ -95,15 +97,21 @@ fn named(targets: &Targets, adapted: &[&Target]) -> Named {
         let all = targets.values().filter(is_of);
         let named = all.filter(|target| kinds.contains(&target.kind()));
         let mut names: Vec<String> = match named.count() == adapted.len() {
-            true => kinds.into_iter().map(str::to_owned).collect(),
-            false => adapted.iter().map(|target| target.name.clone()).collect(),
+            true => kinds
+                .into_iter()
+                .map(|kind| format!("{kind}{end}"))
+                .collect(),
+            false => adapted
+                .iter()
+                .map(|target| format!("{}{end}", target.name))
+                .collect(),
         };
         names.sort();
         names
     };
     Named {
-        modules: of(false),
-        parameters: of(true),
+        modules: of((true, false), ""),
+        parameters: [of((false, true), ""), of((false, false), ".weight")].concat(),
     }
 }
 
