@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -298,6 +298,8 @@ const RENAMED: [&str; 6] = [
     "Glm4vMoe",
 ];
 
+const VL_ROUTER: &str = "model.language_model.layers.1.mlp.gate.weight";
+
 /// Returns the lists of `adapter_config.json`, and the names of the adapted layers in the file of tensors.
 fn saved_names(model: &CausalLm, config: &AdapterConfig, dir: &Path) -> [Vec<String>; 3] {
     save_adapters(model, config, "some/base", dir).unwrap();
@@ -341,7 +343,15 @@ fn default_adapters_of_every_family_are_modules_to_peft() {
         let parts = parameters.keys().filter(|name| !name.contains(".experts."));
         let places =
             parts.flat_map(|name| name.match_indices('.').map(|(at, _)| name[..at].to_owned()));
-        let places: std::collections::BTreeSet<String> = places.collect();
+        // Some checkpoints of several modalities leave out a part that the modules have.
+        let inside = "model.language_model.";
+        let in_memory = |place: String| match layers[0].starts_with(inside) {
+            true => place
+                .replace(inside, "model.")
+                .replacen("model.", inside, 1),
+            false => place,
+        };
+        let places: BTreeSet<String> = places.map(in_memory).collect();
         let is_target = |place: &&String| {
             let mut targets = modules.iter();
             targets.any(|target| place == &target || place.ends_with(&format!(".{target}")))
@@ -377,11 +387,8 @@ fn routers_and_mlps_of_mixtures_are_parameters_to_peft() {
     for (name, targets, expected) in [
         ("mixtral", &["q_proj", "gate"][..], &["gate.weight"][..]),
         ("gpt_oss_sw8", &["router"], &["router.weight"]),
-        (
-            "llama4_chunk8",
-            &["*.1.feed_forward.router"],
-            &["model.layers.1.feed_forward.router.weight"],
-        ),
+        ("qwen3_vl_moe", &["*.1.mlp.gate"], &[VL_ROUTER]),
+        ("llama4_chunk8", &["router"], &["router.weight"]),
         (
             "qwen3_moe_mixed",
             &["*.mlp.down_proj"],
@@ -420,6 +427,30 @@ fn routers_and_mlps_of_mixtures_are_parameters_to_peft() {
             "{name}: {refused:?}"
         );
     }
+}
+
+/// Adapters of a text model inside another are read under its own names too, as earlier programs wrote them.
+#[test]
+fn adapters_of_a_text_model_inside_another_have_two_names() {
+    let folder = TempDir::new().unwrap();
+    let file = common::model_dir("qwen3_vl").join("config.json");
+    let own = ModelConfig::from_file(&file).unwrap();
+    let adapted = own
+        .init(&Device::flex())
+        .with_adapters(&config(&["q_proj"]), 1);
+    let adapted = adapted.unwrap();
+    let [modules, _, layers] = saved_names(&adapted, &config(&[]), &folder.path().join("new"));
+    assert_eq!(modules, layers, "other parts have layers with such ends");
+    let file = folder.path().join("new/adapter_model.safetensors");
+    let bytes = fs::read(&file).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let former = |name: &str| name.replace("model.language_model.", "model.");
+    let former = tensors.iter().map(|(name, tensor)| (former(name), tensor));
+    fs::write(&file, safetensors::serialize(former, None).unwrap()).unwrap();
+    let again = own
+        .init(&Device::flex())
+        .load_adapters(&folder.path().join("new"));
+    assert_eq!(again.unwrap().1.adapted_layers(), layers);
 }
 
 #[test]

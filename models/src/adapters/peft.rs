@@ -58,6 +58,29 @@ const RENAMED: [&str; 6] = [
     "glm4v_moe",
 ];
 
+/// The place of the text model in models of several modalities.
+const NESTED: &str = "model.language_model.";
+
+/// Returns the name that `transformers` gives to the layer or parameter of this name.
+pub(super) fn name(architecture: Architecture, name: &str) -> String {
+    let nested = architecture.family().nested.is_some();
+    match name.strip_prefix("model.").filter(|_| nested) {
+        Some(rest) => format!("{NESTED}{rest}"),
+        None => name.to_owned(),
+    }
+}
+
+/// Returns `true` if a name is that of a layer in the text model of several modalities. The ends of such names can be those of
+/// other parts too.
+pub(super) fn is_nested(name: &str) -> bool {
+    name.starts_with(NESTED)
+}
+
+/// Returns the names that a tensor may have: the usual one, and that of programs which don't nest text models.
+pub(super) fn former(name: &str) -> String {
+    name.replacen(NESTED, "model.", 1)
+}
+
 /// Returns `true` if PEFT can adapt a linear layer as a module. Routers are modules of other types, or return several
 /// tensors; it adapts the weights of these, and of the layers that it would rename, as parameters.
 pub(super) fn is_module(architecture: Architecture, name: &str) -> bool {

@@ -13,7 +13,7 @@ use crate::{CausalLm, ModelError};
 /// A linear layer, or one projection of all experts of a layer.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
-    /// The name of the layer in checkpoints, or the name that `transformers` gives to the parameter of the experts.
+    /// The name that `transformers` gives to the layer, or to the parameter of the experts.
     pub(super) name: String,
     pub(super) inputs: usize,
     pub(super) outputs: usize,
@@ -40,7 +40,7 @@ impl Target {
     fn of(info: &ParameterInfo, shape: &[usize]) -> Option<Self> {
         if let (Some(name), &[inputs, outputs]) = (info.linear_layer(), shape) {
             return Some(Self {
-                name: name.to_owned(),
+                name: peft::name(info.architecture, name),
                 inputs,
                 outputs,
                 experts: None,
@@ -55,7 +55,7 @@ impl Target {
             Axes::InOut | Axes::InOutUntold => (rows, columns),
         };
         Some(Self {
-            name: name.to_owned(),
+            name: peft::name(info.architecture, name),
             inputs,
             outputs,
             experts: Some(Experts { count, axes }),
