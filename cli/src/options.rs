@@ -128,6 +128,15 @@ pub fn as_text<T: Display, S: Serializer>(value: &Option<T>, to: S) -> Result<S:
     }
 }
 
+/// Serialises a value that is there by its text.
+///
+/// # Errors
+/// Returns the serialiser's error.
+#[cfg(feature = "text")]
+pub fn shown<T: Display, S: Serializer>(value: &T, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(value)
+}
+
 /// Serialises a number that TOML may lack, which then is a text.
 ///
 /// # Errors

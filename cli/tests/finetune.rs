@@ -2,6 +2,9 @@
 #![cfg(feature = "text")]
 
 mod common;
+#[cfg(unix)]
+#[path = "finetune/runs.rs"]
+mod runs;
 
 use common::{command, errors, floats, kernels, write_ids};
 use safetensors::Dtype;
@@ -469,7 +472,7 @@ fn bad_input_is_told_before_a_step() {
         &["--lora-alpha", "--lora-rank"],
     );
     refuses(chat(&["--merge"]), 1, &["--merge", "--lora-rank"]);
-    refuses(chat(&["--lora-rank=0"]), 2, &["at least 1"]);
+    refuses(chat(&["--lora-rank=0"]), 2, &["from 1 to"]);
     refuses(
         chat(&["--lora-dropout=1", "--lora-rank=1"]),
         2,

@@ -19,6 +19,7 @@ use crate::loss::{
     require_next_token, tied_loss,
 };
 use crate::parameters;
+use crate::sequences::Counted;
 
 /// A decoder-only language model.
 ///
@@ -182,14 +183,18 @@ impl CausalLm {
         let batch = unpadded(input_ids.clone(), position_ids);
         let passed = self.model.forward(batch, None);
         let passed = passed.expect("a pass without a cache has no error of one");
-        self.losses_of_hidden(passed, next_tokens(input_ids))
+        let counted = Counted {
+            targets: next_tokens(input_ids),
+            mask: None,
+        };
+        self.losses_of_hidden(passed, counted)
     }
 
-    /// Returns the losses of hidden states `[b, s, hidden]` and router logits, for the targets `[b · s]`.
+    /// Returns the losses of hidden states `[b, s, hidden]` and router logits.
     pub(crate) fn losses_of_hidden(
         &self,
         (hidden, router_logits): (Tensor<3>, Vec<Tensor<2>>),
-        targets: Tensor<1, Int>,
+        Counted { targets, mask }: Counted,
     ) -> Losses {
         let [batch, seq, width] = hidden.dims();
         let hidden = hidden.reshape([batch * seq, width]);
@@ -203,7 +208,7 @@ impl CausalLm {
                 capped_tied_loss(hidden, self.model.embed_tokens.weight.val(), targets, cap)
             }
         };
-        self.with_load_balancing(next_token, &router_logits, None)
+        self.with_load_balancing(next_token, &router_logits, mask)
     }
 
     /// Adds the load-balancing loss, if there is one. `mask` `[b · s]` is 1 for the tokens that count, by default all.

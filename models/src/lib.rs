@@ -90,6 +90,7 @@ pub use cache::Cache;
 pub use causal_lm::{CausalLm, Losses, Output};
 pub use checkpoint::{
     Inspection, Progress, StoredType, gguf, inspect, load, load_with, save, save_with,
+    weights_checksum,
 };
 pub use config::{
     AltUpConfig, Architecture, GroupConfig, LatentConfig, MixedConfig, ModelConfig, MoeConfig,

@@ -50,7 +50,7 @@ impl CausalLm {
 /// A parameter's name and its orientation in memory.
 #[derive(Debug, Clone)]
 pub(crate) struct ParameterInfo {
-    architecture: Architecture,
+    pub(crate) architecture: Architecture,
     /// The name in memory.
     name: String,
     /// True if the checkpoint holds the transposed matrix.

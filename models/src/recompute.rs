@@ -46,7 +46,7 @@ impl CausalLm {
         let reason = self.config().recomputes_no_layers();
         let layers = self.model.layers_one_by_one();
         let layers = layers.unwrap_or_else(|| panic!("{}", reason.unwrap_or_default()));
-        let (batch, documents, targets) = sequences.parts(self.config());
+        let (batch, documents, counted) = sequences.parts(self.config());
         let input_ids = batch.input_ids.clone();
         let constant = self.clone().no_grad();
         let hidden = constant.model.embed(input_ids.clone());
@@ -61,7 +61,7 @@ impl CausalLm {
         let routers: Vec<_> = routers.into_iter().map(|r| r.map(leaf)).collect();
         let hidden = self.model.normalise(last.clone());
         let logits = routers.iter().flatten().cloned().collect();
-        let losses = self.losses_of_hidden((hidden, logits), targets);
+        let losses = self.losses_of_hidden((hidden, logits), counted);
         let mut gradients = (losses.total.clone() * weight).backward();
         let flow = Flow {
             residual: last.gradient(&mut gradients),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{FloatDType, Int, Tensor};
 
 use crate::loss::IGNORED;
 use crate::{Batch, CausalLm, Losses, ModelConfig, ModelError};
@@ -20,6 +20,9 @@ pub struct Sequences {
     /// The lengths of the documents of all sequences, if a sequence has several. A token sees tokens of its own document
     /// alone.
     pub documents: Option<Vec<usize>>,
+    /// 1 for tokens and 0 for padding, `[b, s]`, if there is padding. Padding is no token of the load-balancing loss. It
+    /// stands behind the tokens of a sequence, as a document of its own if there are several, so that no token sees it.
+    pub attention_mask: Option<Tensor<2, Int>>,
 }
 
 impl Sequences {
@@ -34,11 +37,13 @@ impl Sequences {
     pub fn check(&self, config: &ModelConfig) -> Result<(), ModelError> {
         let fail = |input, problem| Err(ModelError::Input { input, problem });
         let shape = self.input_ids.dims();
+        let mask = self.attention_mask.as_ref();
         for (input, tensor) in [
-            ("targets", &self.targets),
-            ("position_ids", &self.position_ids),
+            ("targets", Some(&self.targets)),
+            ("position_ids", Some(&self.position_ids)),
+            ("attention_mask", mask),
         ] {
-            let found = tensor.dims();
+            let found = tensor.map_or(shape, Tensor::dims);
             if found != shape {
                 return fail(input, format!("expected shape {shape:?}, found {found:?}"));
             }
@@ -72,12 +77,20 @@ impl Sequences {
 /// The lengths of the documents of all sequences, if a sequence has several.
 pub(crate) type Documents = Option<Arc<[usize]>>;
 
+/// What the losses of a pass are computed from, beside its results.
+pub(crate) struct Counted {
+    /// The target of each token, `[b · s]`.
+    pub(crate) targets: Tensor<1, Int>,
+    /// 1 for the tokens of the load-balancing loss and 0 for others, `[b · s]`. All tokens without it.
+    pub(crate) mask: Option<Tensor<1>>,
+}
+
 impl Sequences {
-    /// Returns the batch of tokens, the lengths of documents, and the targets `[b · s]`.
+    /// Returns the batch of tokens, the lengths of documents, and what their losses count.
     ///
     /// # Panics
     /// Panics if there are documents that the model can't keep apart.
-    pub(crate) fn parts(self, config: &ModelConfig) -> (Batch, Documents, Tensor<1, Int>) {
+    pub(crate) fn parts(self, config: &ModelConfig) -> (Batch, Documents, Counted) {
         let reason = config.packs_no_documents();
         assert!(
             self.documents.is_none() || reason.is_none(),
@@ -85,10 +98,15 @@ impl Sequences {
             reason.unwrap_or_default()
         );
         let [batch, seq] = self.input_ids.dims();
+        let mask = self.attention_mask;
+        let counted = Counted {
+            targets: self.targets.reshape([batch * seq]),
+            mask: mask.map(|mask| mask.reshape([batch * seq]).float().cast(FloatDType::F32)),
+        };
         (
             Batch::new(self.input_ids).at(self.position_ids),
             self.documents.map(Arc::from),
-            self.targets.reshape([batch * seq]),
+            counted,
         )
     }
 }
@@ -126,8 +144,8 @@ impl CausalLm {
     /// Panics, or returns meaningless losses, on inputs that [`Sequences::check`] refuses, and on ids, targets or
     /// positions outside their ranges.
     pub fn sequence_losses(&self, sequences: Sequences) -> Losses {
-        let (batch, documents, targets) = sequences.parts(self.config());
+        let (batch, documents, counted) = sequences.parts(self.config());
         let passed = self.model.forward_packed(batch, documents);
-        self.losses_of_hidden(passed, targets)
+        self.losses_of_hidden(passed, counted)
     }
 }

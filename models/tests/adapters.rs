@@ -2,7 +2,7 @@
 
 mod common;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -285,4 +285,192 @@ fn what_is_not_supported_or_not_of_this_model_is_refused() {
     wrong = config(&[]);
     wrong.alpha = 0.0;
     assert!(attach(&wrong).contains("alpha"));
+}
+
+/// What PEFT does with the targets of families that it knows otherwise than as modules: names of layers that it takes for
+/// those of experts, and of routers, which are no linear layers there.
+const RENAMED: [&str; 6] = [
+    "Qwen2Moe",
+    "Qwen3Moe",
+    "DeepseekV2",
+    "DeepseekV3",
+    "Glm4Moe",
+    "Glm4vMoe",
+];
+
+const VL_ROUTER: &str = "model.language_model.layers.1.mlp.gate.weight";
+
+/// Returns the lists of `adapter_config.json`, and the names of the adapted layers in the file of tensors.
+fn saved_names(model: &CausalLm, config: &AdapterConfig, dir: &Path) -> [Vec<String>; 3] {
+    save_adapters(model, config, "some/base", dir).unwrap();
+    let text = fs::read_to_string(dir.join("adapter_config.json")).unwrap();
+    let fields: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let list = |name: &str| -> Vec<String> {
+        let names = fields.get(name).and_then(|names| names.as_array());
+        let names = names.into_iter().flatten();
+        names.map(|name| name.as_str().unwrap().into()).collect()
+    };
+    let bytes = fs::read(dir.join("adapter_model.safetensors")).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let names = tensors.names().into_iter();
+    let mut layers: Vec<String> = names
+        .map(|name| {
+            let name = name.strip_prefix("base_model.model.").unwrap();
+            let end = [".lora_A.weight", ".lora_B.weight"];
+            let layer = end.iter().find_map(|end| name.strip_suffix(end));
+            layer.unwrap().to_owned()
+        })
+        .collect();
+    layers.sort();
+    layers.dedup();
+    [list("target_modules"), list("target_parameters"), layers]
+}
+
+/// The default adapters of every family are what PEFT can load: it finds the adapted layers by its own rule, and no other module.
+#[test]
+fn default_adapters_of_every_family_are_modules_to_peft() {
+    let folder = TempDir::new().unwrap();
+    for name in common::MODELS {
+        let file = common::model_dir(name).join("config.json");
+        let config_of = ModelConfig::from_file(&file).unwrap();
+        let plain = config_of.init(&Device::flex());
+        let parameters = plain.named_parameters();
+        let adapted = plain.with_adapters(&config(&[]), 1).unwrap();
+        let dir = folder.path().join(name);
+        let [modules, others, layers] = saved_names(&adapted, &config(&[]), &dir);
+        assert_eq!(others, [""; 0], "{name}");
+        // PEFT compares with every module, layers and blocks among them. Experts are no modules there.
+        let parts = parameters.keys().filter(|name| !name.contains(".experts."));
+        let places =
+            parts.flat_map(|name| name.match_indices('.').map(|(at, _)| name[..at].to_owned()));
+        // Some checkpoints of several modalities leave out a part that the modules have.
+        let inside = "model.language_model.";
+        let in_memory = |place: String| match layers[0].starts_with(inside) {
+            true => place
+                .replace(inside, "model.")
+                .replacen("model.", inside, 1),
+            false => place,
+        };
+        let places: BTreeSet<String> = places.map(in_memory).collect();
+        let is_target = |place: &&String| {
+            let mut targets = modules.iter();
+            targets.any(|target| place == &target || place.ends_with(&format!(".{target}")))
+        };
+        let found: Vec<String> = places.iter().filter(is_target).cloned().collect();
+        assert_eq!(found, layers, "{name}: {modules:?}");
+        let is_mixture = common::SPARSE.contains(&name);
+        let family = config_of.architecture.to_string();
+        let is_renamed = RENAMED.iter().any(|renamed| family.starts_with(renamed));
+        for module in &modules {
+            let last = module.rsplit('.').next().unwrap();
+            assert!(
+                !is_mixture || !["gate", "router"].contains(&last),
+                "{name}: {module}"
+            );
+            assert!(
+                !is_renamed
+                    || !last.ends_with("_proj")
+                    || !["gate_proj", "up_proj", "down_proj"].contains(&last)
+            );
+        }
+        assert!(
+            modules.iter().any(|module| module.ends_with("o_proj")),
+            "{name}"
+        );
+    }
+}
+
+/// Layers that are no modules to PEFT are parameters to it, if they are named, and have no dropout there.
+#[test]
+fn routers_and_mlps_of_mixtures_are_parameters_to_peft() {
+    let folder = TempDir::new().unwrap();
+    for (name, targets, expected) in [
+        ("mixtral", &["q_proj", "gate"][..], &["gate.weight"][..]),
+        ("gpt_oss_sw8", &["router"], &["router.weight"]),
+        ("qwen3_vl_moe", &["*.1.mlp.gate"], &[VL_ROUTER]),
+        ("llama4_chunk8", &["router"], &["router.weight"]),
+        (
+            "qwen3_moe_mixed",
+            &["*.mlp.down_proj"],
+            &["down_proj.weight"],
+        ),
+        (
+            "glm4_moe_norms",
+            &["up_proj", "experts.down_proj"],
+            &["experts.down_proj", "up_proj.weight"],
+        ),
+    ] {
+        let file = common::model_dir(name).join("config.json");
+        let own = ModelConfig::from_file(&file).unwrap();
+        let adapted = own
+            .init(&Device::flex())
+            .with_adapters(&config(targets), 1)
+            .unwrap();
+        let dir = folder.path().join(name);
+        let [modules, parameters, layers] = saved_names(&adapted, &config(targets), &dir);
+        let linear = targets.iter().filter(|target| **target == "q_proj");
+        assert!(modules.iter().eq(linear), "{name}: {modules:?}");
+        assert_eq!(parameters, expected, "{name}");
+        let (_, again) = own.init(&Device::flex()).load_adapters(&dir).unwrap();
+        assert_eq!(
+            again.adapted_layers(),
+            adapted.adapted_layers(),
+            "{name}: {layers:?}"
+        );
+        let mut config = config(&targets[..1]);
+        assert_eq!(config.refused_by_peft(&own).unwrap(), None);
+        config.dropout = 0.1;
+        let refused = config.refused_by_peft(&own).unwrap();
+        assert_eq!(
+            refused.is_none(),
+            targets[0] == "q_proj",
+            "{name}: {refused:?}"
+        );
+    }
+}
+
+/// Adapters of a text model inside another are read under its own names too, as earlier programs wrote them.
+#[test]
+fn adapters_of_a_text_model_inside_another_have_two_names() {
+    let folder = TempDir::new().unwrap();
+    let file = common::model_dir("qwen3_vl").join("config.json");
+    let own = ModelConfig::from_file(&file).unwrap();
+    let adapted = own
+        .init(&Device::flex())
+        .with_adapters(&config(&["q_proj"]), 1);
+    let adapted = adapted.unwrap();
+    let [modules, _, layers] = saved_names(&adapted, &config(&[]), &folder.path().join("new"));
+    assert_eq!(modules, layers, "other parts have layers with such ends");
+    let file = folder.path().join("new/adapter_model.safetensors");
+    let bytes = fs::read(&file).unwrap();
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let former = |name: &str| name.replace("model.language_model.", "model.");
+    let former = tensors.iter().map(|(name, tensor)| (former(name), tensor));
+    fs::write(&file, safetensors::serialize(former, None).unwrap()).unwrap();
+    let again = own
+        .init(&Device::flex())
+        .load_adapters(&folder.path().join("new"));
+    assert_eq!(again.unwrap().1.adapted_layers(), layers);
+}
+
+#[test]
+fn ranks_beyond_all_layers_are_refused() {
+    let (own, plain) = model(&Device::flex());
+    for (rank, words) in [
+        (1_000_000_000, "from 1 to"),
+        (65, "the widest adapted layer has 64"),
+    ] {
+        let config = AdapterConfig {
+            rank,
+            ..config(&[])
+        };
+        let said = config.check_for(&own).unwrap_err().to_string();
+        assert!(said.contains(words), "{said}");
+        let said = plain
+            .clone()
+            .with_adapters(&config, 1)
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains(words), "{said}");
+    }
 }

@@ -59,6 +59,7 @@ fn sequences(config: &ModelConfig) -> Sequences {
         targets: tensor(&targets),
         position_ids: tensor(&positions),
         documents: packs.then(|| lengths.iter().map(|length| *length as usize).collect()),
+        attention_mask: None,
     }
 }
 
@@ -247,6 +248,7 @@ fn the_activations_of_one_layer_are_in_memory() {
         targets: tensor(&ids),
         position_ids: tensor(&positions),
         documents: None,
+        attention_mask: None,
     };
     let peak = |results: &dyn Fn() -> Results| {
         let before = LIVE.load(Relaxed);

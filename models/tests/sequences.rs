@@ -7,7 +7,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor};
 use burn_kernels::policy::{Policy, scope};
 use common::model_dir;
-use kernels_models::{CausalLm, ModelConfig, Sequences, load};
+use kernels_models::{Batch, CausalLm, Losses, ModelConfig, Sequences, load};
 
 const DOCUMENTS: [&[i64]; 4] = [
     &[3, 9, 27, 17, 5],
@@ -37,6 +37,7 @@ fn packed(documents: &[&[i64]], shape: [usize; 2], device: &Device) -> Sequences
             device,
         ),
         documents: Some(documents.iter().map(|document| document.len()).collect()),
+        attention_mask: None,
     }
 }
 
@@ -129,6 +130,53 @@ fn ignored_targets_and_padding_have_no_effect() {
     assert!((number(padded) - alone).abs() < 1e-12);
 }
 
+/// The load-balancing loss counts the tokens that a mask of the batch does, however the gradients are computed.
+#[test]
+fn padding_is_no_token_of_the_load_balancing_loss() {
+    let device = Device::flex().autodiff();
+    let none = Sequences::IGNORED;
+    let tensor = |values: [i64; 10]| tensor(&values, [2, 5], &device);
+    let ids = tensor([3, 9, 27, 17, 5, 4, 8, 0, 0, 0]);
+    let mask = tensor([1, 1, 1, 1, 1, 1, 1, 0, 0, 0]);
+    let sequences = Sequences {
+        input_ids: ids.clone(),
+        targets: tensor([9, 27, 17, 5, none, 8, none, none, none, none]),
+        position_ids: tensor([0, 1, 2, 3, 4, 0, 1, 2, 3, 4]),
+        documents: None,
+        attention_mask: Some(mask.clone()),
+    };
+    let numbers = |losses: &Losses| {
+        let balance = losses.load_balancing.as_ref();
+        let parts = [Some(&losses.total), balance];
+        parts.map(|part| {
+            part.unwrap()
+                .clone()
+                .without_autodiff()
+                .into_scalar::<f64>()
+        })
+    };
+    let near = |one: [f64; 2], other: [f64; 2]| {
+        let mut pairs = one.iter().zip(other);
+        pairs.all(|(one, other)| (one - other).abs() < 1e-9)
+    };
+    for name in ["mixtral", "qwen3_moe"] {
+        let (config, model) = of(name, FloatDType::F64);
+        sequences.check(&config).unwrap();
+        let batch = Batch::new(ids.clone()).masked(&mask).unwrap();
+        let wanted = numbers(&model.losses_of(batch).1);
+        let found = numbers(&model.sequence_losses(sequences.clone()));
+        assert!(near(found, wanted), "{name}: {found:?} and {wanted:?}");
+        let found = numbers(&model.recomputed_losses(sequences.clone(), (1.0, 1), |_| ()));
+        assert!(near(found, wanted), "{name}, recomputed: {found:?}");
+        let counted = Sequences {
+            attention_mask: None,
+            ..sequences.clone()
+        };
+        let [_, counted] = numbers(&model.sequence_losses(counted));
+        assert!((counted - wanted[1]).abs() > 1e-3, "{name}: {counted}");
+    }
+}
+
 #[test]
 fn what_does_not_go_together_is_refused() {
     let device = Device::flex();
@@ -142,6 +190,7 @@ fn what_does_not_go_together_is_refused() {
     let other = || tensor(&[1; 14], [1, 14], &device);
     assert!(said(&|s| s.targets = other(), &config).starts_with("targets: expected shape [2, 7]"));
     assert!(said(&|s| s.position_ids = other(), &config).starts_with("position_ids"));
+    assert!(said(&|s| s.attention_mask = Some(other()), &config).starts_with("attention_mask"));
     for documents in [vec![5, 2, 4, 2], vec![14], vec![6, 8], vec![]] {
         let said = said(&|s| s.documents = Some(documents.clone()), &config);
         assert!(said.contains("2 sequences of 7"), "{said}");

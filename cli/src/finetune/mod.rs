@@ -26,6 +26,7 @@ use burn_kernels::live::{self, Sampling};
 use burn_kernels::policy::Policy;
 use burn_kernels::report;
 use data::Batches;
+use kernels_cli::text::Date;
 use kernels_io::escape_path;
 use prepare::Prepared;
 use serde::Serialize;
@@ -105,8 +106,13 @@ pub struct Args {
     /// Learn prompts and the user's turns too.
     #[arg(long)]
     all_tokens: bool,
+    /// The date that the chat template writes, if it writes one, in place of today's: a run has the same losses on every
+    /// day.
+    #[arg(long, value_name = "DATE", default_value = "2024-07-26", value_parser = parse::date)]
+    #[serde(serialize_with = "options::shown")]
+    date: Date,
     /// The highest learning rate [default: 2e-4 for adapters, otherwise 2e-5].
-    #[arg(long, value_parser = parse::above_zero)]
+    #[arg(long, value_parser = crate::train::learning_rate)]
     lr: Option<f64>,
     /// The number of steps in which the learning rate rises [default: 3 in 100].
     #[arg(long, value_name = "STEPS")]
@@ -176,6 +182,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
     signals::survive_limits()?;
     let started = Instant::now();
+    if let Some(run) = &args.resume {
+        RunFolder::check(run, SETTINGS)?;
+    }
     let Prepared {
         settings,
         batches,
@@ -191,13 +200,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let description = settings.describe(&facts)?;
     let folder = open_folder(args, &settings, &description)?;
-    let states = States::new(folder.states(), args.saving.keep, description);
+    let kept = folder.kept(SETTINGS)?;
+    let states = States::new(&folder, args.saving.keep, description, kept);
     let plan = settings.plan(args, folder.path())?;
 
     verify_without_dropout(&settings);
     report::reset();
     let parameters = model::Parameters::of(&model);
-    let trained = train(
+    let (trained, saved_step) = train(
         &settings, &plan, &batches, &states, &folder, model, args.quiet,
     )?;
     let dispatch = report::report();
@@ -209,7 +219,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         &settings,
         (&facts, parameters),
         &folder,
-        (trained.points.as_slice(), &trained.progress, saved),
+        (trained.points.as_slice(), &trained.progress),
+        (saved, saved_step),
         dispatch,
         started.elapsed(),
     )?;
@@ -245,7 +256,7 @@ fn open_folder(args: &Args, settings: &Settings, description: &Value) -> anyhow:
         identity::check(&what, &folder.read_json(SETTINGS)?, description)?;
         return Ok(folder);
     }
-    let folder = RunFolder::create(args.out.as_deref(), "finetune")?;
+    let folder = RunFolder::create(args.out.as_deref(), "finetune", SETTINGS)?;
     let options = Args {
         kernels: Some(settings.kernels.clone()),
         ..args.clone()
@@ -256,7 +267,7 @@ fn open_folder(args: &Args, settings: &Settings, description: &Value) -> anyhow:
     Ok(folder)
 }
 
-/// Trains, and returns the model of the best validation.
+/// Trains, and returns the model of the best validation, with its step.
 fn train(
     settings: &Settings,
     plan: &Plan,
@@ -265,7 +276,7 @@ fn train(
     folder: &RunFolder,
     model: kernels_models::CausalLm,
     quiet: bool,
-) -> anyhow::Result<Trained> {
+) -> anyhow::Result<(Trained, usize)> {
     let first = Trainee {
         model,
         optimiser: Optimiser::new(settings.optimiser),
@@ -285,16 +296,20 @@ fn train(
     let recorder = Recorder::create(&folder.metrics(), points)?;
     let session = Session::new(plan, batches, states, (replicas, progress), recorder, quiet)?;
     let mut trained = session.run()?;
+    let mut step = trained.progress.step;
     let best = trained.progress.best.map(|best| best.step);
-    if best.is_some_and(|best| best != trained.progress.step) {
+    if best.is_some_and(|best| best != step) {
         match states.best(&trained.progress)? {
-            Some(saved) => trained.trainee = saved.restore(trained.trainee, plan.device())?,
+            Some(saved) => {
+                step = saved.progress.step;
+                trained.trainee = saved.restore(trained.trainee, plan.device())?;
+            }
             None => output::note(
                 "warning: the checkpoint of the best validation could not be saved, so the last model is kept",
             ),
         }
     }
-    Ok(trained)
+    Ok((trained, step))
 }
 
 /// Saves the trained model. Returns the folders.
@@ -309,9 +324,18 @@ fn save(
     for output in &outputs {
         // A run that was interrupted after it wrote the model has it.
         if !output.is_written() {
-            rescue::save(output.folder(), |path| output.write(&model, settings, path))?;
+            rescue::save(output.folder(), |path| {
+                output.write(&model, settings, path)?;
+                if path != output.folder() {
+                    // A rescued model is worth having without these files.
+                    let completed = output.complete(&settings.model, path);
+                    completed
+                        .unwrap_or_else(|error| output::note(format_args!("warning: {error:#}")));
+                }
+                Ok(())
+            })?;
         }
-        output.complete(&settings.model)?;
+        output.complete(&settings.model, output.folder())?;
     }
     Ok(outputs
         .iter()

@@ -25,7 +25,7 @@ pub struct LoraArgs {
     lora_dropout: Option<f64>,
     /// An adapted layer: its name, or a pattern of its whole name with `*` and `?`. The experts of a mixture are
     /// `experts.gate_up_proj` and `experts.down_proj`. Can be given several times [default: all linear layers but the output
-    /// projection].
+    /// projection and routers, and in some mixtures those of attention alone; see the book].
     #[arg(long, value_name = "NAME")]
     lora_target: Vec<String>,
     /// Divide by the root of the rank (rsLoRA).
@@ -150,15 +150,27 @@ pub enum Output {
     Adapter(PathBuf),
 }
 
-/// The files of a tokenizer and of generation, which a tuned checkpoint has from its base.
-const COPIED: [&str; 7] = [
+/// The files of a tokenizer, of generation and of other inputs than text, which a tuned checkpoint has from its base: what
+/// `save_pretrained` writes, and what other programs read in place of `tokenizer.json`.
+const COPIED: [&str; 18] = [
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
     "added_tokens.json",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "tokenizer.model",
+    "sentencepiece.bpe.model",
+    "spiece.model",
+    "tekken.json",
     "chat_template.jinja",
     "chat_template.json",
     "generation_config.json",
+    "preprocessor_config.json",
+    "image_preprocessor_config.json",
+    "video_preprocessor_config.json",
+    "processor_config.json",
 ];
 
 impl Output {
@@ -193,18 +205,18 @@ impl Output {
 }
 
 impl Output {
-    /// Copies the files of the base that a whole model needs.
+    /// Copies the files of the base that a whole model needs to the folder that it was written to.
     ///
     /// # Errors
     /// Returns an error if a file can't be read or written.
-    pub fn complete(&self, base: &Path) -> anyhow::Result<()> {
+    pub fn complete(&self, base: &Path, to: &Path) -> anyhow::Result<()> {
         let names = match self {
             Self::Model(_) => &COPIED[..],
             Self::Adapter(_) => &[],
         };
         names
             .iter()
-            .try_for_each(|name| copy(&base.join(name), &self.folder().join(name)))
+            .try_for_each(|name| copy(&base.join(name), &to.join(name)))
     }
 }
 

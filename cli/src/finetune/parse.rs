@@ -1,32 +1,50 @@
 //! The numbers of options.
 
+use crate::training::plan::MOST_STEPS;
+use kernels_cli::text::Date;
+
+/// The largest factor, norm or number of epochs. Products of some stay finite in f32.
+const MOST: f64 = 1e9;
+
+/// The largest decay of weights. Usual ones are far below 1.
+const MOST_DECAY: f64 = 1e3;
+
 /// Parses a number of things.
 pub fn count(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(number) if number > 0 => Ok(number),
-        _ => Err("expected a whole number of at least 1".to_owned()),
+        Ok(number) if (1..=MOST_STEPS).contains(&number) => Ok(number),
+        _ => Err(format!("expected a whole number from 1 to {MOST_STEPS}")),
     }
 }
 
 /// Parses a number above 0.
 pub fn above_zero(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
-        _ => Err("expected a number above 0".to_owned()),
+        Ok(number) if number > 0.0 && number <= MOST => Ok(number),
+        _ => Err(format!("expected a number above 0 and at most {MOST}")),
     }
 }
 
 /// Parses a number of at least 0.
 pub fn from_zero(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(number) if number >= 0.0 && number.is_finite() => Ok(number),
-        _ => Err("expected a number of at least 0".to_owned()),
+        Ok(number) if (0.0..=MOST).contains(&number) => Ok(number),
+        _ => Err(format!("expected a number from 0 to {MOST}")),
     }
 }
 
 /// Parses a decay of weights.
 pub fn decay(text: &str) -> Result<f32, String> {
-    from_zero(text).map(|number| number as f32)
+    match from_zero(text) {
+        Ok(number) if number <= MOST_DECAY => Ok(number as f32),
+        _ => Err(format!("expected a number from 0 to {MOST_DECAY}")),
+    }
+}
+
+/// Parses a date.
+pub fn date(text: &str) -> Result<Date, String> {
+    let date = text.parse::<Date>().ok().filter(|date| date.year() > 0);
+    date.ok_or_else(|| "expected a date such as 2024-07-26".to_owned())
 }
 
 /// Parses a part of a whole.

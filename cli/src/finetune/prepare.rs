@@ -6,6 +6,7 @@ use super::model::{self, Trained};
 use super::settings::Settings;
 use crate::devices::Devices;
 use crate::output;
+use crate::training::folder::CONFIG;
 use crate::training::identity::Fingerprint;
 use crate::training::random::SplitMix64;
 use anyhow::{Context, bail, ensure};
@@ -33,6 +34,9 @@ pub struct Facts {
     pub left_out: usize,
     /// A number that tells data apart.
     pub fingerprint: String,
+    /// The date in all conversations, if the chat template writes one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub date: Option<String>,
 }
 
 /// Everything that a run needs.
@@ -53,7 +57,13 @@ pub struct Prepared {
 /// Returns an error if anything is missing, can't be read, or does not go together.
 pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     let folder = args.model.as_ref();
-    let folder = folder.context("--model DIR names the checkpoint to begin with")?;
+    let folder = folder.with_context(|| match &args.resume {
+        Some(run) => format!(
+            "{} does not say what to train; give the options of the run here, or remove the folder and begin it again",
+            escape_path(&run.join(CONFIG))
+        ),
+        None => "--model DIR names the checkpoint to begin with".to_owned(),
+    })?;
     ensure!(
         !args.data.is_empty(),
         "--data FILE names the data to train on"
@@ -87,14 +97,16 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         adapters.check_for(&config)?;
         check_dropout(adapters, &devices)?;
     }
-    let (train, valid) = examples(args, &folder, config.vocab_size)?;
+    let (train, valid, is_dated) = examples(args, &folder, config.vocab_size)?;
     let packs = packs(args, &config);
-    let (batches, facts) = batches(args, train, valid, packs);
+    let (batches, mut facts) = batches(args, train, valid, packs);
+    facts.date = is_dated.then(|| args.date.to_string());
     let device = devices.first().device()?.autodiff();
     let dtype = args.dtype.float_dtype();
     let (config, model, adapters) = model::load(&folder, &trained, dtype, (&device, args.seed))?;
     if let Some(adapters) = &adapters {
         check_dropout(adapters, &devices)?;
+        tell_of_peft(adapters, &config, args.lora.merge)?;
     }
     let settings = Settings::new(args, (folder, config, adapters), packs, &batches)?;
     Ok(Prepared {
@@ -116,16 +128,37 @@ fn check_dropout(adapters: &AdapterConfig, devices: &Devices) -> anyhow::Result<
     Ok(())
 }
 
-/// Returns the examples to train on and to validate on.
+/// Tells of adapters that PEFT can't load.
+fn tell_of_peft(
+    adapters: &AdapterConfig,
+    config: &ModelConfig,
+    merges: bool,
+) -> anyhow::Result<()> {
+    if let Some(name) = adapters.refused_by_peft(config)? {
+        let way = match merges {
+            true => "the merged model is for other programs",
+            false => "--merge writes the merged model for other programs",
+        };
+        output::note(format_args!(
+            "PEFT can't load these adapters, because it has no dropout for those of layers such as `{name}`; {way}"
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the examples to train on and to validate on, and whether they have a date.
 fn examples(
     args: &Args,
     folder: &Path,
     vocabulary: usize,
-) -> anyhow::Result<(Encoded, Vec<Example>)> {
+) -> anyhow::Result<(Encoded, Vec<Example>, bool)> {
     let limits = (args.seq, args.all_tokens);
-    let read = |files: &[PathBuf]| -> anyhow::Result<Encoded> {
+    let mut is_dated = false;
+    let mut read = |files: &[PathBuf]| -> anyhow::Result<Encoded> {
         let records = data::read(files)?;
-        Encoder::open(folder, vocabulary, &records, limits)?.encode(&records)
+        let encoder = Encoder::open(folder, vocabulary, &records, limits)?.dated(args.date);
+        is_dated |= encoder.writes_date();
+        encoder.encode(&records)
     };
     let mut train = read(&args.data)?;
     let valid = match args.eval_data.is_empty() {
@@ -145,7 +178,13 @@ fn examples(
             train.left_out
         ));
     }
-    Ok((train, valid))
+    if is_dated {
+        output::note(format_args!(
+            "the chat template writes the date, which is {} in all conversations of this run; --date sets another",
+            args.date
+        ));
+    }
+    Ok((train, valid, is_dated))
 }
 
 /// Takes a part of the examples away, at least one of two or more. They are chosen at random.
@@ -193,6 +232,7 @@ fn batches(args: &Args, train: Encoded, valid: Vec<Example>, packs: bool) -> (Ba
         cut: train.cut,
         left_out: train.left_out,
         fingerprint: fingerprint(train.examples.iter().chain(&valid)),
+        date: None,
     };
     let sizes = Sizes {
         batch: args.batch,

@@ -7,8 +7,9 @@ use super::prepare::Facts;
 use crate::choice::DtypeChoice;
 use crate::devices::Devices;
 use crate::training::batch::Source;
+use crate::training::identity::BASE;
 use crate::training::optimiser::AdamW;
-use crate::training::plan::Plan;
+use crate::training::plan::{MOST_STEPS, Plan};
 use crate::training::schedule::{Decay, Schedule};
 use anyhow::{Context, ensure};
 use burn_kernels::policy::{self, Policy};
@@ -68,9 +69,6 @@ pub struct Settings {
     pub devices: Devices,
 }
 
-/// The largest number of steps of a run: some thirty years of one each second.
-const MOST_STEPS: usize = 1_000_000_000;
-
 impl Settings {
     pub(super) fn new(
         args: &Args,
@@ -89,7 +87,19 @@ impl Settings {
             args.patience.is_none() || batches.validations() > 0,
             "--patience waits for a lower validation loss, but no example is held out; give --eval-data or --held-out"
         );
-        let rate = if adapters.is_some() { 2e-4 } else { 2e-5 };
+        let warmup = args.warmup.unwrap_or((steps * 3).div_ceil(100));
+        ensure!(
+            warmup <= steps,
+            "--warmup is {warmup}, but the run has {steps} steps, so the learning rate would never be the highest"
+        );
+        let lr = args
+            .lr
+            .unwrap_or(if adapters.is_some() { 2e-4 } else { 2e-5 });
+        let decay = lr * f64::from(args.weight_decay);
+        ensure!(
+            decay < 1.0,
+            "a step takes --lr times --weight-decay, {decay}, of each weight away, which must be below 1"
+        );
         Ok(Self {
             model,
             config,
@@ -103,8 +113,8 @@ impl Settings {
             seq: args.seq,
             packs,
             all_tokens: args.all_tokens,
-            lr: args.lr.unwrap_or(rate),
-            warmup: args.warmup.unwrap_or((steps * 3).div_ceil(100)),
+            lr,
+            warmup,
             schedule: args.schedule,
             optimiser: AdamW {
                 beta_1: 0.9,
@@ -150,9 +160,11 @@ impl Settings {
     /// Returns the contents of `finetune.json`: everything that decides the numbers of the run.
     ///
     /// # Errors
-    /// Returns an error if the model's configuration is no JSON.
+    /// Returns an error if the model's configuration is no JSON, or if the weights that adapters are trained for can't be read.
     pub fn describe(&self, facts: &Facts) -> anyhow::Result<Value> {
         let config: Value = serde_json::from_str(&self.config.to_json())?;
+        let adapts = self.adapters.is_some();
+        let base = adapts.then(|| kernels_models::weights_checksum(&self.model));
         let adapters = self.adapters.as_ref().map(|adapters| {
             json!({
                 "rank": adapters.rank,
@@ -168,6 +180,7 @@ impl Settings {
             "adapters": adapters,
             "model": config,
             "data": facts,
+            BASE: base.transpose()?,
         }))
     }
 

@@ -139,6 +139,8 @@ pub struct Summary {
     pub folder: PathBuf,
     /// The folders of the trained model.
     pub saved: Vec<PathBuf>,
+    /// The number of steps after which it was this model.
+    pub saved_step: usize,
     /// Facts of the data.
     pub data: Facts,
     /// The numbers of parameters.
@@ -172,7 +174,8 @@ impl Summary {
         settings: &Settings,
         (data, parameters): (&Facts, Parameters),
         folder: &RunFolder,
-        (points, progress, saved): (&[Point], &Progress, Vec<PathBuf>),
+        (points, progress): (&[Point], &Progress),
+        (saved, saved_step): (Vec<PathBuf>, usize),
         dispatch: Report,
         elapsed: Duration,
     ) -> anyhow::Result<Self> {
@@ -189,6 +192,7 @@ impl Summary {
         Ok(Self {
             folder: folder.path().to_owned(),
             saved,
+            saved_step,
             data: data.clone(),
             parameters,
             steps: last.step,
@@ -232,6 +236,15 @@ impl Summary {
                 self.training_loss
             )),
         }
+        let why = match self.best {
+            Some(best) if best.step == self.saved_step => "whose validation loss is the lowest",
+            Some(_) => "the last, because that of the best validation could not be saved",
+            None => "the last",
+        };
+        page.line(format_args!(
+            "The saved model is that after step {}, {why}",
+            self.saved_step
+        ));
         for folder in &self.saved {
             page.line(format_args!("Saved in {}", escape_path(folder)));
         }

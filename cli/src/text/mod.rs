@@ -33,6 +33,7 @@ mod writer;
 
 pub use chat::{Chat, Tokens};
 pub use error::TextError;
+pub use jiff::civil::Date;
 pub use message::Message;
 pub use template::ChatTemplate;
 pub use tokenizer::{Offsets, Tokenizer};

@@ -202,6 +202,14 @@ impl Source for Batches<'_> {
         vec![windows.batch(indices)]
     }
 
+    /// Counts bytes, because sequences overlap.
+    fn steps_per_epoch(&self) -> usize {
+        let Settings { batch, seq, .. } = *self.settings;
+        (self.splits.train.len() + seq)
+            .div_ceil(batch.saturating_mul(seq))
+            .max(1)
+    }
+
     fn validations(&self) -> usize {
         self.splits.valid.len().div_ceil(self.settings.batch)
     }

@@ -25,6 +25,8 @@ pub use preset::Preset;
 use serde::Serialize;
 use serde_json::Value;
 use settings::Settings;
+#[cfg(feature = "text")]
+pub use settings::learning_rate;
 pub use settings::{at_least, training_dtype};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -122,12 +124,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
     signals::survive_limits()?;
     let started = Instant::now();
+    if let Some(run) = &args.resume {
+        RunFolder::check(run, SETTINGS)?;
+    }
     let settings = Settings::new(args)?;
     let corpus = Corpus::load(args.corpus.as_deref())?;
     let splits = corpus.split(settings.seq)?;
     let description = settings.describe(&splits)?;
     let folder = open_folder(args, &settings, &description)?;
-    let states = States::new(folder.states(), args.saving.keep, description);
+    let kept = folder.kept(SETTINGS)?;
+    let states = States::new(&folder, args.saving.keep, description, kept);
 
     report::reset();
     let trained = fit::fit(&settings, &splits, &folder, &states, args.quiet)?;
@@ -154,7 +160,7 @@ fn open_folder(args: &Args, settings: &Settings, description: &Value) -> anyhow:
         identity::check(&what, &folder.read_json(SETTINGS)?, description)?;
         return Ok(folder);
     }
-    let folder = RunFolder::create(args.out.as_deref(), &settings.preset.to_string())?;
+    let folder = RunFolder::create(args.out.as_deref(), &settings.preset.to_string(), SETTINGS)?;
     let options = Args {
         kernels: Some(settings.kernels.clone()),
         ..args.clone()

@@ -6,9 +6,9 @@ use super::preset::Preset;
 use crate::choice::DtypeChoice;
 use crate::devices::Devices;
 use crate::training::optimiser::AdamW;
-use crate::training::plan::{Plan, Saving};
+use crate::training::plan::{MOST_STEPS, Plan, Saving};
 use crate::training::schedule::{Decay, Schedule};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use burn::tensor::Device;
 use burn_kernels::policy::{self, Policy};
 use clap::ValueEnum;
@@ -54,6 +54,9 @@ pub struct Settings {
     pub saving: Saving,
 }
 
+/// The largest number of tokens in a step. Some tensors of one have a kilobyte for each.
+const MOST_TOKENS: usize = 1 << 24;
+
 impl Settings {
     /// Creates the settings from the arguments and the environment.
     ///
@@ -63,6 +66,12 @@ impl Settings {
     pub fn new(args: &Args) -> anyhow::Result<Self> {
         let devices = args.devices.chosen();
         devices.check_batch(args.batch)?;
+        ensure!(
+            args.batch.saturating_mul(args.seq) <= MOST_TOKENS,
+            "a step of {} sequences of {} tokens is too large: it takes at most {MOST_TOKENS} tokens",
+            args.batch,
+            args.seq
+        );
         Ok(Self {
             preset: args.preset,
             model: args.preset.config(args.seq)?,
@@ -139,8 +148,10 @@ fn validations(steps: usize) -> usize {
 /// Parses an argument that has a lower bound.
 pub fn at_least<const LOWEST: usize>(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(number) if number >= LOWEST => Ok(number),
-        _ => Err(format!("expected a whole number of at least {LOWEST}")),
+        Ok(number) if (LOWEST..=MOST_STEPS).contains(&number) => Ok(number),
+        _ => Err(format!(
+            "expected a whole number from {LOWEST} to {MOST_STEPS}"
+        )),
     }
 }
 
@@ -191,6 +202,7 @@ mod tests {
     fn arguments_have_bounds() {
         assert_eq!(at_least::<2>("2"), Ok(2));
         assert!(at_least::<2>("1").is_err());
+        assert!(at_least::<2>("18446744073709551615").is_err());
         assert_eq!(learning_rate("0.5"), Ok(0.5));
         for text in ["0", "-1", "1.5", "nan", "x"] {
             assert!(learning_rate(text).is_err(), "{text}");

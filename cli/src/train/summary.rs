@@ -149,8 +149,8 @@ impl Summary {
             self.parameters, self.tokens, self.training_seconds, self.seconds
         ));
         page.line(format_args!(
-            "Validation loss {:.4} nats per byte, perplexity {:.2}",
-            self.validation_loss, self.perplexity
+            "Validation loss {:.4} nats per byte, perplexity {:.2}, of the saved model: that after step {}, the last",
+            self.validation_loss, self.perplexity, self.steps
         ));
         if let Some(load_balancing) = self.load_balancing {
             page.line(load_balancing);

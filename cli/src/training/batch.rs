@@ -26,6 +26,8 @@ pub struct Labels {
     pub positions: Vec<i64>,
     /// The lengths of all documents, if a sequence has several.
     pub documents: Option<Vec<usize>>,
+    /// 1 for each token, and 0 for padding.
+    pub mask: Vec<i64>,
 }
 
 impl Batch {
@@ -56,6 +58,10 @@ impl Batch {
                 targets: self.tensor(&labels.targets, device),
                 position_ids: self.tensor(&labels.positions, device),
                 documents: labels.documents.clone(),
+                attention_mask: labels
+                    .mask
+                    .contains(&0)
+                    .then(|| self.tensor(&labels.mask, device)),
             };
         }
         let length = self.shape[1].max(1);
@@ -70,6 +76,7 @@ impl Batch {
             targets: self.tensor(&targets, device),
             position_ids: self.tensor(&positions, device),
             documents: None,
+            attention_mask: None,
         }
     }
 
@@ -129,8 +136,9 @@ impl Labels {
         });
         Self {
             targets: self.targets[tokens.clone()].to_vec(),
-            positions: self.positions[tokens].to_vec(),
+            positions: self.positions[tokens.clone()].to_vec(),
             documents,
+            mask: self.mask[tokens].to_vec(),
         }
     }
 }
@@ -139,6 +147,9 @@ impl Labels {
 pub trait Source {
     /// Returns the batches of a training step, counted from 0. Their gradients are added up.
     fn training(&self, step: usize) -> Vec<Batch>;
+
+    /// Returns the number of steps in which as much is seen as the training data has. It is at least 1.
+    fn steps_per_epoch(&self) -> usize;
 
     /// Returns the number of batches in a validation.
     fn validations(&self) -> usize;
@@ -183,6 +194,7 @@ mod tests {
             targets: vec![1, none, none, 2, 3, 4],
             positions: vec![0, 1, 0, 0, 0, 1],
             documents: Some(vec![2, 1, 1, 2]),
+            mask: vec![1, 1, 1, 0, 1, 1],
         });
         let shares = all.shares(2);
         let labels: Vec<&Labels> = shares
@@ -191,6 +203,9 @@ mod tests {
             .collect();
         assert_eq!(labels[0].targets, [1, none, none, 2]);
         assert_eq!(labels[1].positions, [0, 1]);
+        assert_eq!(labels[0].mask, [1, 1, 1, 0]);
+        let of = |share: &Batch| share.sequences(&Device::flex()).attention_mask;
+        assert!(of(&shares[0]).is_some() && of(&shares[1]).is_none());
         assert_eq!(labels[0].documents, Some(vec![2, 1, 1]));
         assert_eq!(labels[1].documents, Some(vec![2]));
         assert_eq!([shares[0].targets(), shares[1].targets()], [2, 2]);

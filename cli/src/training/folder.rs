@@ -2,7 +2,7 @@
 
 use super::state;
 use crate::output;
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use kernels_io::{Limit, clear_leftovers, escape_path};
 use serde_json::Value;
 use std::fs::{self, File, TryLockError};
@@ -15,6 +15,8 @@ pub const SUMMARY: &str = "summary.json";
 /// The file with the options of the command.
 pub const CONFIG: &str = "config.toml";
 
+const SETTINGS_LIMIT: Limit = Limit::mib("a file of settings", 64);
+
 /// The folder of one run. No other process can have it open for writing at the same time.
 pub struct RunFolder {
     path: PathBuf,
@@ -23,11 +25,11 @@ pub struct RunFolder {
 }
 
 impl RunFolder {
-    /// Creates `path`, or `runs/<name>-<time>` without one.
+    /// Creates `path`, or `runs/<name>-<time>` without one. `settings` is the file of a run's settings.
     ///
     /// # Errors
     /// Returns an error if the folder is not empty, is not a folder, or can't be created.
-    pub fn create(path: Option<&Path>, name: &str) -> anyhow::Result<Self> {
+    pub fn create(path: Option<&Path>, name: &str, settings: &str) -> anyhow::Result<Self> {
         let path = path.map_or_else(|| default_path(name), Path::to_owned);
         let shown = escape_path(&path);
         fs::create_dir_all(&path).with_context(|| format!("cannot create the folder {shown}"))?;
@@ -36,12 +38,42 @@ impl RunFolder {
         clear_leftovers(&path);
         let mut entries =
             fs::read_dir(&path).with_context(|| format!("cannot read the folder {shown}"))?;
-        ensure!(
-            entries.next().is_none(),
-            "the folder {shown} is not empty; a run never overwrites, choose another --out, or go on with that run by \
-             --resume {shown}"
-        );
+        if entries.next().is_some() {
+            let way = match path.join(settings).is_file() {
+                true => format!("go on with that run by --resume {shown}"),
+                false => {
+                    format!("remove it: it has no {settings}, so there is no run to go on with")
+                }
+            };
+            bail!(
+                "the folder {shown} is not empty; a run never overwrites, choose another --out, or {way}"
+            );
+        }
         Ok(Self { path, _lock: lock })
+    }
+
+    /// Checks that there is a run to go on with, before anything else is read.
+    ///
+    /// # Errors
+    /// Returns an error if there is no run, or if it is finished.
+    pub fn check(path: &Path, settings: &str) -> anyhow::Result<()> {
+        let shown = escape_path(path);
+        if !path.join(settings).is_file() {
+            let way = match path.exists() {
+                true => "remove it, and begin a run",
+                false => "begin one",
+            };
+            bail!(
+                "the folder {shown} has no {settings}, so there is no run to go on with; {way} with --out {shown}"
+            );
+        }
+        if path.join(SUMMARY).exists() {
+            bail!(
+                "the run in {shown} is finished: {SUMMARY} has its results; {}",
+                further(path)
+            );
+        }
+        Ok(())
     }
 
     /// Opens the folder of a run that did not finish. `settings` is the file of its settings. Removes the states of a run
@@ -50,20 +82,15 @@ impl RunFolder {
     /// # Errors
     /// Returns an error if there is no run, if it is finished, or if another process works on it.
     pub fn reopen(path: &Path, settings: &str) -> anyhow::Result<Self> {
-        let shown = escape_path(path);
-        ensure!(
-            path.join(settings).is_file(),
-            "the folder {shown} has no {settings}, so there is no run to go on with; begin one with --out {shown}"
-        );
         let folder = Self {
             path: path.to_owned(),
             _lock: lock(path)?,
         };
         clear_leftovers(path);
-        if path.join(SUMMARY).exists() {
+        if path.join(settings).is_file() && path.join(SUMMARY).exists() {
             state::remove(&folder.states());
-            bail!("the run in {shown} is finished: {SUMMARY} has its results");
         }
+        Self::check(path, settings)?;
         Ok(folder)
     }
 
@@ -93,8 +120,26 @@ impl RunFolder {
     /// Returns an error if the file can't be read or holds no JSON.
     pub fn read_json(&self, name: &str) -> anyhow::Result<Value> {
         let path = self.path.join(name);
-        let text = kernels_io::read_text(&path, Limit::mib("a file of settings", 64))?;
-        serde_json::from_str(&text).with_context(|| escape_path(&path))
+        let text = kernels_io::read_text(&path, SETTINGS_LIMIT)?;
+        serde_json::from_str(&text).with_context(|| {
+            let (file, folder) = (escape_path(&path), escape_path(&self.path));
+            format!("{file} is not whole, so the run can't go on; remove the folder {folder} and begin it again")
+        })
+    }
+
+    /// Reads the files that a run needs to go on. `settings` is the file of its settings.
+    ///
+    /// # Errors
+    /// Returns an error if one can't be read.
+    pub fn kept(&self, settings: &'static str) -> anyhow::Result<Kept> {
+        let mut files = Vec::new();
+        for name in [CONFIG, settings] {
+            let path = self.path.join(name);
+            if path.exists() {
+                files.push((path.clone(), kernels_io::read(&path, SETTINGS_LIMIT)?));
+            }
+        }
+        Ok(Kept(files))
     }
 
     /// Writes a file with text or bytes.
@@ -111,6 +156,47 @@ impl RunFolder {
     /// Returns an error that names the file if it can't be written.
     pub fn write_json(&self, name: &str, value: &impl serde::Serialize) -> anyhow::Result<()> {
         output::write_json(&self.path.join(name), value)
+    }
+}
+
+/// The files that a run needs to go on, with their contents.
+pub struct Kept(Vec<(PathBuf, Vec<u8>)>);
+
+impl Kept {
+    /// Writes those again that are no longer there, because the folder was moved or removed.
+    ///
+    /// # Errors
+    /// Returns an error that names the first that can't be written.
+    pub fn write_missing(&self) -> anyhow::Result<()> {
+        for (path, bytes) in self.0.iter().filter(|(path, _)| !path.exists()) {
+            let shown = escape_path(path);
+            if let Some(folder) = path.parent() {
+                fs::create_dir_all(folder).with_context(|| format!("cannot write {shown}"))?;
+            }
+            output::write_file(path, bytes)?;
+            output::note(format_args!(
+                "warning: {shown} was moved or removed, and is written again, with the run's next state beside it"
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Returns how to train further than a finished run.
+fn further(path: &Path) -> String {
+    let (adapter, checkpoint) = (path.join("adapter"), path.join("checkpoint"));
+    let tuned = checkpoint.join("tokenizer.json").exists();
+    if adapter.exists() {
+        let shown = escape_path(&adapter);
+        format!(
+            "to train its adapters on, begin a run of its own with the same --model and --adapter {shown}"
+        )
+    } else if tuned {
+        let shown = escape_path(&checkpoint);
+        format!("to train its model on, begin a run of its own with --model {shown}")
+    } else {
+        let file = escape_path(&path.join(CONFIG));
+        format!("to train longer, begin a run of its own with --config {file} and more --steps")
     }
 }
 
@@ -169,17 +255,29 @@ mod tests {
         fs::create_dir(&left).unwrap();
         fs::write(left.join("model.safetensors"), "half").unwrap();
         fs::write(folder.path().join(".loss.svg.4711.aB3xYz.partial"), "half").unwrap();
-        drop(RunFolder::create(Some(folder.path()), "qwen3").unwrap());
+        let create = || RunFolder::create(Some(folder.path()), "qwen3", "train.json");
+        drop(create().unwrap());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        // Of a run that was killed before it began, it is said what to do.
+        fs::write(folder.path().join(CONFIG), "").unwrap();
+        let said = |result: anyhow::Result<RunFolder>| result.err().unwrap().to_string();
+        let shown = said(create());
+        assert!(shown.contains("remove it: it has no train.json"), "{shown}");
+        let shown = said(RunFolder::reopen(folder.path(), "train.json"));
+        assert!(
+            shown.contains("remove it, and begin a run with --out"),
+            "{shown}"
+        );
         // Finished checkpoints stay.
         fs::write(folder.path().join("train.json"), "{}").unwrap();
-        assert!(RunFolder::create(Some(folder.path()), "qwen3").is_err());
+        let shown = said(create());
+        assert!(shown.contains("--resume"), "{shown}");
     }
 
     #[test]
     fn a_folder_has_one_run_at_a_time() {
         let folder = tempfile::tempdir().unwrap();
-        let run = RunFolder::create(Some(folder.path()), "qwen3").unwrap();
+        let run = RunFolder::create(Some(folder.path()), "qwen3", "train.json").unwrap();
         run.write_json("train.json", &1).unwrap();
         let again = |settings| RunFolder::reopen(folder.path(), settings).err();
         let said = again("train.json").unwrap().to_string();
@@ -190,7 +288,39 @@ mod tests {
         assert!(said.contains("no finetune.json"), "{said}");
         fs::write(folder.path().join(SUMMARY), "{}").unwrap();
         let said = again("train.json").unwrap().to_string();
-        assert!(said.contains("is finished"), "{said}");
+        assert!(
+            said.contains("is finished") && said.contains("more --steps"),
+            "{said}"
+        );
+        fs::create_dir(folder.path().join("adapter")).unwrap();
+        let said = again("train.json").unwrap().to_string();
+        assert!(said.contains("--adapter"), "{said}");
+    }
+
+    #[test]
+    fn a_run_that_lost_its_folder_can_go_on() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("run");
+        let run = RunFolder::create(Some(&path), "qwen3", "train.json").unwrap();
+        run.write(CONFIG, "steps = 3").unwrap();
+        run.write("train.json", "{}").unwrap();
+        let kept = run.kept("train.json").unwrap();
+        fs::rename(&path, place.path().join("moved")).unwrap();
+        kept.write_missing().unwrap();
+        assert_eq!(fs::read_to_string(path.join(CONFIG)).unwrap(), "steps = 3");
+        assert!(RunFolder::reopen(&path, "train.json").is_ok());
+    }
+
+    #[test]
+    fn settings_that_are_cut_off_say_what_to_remove() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = RunFolder::create(Some(folder.path()), "qwen3", "train.json").unwrap();
+        run.write("train.json", "{\"settings\": {").unwrap();
+        let said = run.read_json("train.json").unwrap_err().to_string();
+        assert!(
+            said.contains("train.json is not whole") && said.contains("remove the folder"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -7,6 +7,9 @@ use std::fmt;
 /// The field with the version of the program, which may change.
 const PROGRAM: &str = "program";
 
+/// The field with the checksum of the weights that adapters are trained for.
+pub const BASE: &str = "base";
+
 /// The hash FNV-1a of bytes, with their number. It tells data apart.
 pub struct Fingerprint {
     hash: u64,
@@ -43,6 +46,16 @@ impl fmt::Display for Fingerprint {
 /// # Errors
 /// Returns an error that names the first field that differs, with both values.
 pub fn check(what: &str, saved: &Value, wanted: &Value) -> anyhow::Result<()> {
+    let base = |of: &Value| of.get(BASE).filter(|base| !base.is_null()).cloned();
+    // States of older programs have none.
+    if let (Some(saved), Some(wanted)) = (base(saved), base(wanted))
+        && saved != wanted
+    {
+        bail!(
+            "{what} is of other weights: those of the checkpoint that --model names have changed since; put the former ones \
+             back, or begin a run of its own by another --out"
+        );
+    }
     if let Some((field, saved, wanted)) = difference(String::new(), saved, wanted) {
         bail!(
             "{what} is of another configuration: `{field}` is {saved} there and {wanted} here; resume it with its own \
@@ -68,7 +81,8 @@ pub fn remark(saved: &Value, wanted: &Value) -> Option<String> {
 fn difference(field: String, saved: &Value, wanted: &Value) -> Option<(String, String, String)> {
     if let (Value::Object(saved), Value::Object(wanted)) = (saved, wanted) {
         let names = wanted.keys().chain(saved.keys());
-        let mut names = names.filter(|name| !field.is_empty() || *name != PROGRAM);
+        let mut names =
+            names.filter(|name| !field.is_empty() || ![PROGRAM, BASE].contains(&name.as_str()));
         return names.find_map(|name| {
             let inside = match field.as_str() {
                 "" => name.clone(),
@@ -119,6 +133,14 @@ mod tests {
         assert_eq!(told(same.clone()), "");
         assert!(remark(&saved, &same).unwrap().contains("\"1\""));
         assert_eq!(remark(&saved, &saved), None);
+        let (one, other) = (json!({"base": "1"}), json!({"base": "2"}));
+        let said = check("resume/step-1", &one, &other)
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains("of other weights"), "{said}");
+        for same in [&one, &json!({}), &json!({"base": null})] {
+            check("resume/step-1", &one, same).unwrap();
+        }
         let said = told(json!({"program": "1", "settings": {"lr": 0.2, "seed": 1, "old": 2}}));
         assert!(
             said.contains("`settings.lr` is 0.1 there and 0.2 here"),

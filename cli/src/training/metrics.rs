@@ -24,7 +24,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(5);
 pub struct Point {
     /// The number of optimiser steps so far.
     pub step: usize,
-    /// The round of training and validation, counted from 1.
+    /// The time that the training data is seen for, counted from 1.
     pub epoch: usize,
     /// `train` or `valid`.
     pub split: String,

@@ -5,6 +5,9 @@ use super::step::Method;
 use burn::tensor::{Device, FloatDType};
 use std::time::{Duration, Instant};
 
+/// The largest number of steps of a run: some thirty years of one each second.
+pub const MOST_STEPS: usize = 1_000_000_000;
+
 /// The course of a run, apart from its data.
 pub struct Plan {
     /// The number of optimiser steps.

@@ -11,7 +11,7 @@ use super::signals::Signals;
 use super::state::{Best, Progress, States, Trainee};
 use super::step::{Loss, Mean, Method, Pass, without_gradients};
 use crate::signals::{exit_code, name};
-use anyhow::bail;
+use anyhow::{bail, ensure};
 use kernels_io::escape_path;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -63,7 +63,7 @@ impl<'a> Session<'a> {
     /// Prepares the run. `progress` and the points of `recorder` are those of a saved state, or empty.
     ///
     /// # Errors
-    /// Returns an error if the system refuses to pass signals.
+    /// Returns an error if the saved state is behind the end of the run, or if the system refuses to pass signals.
     pub fn new(
         plan: &'a Plan,
         source: &'a dyn Source,
@@ -73,6 +73,12 @@ impl<'a> Session<'a> {
         quiet: bool,
     ) -> anyhow::Result<Self> {
         let now = Instant::now();
+        ensure!(
+            progress.step <= plan.steps,
+            "the last checkpoint is that of step {}, but the run has {} steps; remove it to go on from the one before",
+            progress.step,
+            plan.steps
+        );
         Ok(Self {
             plan,
             source,
@@ -111,7 +117,7 @@ impl<'a> Session<'a> {
             self.step()?;
         }
         self.signals.leave_at_once();
-        if let Err(error) = self.recorder.complete() {
+        if let Err(error) = self.states.settle().and_then(|()| self.recorder.complete()) {
             self.tell(&format!("warning: {error:#}"));
         }
         Ok(Trained {
@@ -215,7 +221,7 @@ impl<'a> Session<'a> {
         let step = self.progress.step;
         self.recorder.record(Point {
             step,
-            epoch: step.saturating_sub(1) / self.plan.steps_per_validation + 1,
+            epoch: step.saturating_sub(1) / self.source.steps_per_epoch() + 1,
             split: split.to_owned(),
             loss: loss.cross_entropy,
             load_balancing_loss: loss.load_balancing,
@@ -251,7 +257,7 @@ impl<'a> Session<'a> {
 
     fn is_saved(&self) -> bool {
         let saved = self.saved.as_ref();
-        saved.is_some_and(|(_, saved)| *saved == self.progress)
+        saved.is_some_and(|(path, saved)| *saved == self.progress && path.exists())
     }
 
     fn save(&mut self) -> anyhow::Result<PathBuf> {
@@ -283,7 +289,7 @@ impl<'a> Session<'a> {
         };
         let step = self.progress.step;
         let saved = match self.is_saved() || step == 0 {
-            true => Ok(()),
+            true => self.states.settle(),
             false => {
                 self.display
                     .tell("a checkpoint is being saved; a second signal ends the program at once");
@@ -312,12 +318,12 @@ impl<'a> Session<'a> {
     /// Says which state a run can go on from.
     fn last_saved(&self) -> String {
         match &self.saved {
-            Some((path, progress)) => format!(
+            Some((path, progress)) if path.exists() => format!(
                 "; the last checkpoint is that of step {} ({})",
                 progress.step,
                 escape_path(path)
             ),
-            None => String::new(),
+            _ => String::new(),
         }
     }
 
@@ -329,9 +335,9 @@ impl<'a> Session<'a> {
 /// Says what is left if the device fails, which Burn reports by panic.
 impl Drop for Session<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() && self.saved.is_some() {
+        let last = self.last_saved();
+        if std::thread::panicking() && !last.is_empty() {
             let resume = &self.plan.resume;
-            let last = self.last_saved();
             crate::output::note(format!("training ended{last}; go on with: {resume}"));
         }
     }

@@ -11,12 +11,13 @@
 //! appears complete or not at all.
 
 use super::batch::Batch;
+use super::folder::{Kept, RunFolder};
 use super::metrics::{self, Point};
 use super::optimiser::{self, Optimiser};
 use super::step::{Loss, Method, Pass};
 use super::{identity, tensors};
 use crate::output;
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use burn::optim::GradientsParams;
 use burn::tensor::Device;
 use kernels_io::{Limit, Staging, clear_leftovers, escape_path, write_new};
@@ -108,12 +109,27 @@ pub struct States {
     keep: usize,
     /// The settings of the run.
     run: Value,
+    /// The files of these settings, without which no state is of use.
+    kept: Kept,
 }
 
 impl States {
-    /// Names the folder of the states of a run with these settings.
-    pub fn new(folder: PathBuf, keep: usize, run: Value) -> Self {
-        Self { folder, keep, run }
+    /// Names the states of a run with these settings, whose files are `kept`.
+    pub fn new(folder: &RunFolder, keep: usize, run: Value, kept: Kept) -> Self {
+        Self {
+            folder: folder.states(),
+            keep,
+            run,
+            kept,
+        }
+    }
+
+    /// Makes sure that the run can go on from its states, though its folder was moved or removed.
+    ///
+    /// # Errors
+    /// Returns an error if the files of its settings can't be written.
+    pub fn settle(&self) -> anyhow::Result<()> {
+        self.kept.write_missing()
     }
 
     /// Saves a state, and removes those that are no longer kept. Returns its folder.
@@ -126,6 +142,7 @@ impl States {
         progress: &Progress,
         points: &[Point],
     ) -> anyhow::Result<PathBuf> {
+        self.settle()?;
         let target = self.path(Name::of(progress));
         if target.exists() {
             // It was saved before, by this run or by the one that it continues.
@@ -171,10 +188,8 @@ impl States {
     fn open(&self, name: Name) -> anyhow::Result<Saved> {
         let folder = self.path(name);
         let shown = escape_path(&folder);
-        let advice = || {
-            format!("the checkpoint {shown} can't be read; remove it to go on from the one before")
-        };
-        let saved = Saved::open(folder.clone()).with_context(advice)?;
+        let saved = Saved::open(folder.clone()).and_then(|saved| saved.checked(name));
+        let saved = saved.with_context(|| unreadable(&folder))?;
         identity::check(&format!("the checkpoint {shown}"), &saved.run, &self.run)?;
         if let Some(remark) = identity::remark(&saved.run, &self.run) {
             output::note(remark);
@@ -283,6 +298,28 @@ impl Saved {
         })
     }
 
+    /// Checks that the places in its files are those of a state with this name.
+    fn checked(self, name: Name) -> anyhow::Result<Self> {
+        let Progress {
+            step,
+            validated,
+            since_best,
+            ..
+        } = self.progress;
+        let last = self.points.last().map_or(0, |point| point.step);
+        ensure!(
+            Name::of(&self.progress) == name && last == step,
+            "{STATE} says step {step}, {POINTS} ends with step {last}, and the folder's name is that of step {}",
+            name.step
+        );
+        let best = self.progress.best.map_or(0, |best| best.step);
+        ensure!(
+            validated.max(since_best).max(best) <= step,
+            "{STATE} has a validation after its step, {step}"
+        );
+        Ok(self)
+    }
+
     /// Replaces the trained parameters and their optimiser's state by the saved ones.
     ///
     /// # Errors
@@ -293,9 +330,18 @@ impl Saved {
             mut optimiser,
         } = trainee;
         let path = self.folder.join(TENSORS);
-        let model = tensors::read(&path, model, &mut optimiser, device)?;
+        let model = tensors::read(&path, model, &mut optimiser, device);
+        let model = model.with_context(|| unreadable(&self.folder))?;
         Ok(Trainee { model, optimiser })
     }
+}
+
+/// Returns what to do about a state that can't be read.
+fn unreadable(folder: &Path) -> String {
+    let shown = escape_path(folder);
+    format!(
+        "the checkpoint {shown} can't be read; remove it to go on from the one before, or from the beginning"
+    )
 }
 
 /// Removes a folder, if there is one. It first gets the name of an unfinished one, so that no part of it is taken for a

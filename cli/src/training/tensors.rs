@@ -4,6 +4,7 @@
 //! `time`, the number of its steps. Parameters that are not trained are not in it.
 
 use super::optimiser::Optimiser;
+use super::plan::MOST_STEPS;
 use anyhow::{Context, bail, ensure};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::optim::{AdamWState, AdaptiveMomentumState};
@@ -283,10 +284,19 @@ impl Replace<'_> {
         let value = value.with_context(|| format!("`{name}` is not there"))?;
         if let Some(time) = self.find(TIME, [1], DType::I64)? {
             let time = time.iter::<i64>().next().unwrap_or_default();
+            let steps = usize::try_from(time)
+                .ok()
+                .filter(|steps| *steps <= MOST_STEPS);
+            let time = steps.with_context(|| {
+                format!(
+                    "`{}` is {time}, which is no number of steps",
+                    self.place.name(TIME)
+                )
+            })?;
             let [first, second] = MOMENTS;
             let first = self.moment(first, shape, dtype)?;
             let second = self.moment(second, shape, dtype)?;
-            let momentum = AdaptiveMomentumState::new(usize::try_from(time)?, first, second);
+            let momentum = AdaptiveMomentumState::new(time, first, second);
             self.optimiser
                 .set_state(param.id, AdamWState::new(momentum));
         }

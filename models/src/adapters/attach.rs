@@ -25,8 +25,8 @@ impl CausalLm {
     /// are in f32.
     ///
     /// # Errors
-    /// Returns [`ModelError::Adapter`] if a number is outside its range, if a target matches no linear layer and no experts,
-    /// or if experts shall have a dropout.
+    /// Returns [`ModelError::Adapter`] if a number is outside its range, if the rank is larger than all layers, if a target
+    /// matches no linear layer and no experts, or if experts shall have a dropout.
     pub fn with_adapters(self, config: &AdapterConfig, seed: u64) -> Result<Self, ModelError> {
         config.check()?;
         let targets = targets::all(&self);
@@ -34,7 +34,7 @@ impl CausalLm {
         host.seed(seed);
         let mut factors = BTreeMap::new();
         // The order of names is that of the draws, whatever the ids are.
-        for (id, target) in targets::chosen(&targets, config)? {
+        for (id, target) in targets::for_new(&targets, config)? {
             factors.insert(id, draw(target, config.rank, &host));
         }
         Ok(self.attach(config, &targets, factors))
@@ -79,7 +79,20 @@ impl AdapterConfig {
         self.check()?;
         // Nothing of it is initialised.
         let model = config.init(&Device::flex());
-        targets::chosen(&targets::all(&model), self).map(drop)
+        targets::for_new(&targets::all(&model), self).map(drop)
+    }
+
+    /// Returns the name of a layer whose adapter PEFT refuses to load with these settings, if there is one: it has no dropout
+    /// for some.
+    ///
+    /// # Errors
+    /// Returns an error as [`check_for`](Self::check_for) does.
+    pub fn refused_by_peft(&self, config: &ModelConfig) -> Result<Option<String>, ModelError> {
+        let targets = targets::all(&config.init(&Device::flex()));
+        let chosen = targets::chosen(&targets, self)?;
+        let refused = chosen.iter().find(|(_, target)| !target.is_module);
+        let refused = refused.filter(|_| self.dropout > 0.0);
+        Ok(refused.map(|(_, target)| target.name.clone()))
     }
 }
 

@@ -24,7 +24,8 @@ pub struct AdapterConfig {
     pub rank_stabilised: bool,
     /// The adapted layers: names such as `q_proj`, or patterns of whole names such as `*.layers.1?.mlp.*`, in which `*`
     /// stands for any text and `?` for one character. The experts of a layer are named as two parameters, such as
-    /// `model.layers.1.mlp.experts.gate_up_proj` and `….down_proj`. Empty for all linear layers but the output projection.
+    /// `model.layers.1.mlp.experts.gate_up_proj` and `….down_proj`. Empty for all linear layers that PEFT adapts as modules, but
+    /// the output projection: no routers, and in mixtures as those of Qwen, DeepSeek and GLM no MLPs.
     pub targets: Vec<String>,
 }
 
@@ -58,6 +59,9 @@ const NEUTRAL: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// The largest rank. No layer is as wide.
+const MOST_RANK: usize = 1 << 20;
+
 /// The names of adapted layers and parameters in `adapter_config.json`.
 pub(super) struct Named {
     pub(super) modules: Vec<String>,
@@ -82,8 +86,11 @@ impl AdapterConfig {
     /// Returns [`ModelError::Adapter`] for a number outside its range.
     pub fn check(&self) -> Result<(), ModelError> {
         let wrong = |problem: String| Err(ModelError::Adapter { problem });
-        if self.rank == 0 {
-            return wrong("the rank is 0, but must be at least 1".into());
+        if !(1..=MOST_RANK).contains(&self.rank) {
+            return wrong(format!(
+                "the rank is {}, but must be from 1 to {MOST_RANK}",
+                self.rank
+            ));
         }
         if !(self.alpha.is_finite() && self.alpha > 0.0) {
             return wrong(format!("alpha is {}, but must be above 0", self.alpha));

@@ -84,26 +84,35 @@ pub fn save_adapters(
     Ok(staging.publish()?)
 }
 
-/// Returns names of the adapted targets: their ends if no other target has these, and the whole names otherwise.
+/// Returns names of the adapted targets: their ends if nothing else has these, and the whole names otherwise.
 fn named(targets: &Targets, adapted: &[&Target]) -> Named {
-    let of = |experts: bool| -> Vec<String> {
-        let is_of = |target: &&Target| target.experts.is_some() == experts;
+    // Targets of one kind of entry, and what their entries have after their names.
+    let of = |(is_module, experts): (bool, bool), end: &str| -> Vec<String> {
+        let is_of =
+            |target: &&Target| (target.is_module, target.experts.is_some()) == (is_module, experts);
         let adapted: Vec<&Target> = adapted.iter().copied().filter(is_of).collect();
         let mut kinds: Vec<&str> = adapted.iter().map(|target| target.kind()).collect();
         kinds.sort_unstable();
         kinds.dedup();
+        let is_nested = adapted.iter().any(|target| peft::is_nested(&target.name));
         let all = targets.values().filter(is_of);
         let named = all.filter(|target| kinds.contains(&target.kind()));
-        let mut names: Vec<String> = match named.count() == adapted.len() {
-            true => kinds.into_iter().map(str::to_owned).collect(),
-            false => adapted.iter().map(|target| target.name.clone()).collect(),
+        let mut names: Vec<String> = match named.count() == adapted.len() && !is_nested {
+            true => kinds
+                .into_iter()
+                .map(|kind| format!("{kind}{end}"))
+                .collect(),
+            false => adapted
+                .iter()
+                .map(|target| format!("{}{end}", target.name))
+                .collect(),
         };
         names.sort();
         names
     };
     Named {
-        modules: of(false),
-        parameters: of(true),
+        modules: of((true, false), ""),
+        parameters: [of((false, true), ""), of((false, false), ".weight")].concat(),
     }
 }
 
@@ -149,7 +158,8 @@ impl ModuleVisitor for Walk {
         let value = param.val();
         let columns = value.dims()[D - 1];
         let rows = value.shape().num_elements() / columns;
-        let adapter = self.found.entry(name.to_owned()).or_default();
+        let name = peft::name(info.architecture, name);
+        let adapter = self.found.entry(name).or_default();
         let place = match factor {
             "a" => &mut adapter.a,
             _ => &mut adapter.b,
@@ -181,7 +191,12 @@ impl CausalLm {
         let mut left: Vec<&str> = file.names().collect();
         for (id, target) in targets {
             let names = peft::names(target, adapted.clone());
-            let is_there = || names.iter().any(|name| file.info(name).is_some());
+            let found = |names: &[String; 2]| names.iter().any(|name| file.info(name).is_some());
+            let names = match found(&names) {
+                true => names,
+                false => names.map(|name| peft::former(&name)),
+            };
+            let is_there = || found(&names);
             match target.experts {
                 Some(_) if !is_named(target) => continue,
                 Some(_) => targets::without_dropout(&config, &target.name)?,

@@ -13,6 +13,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 
 use super::attach::Factors;
 use super::targets::{Experts, Target};
+use crate::Architecture;
 use crate::family::Axes;
 
 const PREFIX: &str = "base_model.model.";
@@ -44,6 +45,51 @@ pub(super) fn names<'a>(
 /// Returns `true` for the name of this parameter of a module.
 fn is_of(name: &str, module: &str, parameter: &str) -> bool {
     name.rsplit_once('.') == Some((module, parameter))
+}
+
+/// The families whose projections of MLPs PEFT can't adapt as modules, because it takes their names for those of experts, which
+/// `transformers` once had as modules. It renames any target that ends in one of them.
+const RENAMED: [&str; 6] = [
+    "qwen2_moe",
+    "qwen3_moe",
+    "deepseek_v2",
+    "deepseek_v3",
+    "glm4_moe",
+    "glm4v_moe",
+];
+
+/// The place of the text model in models of several modalities.
+const NESTED: &str = "model.language_model.";
+
+/// Returns the name that `transformers` gives to the layer or parameter of this name.
+pub(super) fn name(architecture: Architecture, name: &str) -> String {
+    let nested = architecture.family().nested.is_some();
+    match name.strip_prefix("model.").filter(|_| nested) {
+        Some(rest) => format!("{NESTED}{rest}"),
+        None => name.to_owned(),
+    }
+}
+
+/// Returns `true` if a name is that of a layer in the text model of several modalities. The ends of such names can be those of
+/// other parts too.
+pub(super) fn is_nested(name: &str) -> bool {
+    name.starts_with(NESTED)
+}
+
+/// Returns the names that a tensor may have: the usual one, and that of programs which don't nest text models.
+pub(super) fn former(name: &str) -> String {
+    name.replacen(NESTED, "model.", 1)
+}
+
+/// Returns `true` if PEFT can adapt a linear layer as a module. Routers are modules of other types, or return several
+/// tensors; it adapts the weights of these, and of the layers that it would rename, as parameters.
+pub(super) fn is_module(architecture: Architecture, name: &str) -> bool {
+    let family = architecture.family();
+    let is_one_of = |ends: &[&str]| ends.iter().any(|end| targets(end, name));
+    let is_router = family.experts.is_some() && is_one_of(&["gate", "router"]);
+    let is_renamed =
+        RENAMED.contains(&family.model_type) && is_one_of(&["gate_proj", "up_proj", "down_proj"]);
+    !is_router && !is_renamed
 }
 
 /// Returns `true` if PEFT takes an entry of `target_parameters` for the parameter of this name.

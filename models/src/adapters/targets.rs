@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use burn::module::{Param, ParamId};
 use burn::tensor::Tensor;
 
-use super::AdapterConfig;
+use super::{AdapterConfig, peft};
 use crate::family::Axes;
 use crate::parameters::{ParameterInfo, Visit, walk};
 use crate::{CausalLm, ModelError};
@@ -13,12 +13,14 @@ use crate::{CausalLm, ModelError};
 /// A linear layer, or one projection of all experts of a layer.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
-    /// The name of the layer in checkpoints, or the name that `transformers` gives to the parameter of the experts.
+    /// The name that `transformers` gives to the layer, or to the parameter of the experts.
     pub(super) name: String,
     pub(super) inputs: usize,
     pub(super) outputs: usize,
     /// The experts, if it is a projection of some.
     pub(super) experts: Option<Experts>,
+    /// True if PEFT adapts it as a module. Otherwise it adapts its weight as a parameter, without dropout.
+    pub(super) is_module: bool,
 }
 
 /// The experts of a layer.
@@ -38,10 +40,11 @@ impl Target {
     fn of(info: &ParameterInfo, shape: &[usize]) -> Option<Self> {
         if let (Some(name), &[inputs, outputs]) = (info.linear_layer(), shape) {
             return Some(Self {
-                name: name.to_owned(),
+                name: peft::name(info.architecture, name),
                 inputs,
                 outputs,
                 experts: None,
+                is_module: peft::is_module(info.architecture, name),
             });
         }
         let ((name, axes), &[count, rows, columns]) = (info.experts()?, shape) else {
@@ -52,18 +55,22 @@ impl Target {
             Axes::InOut | Axes::InOutUntold => (rows, columns),
         };
         Some(Self {
-            name: name.to_owned(),
+            name: peft::name(info.architecture, name),
             inputs,
             outputs,
             experts: Some(Experts { count, axes }),
+            is_module: false,
         })
     }
 
     /// Returns the end of the name that tells targets of different kinds apart.
     pub(super) fn kind(&self) -> &str {
-        match self.experts {
-            None => last(&self.name),
-            Some(_) => {
+        let end = last(&self.name);
+        // A number alone is the end of a layer's name too.
+        let is_number = end.bytes().all(|byte| byte.is_ascii_digit());
+        match self.experts.is_some() || is_number {
+            false => end,
+            true => {
                 let module = self.name.rsplit_once('.').map_or("", |(module, _)| module);
                 let start = module.len() - last(module).len();
                 &self.name[start..]
@@ -96,7 +103,7 @@ pub(super) fn chosen<'a>(
     config: &AdapterConfig,
 ) -> Result<Vec<(ParamId, &'a Target)>, ModelError> {
     let is_named = |target: &Target| match config.targets.as_slice() {
-        [] => target.experts.is_none() && target.name != HEAD,
+        [] => target.is_module && target.name != HEAD,
         patterns => patterns
             .iter()
             .any(|pattern| matches(pattern, &target.name)),
@@ -117,6 +124,29 @@ pub(super) fn chosen<'a>(
         Some((_, target)) => without_dropout(config, &target.name).map(|()| chosen),
         None => Ok(chosen),
     }
+}
+
+/// Returns the targets of new adapters, in the order of their names.
+///
+/// # Errors
+/// Returns an error as [`chosen`] does, and if the rank is larger than all layers.
+pub(super) fn for_new<'a>(
+    targets: &'a Targets,
+    config: &AdapterConfig,
+) -> Result<Vec<(ParamId, &'a Target)>, ModelError> {
+    let chosen = chosen(targets, config)?;
+    let sizes = chosen
+        .iter()
+        .map(|(_, target)| target.inputs.max(target.outputs));
+    let widest = sizes.max().unwrap_or(0);
+    if config.rank <= widest {
+        return Ok(chosen);
+    }
+    let problem = format!(
+        "the rank is {}, but the widest adapted layer has {widest} features, and no larger rank is of use",
+        config.rank
+    );
+    Err(ModelError::Adapter { problem })
 }
 
 /// Checks that there is no dropout, which adapters of experts can't have.

@@ -5,6 +5,7 @@
 //! an error.
 
 mod check;
+mod checksum;
 mod decode;
 mod file;
 mod fp8;
@@ -21,6 +22,7 @@ mod shards;
 mod source;
 mod storage;
 
+pub use self::checksum::weights_checksum;
 pub(crate) use self::file::TensorFile;
 pub(crate) use self::fp8::BLOCK as FP8_BLOCK;
 pub use self::inspect::{Inspection, StoredType, inspect};

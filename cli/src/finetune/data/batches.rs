@@ -47,13 +47,6 @@ impl Batches {
         }
     }
 
-    /// Returns the number of steps after which every row was trained on.
-    pub fn steps_per_epoch(&self) -> usize {
-        self.train
-            .len()
-            .div_ceil(self.sizes.batch.saturating_mul(self.sizes.accumulate))
-    }
-
     fn batch(&self, rows: &[&Row]) -> Batch {
         let tokens = |row: &Row| {
             row.iter()
@@ -76,6 +69,7 @@ impl Batches {
                 targets: all.targets,
                 positions: all.positions,
                 documents: apart.then_some(all.documents),
+                mask: all.mask,
             }),
         }
     }
@@ -96,6 +90,13 @@ impl Source for Batches {
         let rows = order.1.iter().skip(step * each).take(each);
         let rows: Vec<&Row> = rows.map(|row| &self.train[*row]).collect();
         rows.chunks(batch).map(|rows| self.batch(rows)).collect()
+    }
+
+    /// Returns the number of steps after which every row was trained on.
+    fn steps_per_epoch(&self) -> usize {
+        self.train
+            .len()
+            .div_ceil(self.sizes.batch.saturating_mul(self.sizes.accumulate))
     }
 
     fn validations(&self) -> usize {
@@ -126,6 +127,7 @@ struct Columns {
     targets: Vec<i64>,
     positions: Vec<i64>,
     documents: Vec<usize>,
+    mask: Vec<i64>,
 }
 
 impl Columns {
@@ -144,6 +146,7 @@ impl Columns {
             self.targets[start + at - 1] = i64::from(example.ids[at]);
         }
         self.positions.extend(0..length as i64);
+        self.mask.resize(start + length, 1);
         self.documents.push(length);
     }
 
@@ -157,6 +160,7 @@ impl Columns {
         self.ids.resize(length, 0);
         self.targets.resize(length, Sequences::IGNORED);
         self.positions.extend(0..count as i64);
+        self.mask.resize(length, 0);
         self.documents.push(count);
     }
 }
@@ -203,6 +207,7 @@ mod tests {
         assert_eq!(labels.targets, expected);
         assert_eq!(labels.positions, [0, 1, 2, 3, 0, 1, 0, 1, 2, 0, 1, 2]);
         assert_eq!(labels.documents, Some(vec![4, 2, 3, 3]));
+        assert_eq!(labels.mask, [1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0]);
         assert_eq!(batch.targets(), 4);
         assert_eq!(batches.validation(0).labels.unwrap().documents, None);
     }

@@ -3,7 +3,7 @@
 use super::files::{Placed, report};
 use super::record::Record;
 use anyhow::ensure;
-use kernels_cli::text::{Chat, Message, TextError, Tokenizer};
+use kernels_cli::text::{Chat, Date, Message, TextError, Tokenizer};
 use kernels_io::escape;
 use std::ops::Range;
 use std::path::Path;
@@ -92,6 +92,21 @@ impl Encoder {
             length,
             all,
         })
+    }
+
+    /// Has the chat template write this date.
+    #[must_use]
+    pub fn dated(self, date: Date) -> Self {
+        let text = match self.text {
+            Text::Plain(tokenizer) => Text::Plain(tokenizer),
+            Text::Chat(chat) => Text::Chat(chat.dated(date)),
+        };
+        Self { text, ..self }
+    }
+
+    /// Returns `true` if there is a chat template that writes the date.
+    pub fn writes_date(&self) -> bool {
+        matches!(&self.text, Text::Chat(chat) if chat.template().writes_date())
     }
 
     /// Returns the examples of records.

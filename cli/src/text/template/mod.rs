@@ -5,6 +5,7 @@ mod tags;
 
 use super::config::TokenizerConfig;
 use super::{Message, TextError, Tokenizer};
+use jiff::civil::Date;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, ErrorKind, Value, context};
 use std::collections::BTreeMap;
@@ -72,6 +73,19 @@ impl ChatTemplate {
             special,
             marks_answers,
         })
+    }
+
+    /// Has the template write this date, in place of today's.
+    #[must_use]
+    pub fn dated(mut self, date: Date) -> Self {
+        python::fix_date(&mut self.environment, date);
+        self
+    }
+
+    /// Returns `true` if the template asks for the date.
+    pub fn writes_date(&self) -> bool {
+        let template = self.environment.get_template(NAME);
+        template.is_ok_and(|template| template.source().contains("strftime_now"))
     }
 
     /// Returns the text of a conversation. `answer_next` adds the start of the assistant's next turn.

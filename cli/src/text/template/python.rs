@@ -1,5 +1,8 @@
 //! The parts of Python that templates use: methods of its types, `tojson`, `raise_exception` and `strftime_now`.
 
+use jiff::civil::Date;
+use jiff::fmt::strtime;
+use jiff::tz::TimeZone;
 use minijinja::value::Kwargs;
 use minijinja::{Environment, Error, ErrorKind, Value};
 use serde::Serialize;
@@ -19,8 +22,20 @@ fn raise_exception(message: String) -> Result<String, Error> {
 }
 
 fn strftime_now(format: String) -> Result<String, Error> {
-    let now = jiff::fmt::strtime::format(&format, &jiff::Zoned::now());
-    now.map_err(|error| {
+    written(&format, strtime::format(&format, &jiff::Zoned::now()))
+}
+
+/// Has `strftime_now` write this date at midnight in UTC, in place of the time.
+pub(super) fn fix_date(environment: &mut Environment<'static>, date: Date) {
+    environment.add_function("strftime_now", move |format: String| {
+        let midnight = date.to_zoned(TimeZone::UTC);
+        let text = midnight.and_then(|midnight| strtime::format(&format, &midnight));
+        written(&format, text)
+    });
+}
+
+fn written(format: &str, text: Result<String, jiff::Error>) -> Result<String, Error> {
+    text.map_err(|error| {
         let problem = format!("strftime_now(\"{format}\"): {error}");
         Error::new(ErrorKind::InvalidOperation, problem)
     })
