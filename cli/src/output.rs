@@ -22,8 +22,13 @@ pub fn text(value: impl Display) -> anyhow::Result<()> {
 
 /// Prints a page, which is already laid out and escaped.
 pub fn page(page: &Page) -> anyhow::Result<()> {
+    styled(page.to_string().trim_end())
+}
+
+/// Prints text with colours, which is already escaped, with one line end after it.
+pub fn styled(text: &str) -> anyhow::Result<()> {
     let mut out = AutoStream::auto(io::stdout().lock());
-    writeln!(out, "{}", page.to_string().trim_end())?;
+    writeln!(out, "{text}")?;
     Ok(out.flush()?)
 }
 

@@ -267,7 +267,7 @@ fn answers_are_found_in_templates_that_do_not_mark_them() {
     let plain = chat(text(&golden["templates"]["plain"])).unwrap();
     assert!(plain.tokens(&none).unwrap().answers.is_empty());
 
-    let elsewhere = "{% for m in messages %}{{ m.content | upper }}{% endfor %}{% if add_generation_prompt %}>{% endif %}";
+    let elsewhere = "{% for m in messages if m.role == 'user' %}{{ m.content }}{% endfor %}";
     let said = chat(elsewhere)
         .unwrap()
         .tokens(&twice)
@@ -277,6 +277,138 @@ fn answers_are_found_in_templates_that_do_not_mark_them() {
         said.contains("message 2") && said.contains("{% generation %}"),
         "{said}"
     );
+}
+
+/// The learned tokens of each turn of the assistant, as text.
+fn learned(source: &str, messages: &[Message]) -> Vec<String> {
+    let chat = chat(source).unwrap();
+    let tokens = chat.tokens(messages).unwrap();
+    let text = |answer: &std::ops::Range<usize>| {
+        let ids = &tokens.ids[answer.clone()];
+        chat.tokenizer().decode_all(ids).unwrap()
+    };
+    tokens.answers.iter().map(text).collect()
+}
+
+/// What each turn of ChatML ends with is the first of two parts of a template, and what the model begins with the second.
+const CHATML: [&str; 2] = [
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}",
+    "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+];
+
+#[test]
+fn answers_end_with_the_token_behind_them() {
+    let messages = [
+        Message::user("1"),
+        Message::assistant("a"),
+        Message::user("2"),
+        Message::assistant("b\n"),
+    ];
+    for (end, expected) in [
+        // Not the end of a text, which is another token.
+        ("<|endoftext|>\n", ["a<|endoftext|>", "b\n<|endoftext|>"]),
+        // The first token of the next turn, also behind the last.
+        ("", ["a<|im_start|>", "b\n<|im_start|>"]),
+        ("{{ '\\n' }}", ["a\n<|im_start|>", "b\n\n<|im_start|>"]),
+        // The end of the last turn is another one, with the same first letters.
+        (
+            "{% if loop.last %}<|im_end|>{% else %}<|im_start|>!{% endif %}",
+            ["a<|im_start|>", "b\n<|im_end|>"],
+        ),
+    ] {
+        let source = CHATML.join(end);
+        assert_eq!(learned(&source, &messages), expected, "{end}");
+    }
+    let none = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
+    assert_eq!(
+        learned(none, &messages),
+        ["assistant: a\n", "assistant: b\n\n"]
+    );
+    let chat = chat(none).unwrap();
+    let end = chat.tokens(&messages).unwrap().ids.pop().unwrap();
+    assert!(!chat.is_end(end) && chat.is_end(2));
+}
+
+#[test]
+fn a_first_answer_is_learned_alone() {
+    let said = "You are kind. It is so.<|im_end|>\n";
+    let source = format!("<|im_start|>system\n{said}{}", CHATML.join("<|im_end|>\n"));
+    for content in ["It is so.", "kind", "system", " It is so.\n"] {
+        let messages = [Message::assistant(content), Message::user("q")];
+        let expected = [format!("{content}<|im_end|>")];
+        assert_eq!(learned(&source, &messages), expected);
+    }
+}
+
+#[test]
+fn answers_are_found_where_past_turns_are_written_otherwise() {
+    // The instruction stands in the last turn of the user.
+    let moved = "{% set system = messages[0].content %}{% for m in messages[1:] %}{% if m.role == 'user' %}[Q]\
+                 {% if loop.index >= messages | length - 2 %}{{ system }}{% endif %}{{ m.content }}[A]{% else %}\
+                  {{ m.content | trim }}<|im_end|>{% endif %}{% endfor %}";
+    let turns = [
+        Message::system("s"),
+        Message::user("[A]"),
+        Message::assistant("a [A]"),
+        Message::user("2"),
+        Message::assistant("b"),
+    ];
+    assert_eq!(learned(moved, &turns), ["a [A]<|im_end|>", "b<|im_end|>"]);
+    // Thoughts are left out of past turns.
+    let golden = golden();
+    let thinking = text(&golden["templates"]["thinking"]);
+    let turns = [
+        Message::user("1"),
+        Message::assistant("<think>\nhm\n</think>\n\na"),
+        Message::user("2"),
+        Message::assistant("<think>\nhm\n</think>\n\nb"),
+    ];
+    assert_eq!(
+        learned(thinking, &turns),
+        ["a<|im_end|>", "<think>\n\n</think>\n\nb<|im_end|>"]
+    );
+    // The model is to begin with a thought, which past turns lack.
+    let begun = CHATML
+        .join("<|im_end|>\n")
+        .replace("assistant\n{%", "assistant\n<think>\n{%");
+    let turns = [Message::user("1"), Message::assistant("<b>a")];
+    assert_eq!(learned(&begun, &turns), ["<b>a<|im_end|>"]);
+}
+
+/// Where each turn renders all before it, this takes minutes.
+#[test]
+fn thousands_of_turns_take_no_time() {
+    let chat = chat(&CHATML.join("<|im_end|>\n")).unwrap();
+    let turn = |at| match at % 2 {
+        0 => Message::user("hi"),
+        _ => Message::assistant(format!("{at}")),
+    };
+    let turns: Vec<Message> = (0..4000).map(turn).collect();
+    let began = std::time::Instant::now();
+    assert_eq!(chat.tokens(&turns).unwrap().answers.len(), 2000);
+    assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
+}
+
+#[test]
+fn long_texts_have_the_tokens_of_the_whole() {
+    let line = |n: usize| format!("{n} The river, it's {}  größer 🙂\n\n walking", n * n);
+    let text: String = (0..6000).map(line).collect();
+    for tokenizer in [tiny(), spm()] {
+        assert!(tokenizer.encode_long(&text).unwrap() == tokenizer.encode(&text).unwrap());
+        let whole = tokenizer.encode_plain(&text).unwrap();
+        assert!(tokenizer.encode_plain_long(&text).unwrap() == whole);
+        for text in ["", "The river"] {
+            assert_eq!(
+                tokenizer.encode_long(text).unwrap(),
+                tokenizer.encode(text).unwrap()
+            );
+        }
+    }
+    // Without a place where pieces could be joined, the text is encoded as a whole.
+    let same = "a".repeat(150_000);
+    assert!(spm().encode_long(&same).unwrap() == spm().encode(&same).unwrap());
+    let (first, last) = spm().added().unwrap();
+    assert_eq!((first, last.len()), (vec![1], 0));
 }
 
 fn render(source: &str) -> Result<String, TextError> {

@@ -22,11 +22,13 @@
 //! # }
 //! ```
 
+mod answers;
 mod chat;
 mod config;
 mod error;
 mod gguf;
 mod message;
+mod pieces;
 mod template;
 mod tokenizer;
 mod writer;

@@ -109,6 +109,14 @@ impl Tokenizer {
         self.inner.decode(ids, true).map_err(failed)
     }
 
+    /// Returns the text of token ids, with special tokens.
+    ///
+    /// # Errors
+    /// Returns an error if the tokenizer fails.
+    pub fn decode_all(&self, ids: &[u32]) -> Result<String, TextError> {
+        self.inner.decode(ids, false).map_err(failed)
+    }
+
     /// Returns the id of a token.
     pub fn id(&self, token: &str) -> Option<u32> {
         self.inner.token_to_id(token)
@@ -117,6 +125,20 @@ impl Tokenizer {
     /// Returns a special token by its name, such as `eos_token`.
     pub fn special(&self, name: &str) -> Option<&str> {
         self.special.get(name).map(String::as_str)
+    }
+
+    /// Returns the special tokens with their ids, the longest first.
+    pub(super) fn special_tokens(&self) -> Vec<(String, u32)> {
+        let added = self.inner.get_added_tokens_decoder().into_iter();
+        let added = added.filter(|(_, token)| token.special);
+        let added = added.map(|(id, token)| (token.content, id));
+        let named = self.special.values();
+        let named = named.filter_map(|token| Some((token.clone(), self.id(token)?)));
+        let mut tokens: Vec<(String, u32)> = added.chain(named).collect();
+        tokens.retain(|(token, _)| !token.trim().is_empty());
+        tokens.sort_by_key(|(token, id)| (std::cmp::Reverse(token.len()), *id));
+        tokens.dedup();
+        tokens
     }
 
     /// Returns all special tokens by their names.

@@ -62,6 +62,11 @@ impl Display {
         self.draw(&line(point, self.steps, (speed, left), width));
     }
 
+    /// Shows how many of some records are prepared.
+    pub fn preparing(&mut self, done: usize, records: usize) {
+        self.draw(&format!("preparing record {done}/{records}"));
+    }
+
     /// Shows that a validation is under way.
     pub fn validating(&mut self) {
         self.draw("validating");
