@@ -21,6 +21,8 @@ mod inspect;
 mod inspect_model;
 mod list;
 mod loading;
+#[cfg(feature = "text")]
+mod merge;
 mod new_kernel;
 #[cfg(feature = "npu")]
 mod npu;
@@ -44,7 +46,6 @@ use anyhow::Context;
 use burn_kernels::threads::on_pool;
 use choice::DeviceChoice;
 use clap::{Parser, Subcommand};
-use std::io::IsTerminal;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -89,6 +90,12 @@ enum Command {
     #[cfg(not(feature = "text"))]
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     Finetune(feature::Ignored),
+    #[cfg(feature = "text")]
+    Merge(merge::Args),
+    /// Add an adapter to its base; not in this build
+    #[cfg(not(feature = "text"))]
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    Merge(feature::Ignored),
     Semantics(semantics::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -184,6 +191,14 @@ fn execute(command: Command) -> anyhow::Result<()> {
             features: "`--features text`",
         }
         .into()),
+        #[cfg(feature = "text")]
+        Command::Merge(args) => on_pool(|| merge::run(&args)),
+        #[cfg(not(feature = "text"))]
+        Command::Merge(_) => Err(feature::Missing {
+            what: "kernels merge",
+            features: "`--features text`",
+        }
+        .into()),
         Command::List(args) => list::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Inspect(args) => inspect::run(&args),
@@ -234,7 +249,7 @@ fn start_log(verbose: bool) {
     // Colours would be noise in a file.
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| output::Log)
-        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
+        .with_ansi(screen::moves(&std::io::stderr()) && std::env::var_os("NO_COLOR").is_none());
     tracing_subscriber::registry()
         .with(lines)
         .with(filter)
