@@ -21,6 +21,8 @@ mod inspect;
 mod inspect_model;
 mod list;
 mod loading;
+#[cfg(feature = "text")]
+mod merge;
 mod new_kernel;
 #[cfg(feature = "npu")]
 mod npu;
@@ -88,6 +90,12 @@ enum Command {
     #[cfg(not(feature = "text"))]
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     Finetune(feature::Ignored),
+    #[cfg(feature = "text")]
+    Merge(merge::Args),
+    /// Add an adapter to its base; not in this build
+    #[cfg(not(feature = "text"))]
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    Merge(feature::Ignored),
     Semantics(semantics::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -180,6 +188,14 @@ fn execute(command: Command) -> anyhow::Result<()> {
         #[cfg(not(feature = "text"))]
         Command::Finetune(_) => Err(feature::Missing {
             what: "kernels finetune",
+            features: "`--features text`",
+        }
+        .into()),
+        #[cfg(feature = "text")]
+        Command::Merge(args) => on_pool(|| merge::run(&args)),
+        #[cfg(not(feature = "text"))]
+        Command::Merge(_) => Err(feature::Missing {
+            what: "kernels merge",
             features: "`--features text`",
         }
         .into()),

@@ -37,6 +37,7 @@ fn config(targets: &[&str]) -> AdapterConfig {
         dropout: 0.0,
         rank_stabilised: false,
         targets: targets.iter().map(|target| (*target).to_owned()).collect(),
+        patterns: Default::default(),
     }
 }
 

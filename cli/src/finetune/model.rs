@@ -83,6 +83,7 @@ impl LoraArgs {
             dropout: self.lora_dropout.unwrap_or(0.0),
             rank_stabilised: self.rslora,
             targets: self.lora_target.clone(),
+            patterns: Default::default(),
         }))
     }
 }
