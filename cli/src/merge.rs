@@ -1,6 +1,6 @@
 //! `kernels merge`: one checkpoint of a base and an adapter.
 
-use crate::finetune::Output;
+use crate::finetune::copy_files;
 use crate::{loading, output};
 use anyhow::{Context, ensure};
 use burn::tensor::Device;
@@ -48,7 +48,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         loading::shown(|progress| load_merged(&args.model, &args.adapter, &device, progress))?;
     let staging = Staging::beside(&args.out)?;
     save_into(&model, &config, staging.path(), Some(SHARD))?;
-    Output::Model(staging.path().to_owned()).complete(&args.model)?;
+    copy_files(&args.model, staging.path())?;
     staging.publish()?;
     output::note(format_args!(
         "{} has the weights of {} with {} adapters added",

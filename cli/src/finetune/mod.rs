@@ -29,7 +29,7 @@ use burn_kernels::report;
 use data::Batches;
 use kernels_cli::text::Date;
 use kernels_io::escape_path;
-pub use model::Output;
+pub use model::copy_files;
 use prepare::Prepared;
 use serde::Serialize;
 use serde_json::Value;

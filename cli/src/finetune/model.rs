@@ -217,14 +217,21 @@ impl Output {
             return Ok(());
         }
         let base = &settings.model;
-        COPIED
-            .iter()
-            .try_for_each(|name| copy(&base.join(name), &to.join(name)))?;
+        copy_files(base, to)?;
         match new_ends {
             [] => Ok(()),
             ends => add_ends(base, &settings.config, ends, &to.join(GENERATION)),
         }
     }
+}
+
+/// Copies the files of a base that a whole model needs beside its weights.
+///
+/// # Errors
+/// Returns an error if a file can't be read or written.
+pub fn copy_files(base: &Path, to: &Path) -> anyhow::Result<()> {
+    let mut names = COPIED.iter();
+    names.try_for_each(|name| copy(&base.join(name), &to.join(name)))
 }
 
 /// The file of end tokens.
