@@ -184,9 +184,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
     signals::survive_limits()?;
     let started = Instant::now();
-    if let Some(run) = &args.resume {
-        RunFolder::check(run, SETTINGS)?;
-    }
+    // This comes first, because reading the rest can take a while.
+    let resumed = args.resume.as_ref();
+    let resumed = resumed.map(|run| RunFolder::reopen(run, SETTINGS));
+    let resumed = resumed.transpose()?;
     let Prepared {
         settings,
         batches,
@@ -205,7 +206,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         };
     }
     let description = settings.describe(&facts)?;
-    let folder = open_folder(args, &settings, &description)?;
+    let folder = open_folder(args, resumed, &settings, &description)?;
     let kept = folder.kept(SETTINGS)?;
     let states = States::new(&folder, args.saving.keep, description, kept);
     let plan = settings.plan(args, folder.path())?;
@@ -254,11 +255,15 @@ fn verify_without_dropout(settings: &Settings) {
     }
 }
 
-/// Creates the folder of a new run with its settings, or opens that of a run to go on with.
-fn open_folder(args: &Args, settings: &Settings, description: &Value) -> anyhow::Result<RunFolder> {
-    if let Some(path) = &args.resume {
-        let folder = RunFolder::reopen(path, SETTINGS)?;
-        let what = format!("the run in {}", escape_path(path));
+/// Creates the folder of a new run with its settings, or checks that a run to go on with has the same.
+fn open_folder(
+    args: &Args,
+    resumed: Option<RunFolder>,
+    settings: &Settings,
+    description: &Value,
+) -> anyhow::Result<RunFolder> {
+    if let Some(folder) = resumed {
+        let what = format!("the run in {}", escape_path(folder.path()));
         identity::check(&what, &folder.read_json(SETTINGS)?, description)?;
         return Ok(folder);
     }

@@ -16,7 +16,9 @@ use kernels_cli::text::Tokenizer;
 use kernels_io::{escape, escape_path};
 use kernels_models::{AdapterConfig, CausalLm, Generation, ModelConfig};
 use serde::Serialize;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Facts of the data.
@@ -117,12 +119,20 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     facts.date = date;
     let device = devices.first().device()?.autodiff();
     let dtype = args.dtype.float_dtype();
-    let (config, model, adapters) = model::load(&folder, &trained, dtype, (&device, args.seed))?;
+    let adapts = !matches!(trained, Trained::Whole) && !args.dry_run;
+    let (loaded, base) = thread::scope(|scope| {
+        let base = adapts.then(|| scope.spawn(|| kernels_models::weights_checksum(&folder)));
+        let loaded = model::load(&folder, &trained, dtype, (&device, args.seed));
+        let base = base.map(|base| base.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        (loaded, base)
+    });
+    let ((config, model, adapters), base) = (loaded?, base.transpose()?);
     if let Some(adapters) = &adapters {
         check_dropout(adapters, &devices)?;
         tell_of_peft(adapters, &config, args.lora.merge)?;
     }
-    let settings = Settings::new(args, (folder, config, adapters), packs, &batches)?;
+    let mut settings = Settings::new(args, (folder, config, adapters), packs, &batches)?;
+    settings.base = base;
     Ok(Prepared {
         settings,
         batches,

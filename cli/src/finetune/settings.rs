@@ -30,6 +30,9 @@ pub struct Settings {
     /// The settings of adapters, if the run trains some.
     #[serde(skip)]
     pub adapters: Option<AdapterConfig>,
+    /// The checksum of the weights that adapters are trained for.
+    #[serde(skip)]
+    pub base: Option<String>,
     /// True if the merged model is saved too.
     pub merge: bool,
     /// The number of optimiser steps.
@@ -104,6 +107,7 @@ impl Settings {
             model,
             config,
             adapters,
+            base: None,
             merge: args.lora.merge,
             steps,
             steps_per_validation: args.validate_steps.unwrap_or(steps.div_ceil(4)),
@@ -160,11 +164,9 @@ impl Settings {
     /// Returns the contents of `finetune.json`: everything that decides the numbers of the run.
     ///
     /// # Errors
-    /// Returns an error if the model's configuration is no JSON, or if the weights that adapters are trained for can't be read.
+    /// Returns an error if the model's configuration is no JSON.
     pub fn describe(&self, facts: &Facts) -> anyhow::Result<Value> {
         let config: Value = serde_json::from_str(&self.config.to_json())?;
-        let adapts = self.adapters.is_some();
-        let base = adapts.then(|| kernels_models::weights_checksum(&self.model));
         let adapters = self.adapters.as_ref().map(|adapters| {
             json!({
                 "rank": adapters.rank,
@@ -180,7 +182,7 @@ impl Settings {
             "adapters": adapters,
             "model": config,
             "data": facts,
-            BASE: base.transpose()?,
+            BASE: self.base,
         }))
     }
 

@@ -124,14 +124,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
     signals::survive_limits()?;
     let started = Instant::now();
-    if let Some(run) = &args.resume {
-        RunFolder::check(run, SETTINGS)?;
-    }
+    // This comes first, because reading the rest can take a while.
+    let resumed = args.resume.as_ref();
+    let resumed = resumed.map(|run| RunFolder::reopen(run, SETTINGS));
+    let resumed = resumed.transpose()?;
     let settings = Settings::new(args)?;
     let corpus = Corpus::load(args.corpus.as_deref())?;
     let splits = corpus.split(settings.seq)?;
     let description = settings.describe(&splits)?;
-    let folder = open_folder(args, &settings, &description)?;
+    let folder = open_folder(args, resumed, &settings, &description)?;
     let kept = folder.kept(SETTINGS)?;
     let states = States::new(&folder, args.saving.keep, description, kept);
 
@@ -152,11 +153,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Creates the folder of a new run with its settings, or opens that of a run to go on with.
-fn open_folder(args: &Args, settings: &Settings, description: &Value) -> anyhow::Result<RunFolder> {
-    if let Some(path) = &args.resume {
-        let folder = RunFolder::reopen(path, SETTINGS)?;
-        let what = format!("the run in {}", escape_path(path));
+/// Creates the folder of a new run with its settings, or checks that a run to go on with has the same.
+fn open_folder(
+    args: &Args,
+    resumed: Option<RunFolder>,
+    settings: &Settings,
+    description: &Value,
+) -> anyhow::Result<RunFolder> {
+    if let Some(folder) = resumed {
+        let what = format!("the run in {}", escape_path(folder.path()));
         identity::check(&what, &folder.read_json(SETTINGS)?, description)?;
         return Ok(folder);
     }

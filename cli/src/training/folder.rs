@@ -52,11 +52,12 @@ impl RunFolder {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Checks that there is a run to go on with, before anything else is read.
+    /// Opens the folder of a run that did not finish. `settings` is the file of its settings. Removes the states of a run
+    /// that was killed between its results and their removal.
     ///
     /// # Errors
-    /// Returns an error if there is no run, or if it is finished.
-    pub fn check(path: &Path, settings: &str) -> anyhow::Result<()> {
+    /// Returns an error if there is no run, if it is finished, or if another process works on it.
+    pub fn reopen(path: &Path, settings: &str) -> anyhow::Result<Self> {
         let shown = escape_path(path);
         if !path.join(settings).is_file() {
             let way = match path.exists() {
@@ -67,30 +68,18 @@ impl RunFolder {
                 "the folder {shown} has no {settings}, so there is no run to go on with; {way} with --out {shown}"
             );
         }
-        if path.join(SUMMARY).exists() {
-            bail!(
-                "the run in {shown} is finished: {SUMMARY} has its results; {}",
-                further(path)
-            );
-        }
-        Ok(())
-    }
-
-    /// Opens the folder of a run that did not finish. `settings` is the file of its settings. Removes the states of a run
-    /// that was killed between its results and their removal.
-    ///
-    /// # Errors
-    /// Returns an error if there is no run, if it is finished, or if another process works on it.
-    pub fn reopen(path: &Path, settings: &str) -> anyhow::Result<Self> {
         let folder = Self {
             path: path.to_owned(),
             _lock: lock(path)?,
         };
         clear_leftovers(path);
-        if path.join(settings).is_file() && path.join(SUMMARY).exists() {
+        if path.join(SUMMARY).exists() {
             state::remove(&folder.states());
+            bail!(
+                "the run in {shown} is finished: {SUMMARY} has its results; {}",
+                further(path)
+            );
         }
-        Self::check(path, settings)?;
         Ok(folder)
     }
 

@@ -29,8 +29,8 @@ pub struct AdapterConfig {
     pub rank_stabilised: bool,
     /// The adapted layers: names such as `q_proj`, or patterns of whole names such as `*.layers.1?.mlp.*`, in which `*`
     /// stands for any text and `?` for one character. The experts of a layer are named as two parameters, such as
-    /// `model.layers.1.mlp.experts.gate_up_proj` and `….down_proj`. Empty for all linear layers that PEFT adapts as modules, but
-    /// the output projection: no routers, and in mixtures as those of Qwen, DeepSeek and GLM no MLPs.
+    /// `model.layers.1.mlp.experts.gate_up_proj` and `….down_proj`. Empty for all linear layers that PEFT adapts as modules,
+    /// but the output projection: no routers, and in mixtures as those of Qwen, DeepSeek and GLM no MLPs.
     pub targets: Vec<String>,
     /// Ranks and factors of single adapters.
     pub patterns: AdapterPatterns,

@@ -48,8 +48,8 @@ fn is_of(name: &str, module: &str, parameter: &str) -> bool {
     name.rsplit_once('.') == Some((module, parameter))
 }
 
-/// The families whose projections of MLPs PEFT can't adapt as modules, because it takes their names for those of experts, which
-/// `transformers` once had as modules. It renames any target that ends in one of them.
+/// The families whose projections of MLPs PEFT can't adapt as modules, because it takes their names for those of experts,
+/// which `transformers` once had as modules. It renames any target that ends in one of them.
 const RENAMED: [&str; 6] = [
     "qwen2_moe",
     "qwen3_moe",
@@ -71,13 +71,13 @@ pub(super) fn name(architecture: Architecture, name: &str) -> String {
     }
 }
 
-/// Returns `true` if a name is that of a layer in the text model of several modalities. The ends of such names can be those of
-/// other parts too.
+/// Returns `true` if a name is that of a layer in a text model inside another. The ends of such names can be those of layers
+/// in other parts too.
 pub(super) fn is_nested(name: &str) -> bool {
     name.starts_with(NESTED)
 }
 
-/// Returns the names that a tensor may have: the usual one, and that of programs which don't nest text models.
+/// Returns the name that a tensor has in files of programs for which no text model is inside another.
 pub(super) fn former(name: &str) -> String {
     name.replacen(NESTED, "model.", 1)
 }
