@@ -34,7 +34,7 @@ pub fn converse(args: &Args, chat: &Chat, settings: &Generation) -> anyhow::Resu
     }
     let mut lines = Lines::open(&interrupt)?;
     loop {
-        let text = match lines.next()? {
+        let text = match lines.read()? {
             Next::Text(text) => text,
             Next::End => return Ok(()),
             Next::TooLong => {
@@ -74,8 +74,8 @@ struct Talk<'a> {
 
 impl Talk<'_> {
     fn reset(&mut self) {
+        // The session keeps what the next prompt begins with: the system message.
         self.messages.clone_from(&self.opening);
-        self.session.clear();
         output::note("a new conversation");
     }
 

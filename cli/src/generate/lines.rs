@@ -52,7 +52,7 @@ impl<'a> Lines<'a> {
     ///
     /// # Errors
     /// Returns an error if the input can't be read as text, and [`Interrupted`] after Ctrl-C in an edited line.
-    pub fn next(&mut self) -> anyhow::Result<Next> {
+    pub fn read(&mut self) -> anyhow::Result<Next> {
         self.interrupt.wait(true);
         let read = match &mut self.editor {
             Some(editor) => edited(editor),
@@ -64,9 +64,30 @@ impl<'a> Lines<'a> {
     }
 }
 
+impl Drop for Lines<'_> {
+    fn drop(&mut self) {
+        if self.editor.is_some() {
+            mark_pastes(false);
+        }
+    }
+}
+
+/// Has the terminal put marks around pastes, or no longer. The editor switches this off behind each line, but during an
+/// answer too, a paste of several lines shall be the next message.
+fn mark_pastes(on: bool) {
+    let sequence = if on { "\x1b[?2004h" } else { "\x1b[?2004l" };
+    // A failure to print is ignored.
+    let mut out = io::stdout();
+    let _ = out
+        .write_all(sequence.as_bytes())
+        .and_then(|()| out.flush());
+}
+
 /// Reads what is typed or pasted until Enter.
 fn edited(editor: &mut rustyline::Editor<(), MemHistory>) -> anyhow::Result<Next> {
-    match editor.readline("> ") {
+    let read = editor.readline("> ");
+    mark_pastes(true);
+    match read {
         Ok(text) if text.len() > LONGEST => Ok(Next::TooLong),
         Ok(text) => Ok(Next::Text(text.trim().to_owned())),
         Err(ReadlineError::Eof) => Ok(Next::End),
