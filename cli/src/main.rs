@@ -244,6 +244,10 @@ fn start_log(verbose: bool) {
 /// Prints a panic like any other error, with its place in the source for a bug report.
 fn say_panics_plainly() {
     std::panic::set_hook(Box::new(|panic| {
+        #[cfg(feature = "text")]
+        if kernels_cli::text::catches_panics() {
+            return;
+        }
         let message = panic.payload_as_str().unwrap_or("unknown panic");
         output::panicked(message, panic.location());
     }));
