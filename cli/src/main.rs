@@ -103,6 +103,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "text")]
+    kernels_cli::text::isolate_templates();
     burn_kernels::memory::keep_freed();
     let cli: Cli = options::parse();
     start_log(cli.verbose);

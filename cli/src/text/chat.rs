@@ -1,6 +1,6 @@
 //! Conversations as token ids.
 
-use super::{ChatTemplate, Message, Offsets, TextError, Tokenizer};
+use super::{ChatTemplate, Date, Message, Offsets, TextError, Tokenizer};
 use std::ops::Range;
 use std::path::Path;
 
@@ -36,6 +36,15 @@ impl Chat {
             tokenizer,
             template,
         })
+    }
+
+    /// Has the template write this date, in place of today's.
+    #[must_use]
+    pub fn dated(self, date: Date) -> Self {
+        Self {
+            template: self.template.dated(date),
+            ..self
+        }
     }
 
     /// Returns the tokenizer.

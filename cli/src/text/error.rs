@@ -55,6 +55,9 @@ pub enum TextError {
         /// The template's own message, or the reason.
         problem: String,
     },
+    /// Ctrl-C ended a chat template; see [`interrupt_templates_on`](super::interrupt_templates_on).
+    #[error("Ctrl-C ended the chat template")]
+    Interrupted,
     /// A conversation can't be rendered as asked.
     #[error("{}", escape(.0))]
     Conversation(String),

@@ -34,7 +34,8 @@ mod writer;
 
 pub use chat::{Chat, Tokens};
 pub use error::TextError;
+pub use jiff::civil::Date;
 pub use message::Message;
-pub use template::ChatTemplate;
+pub use template::{ChatTemplate, interrupt_templates_on, isolate_templates};
 pub use tokenizer::{Offsets, Tokenizer, catches_panics};
 pub use writer::Writer;
