@@ -114,7 +114,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         AdapterConfig::of_folder(folder, &config)?;
     }
     let settings = args.settings.generation(&args.model, &config)?;
-    let tokenizer = Tokenizer::open(&args.model, config.vocab_size)?;
+    let mut tokenizer = Tokenizer::open(&args.model, config.vocab_size)?;
+    tokenizer.hide(&settings.end_tokens);
     let text = match args.chat {
         true => Text::Chat(Chat::open(&args.model, tokenizer)?),
         false => Text::Plain(tokenizer),
