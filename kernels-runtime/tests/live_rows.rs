@@ -70,6 +70,14 @@ sites! {
     UNIT: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
     CHANNELS: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
     HEADS: "npu_fused_rope", SemanticsKey::Rope(RopeKey::LLAMA);
+    LARGE: "npu_fused_linear", SemanticsKey::Linear(LinearKey {
+        layout: OutputLayout::OutputMajor,
+        ..LinearKey::BURN
+    });
+    LARGE_WRONG: "npu_fused_linear", SemanticsKey::Linear(LinearKey {
+        layout: OutputLayout::OutputMajor,
+        ..LinearKey::BURN
+    });
     EXPERTS: "npu_fused_moe", SemanticsKey::MoeExperts(MoeExpertsKey::LLAMA4);
     EXPERTS_OF_GELU: "npu_fused_moe", SemanticsKey::MoeExperts(MoeExpertsKey::LLAMA4);
     PADDED: "npu_fused_attention", SemanticsKey::Attention(AttentionKey {
@@ -375,4 +383,29 @@ fn attention_after_padding_is_compared_on_the_last_queries() {
     assert_eq!(checks(&PADDED), (1, 0));
     let said = refusal(|| padded_attention(&SEES_PADDING, [500, 480, 500], causal));
     assert!(said.contains("SEES_PADDING"), "{said}");
+}
+
+/// The reference would hold the whole weight in f64, which may be the largest of a model.
+#[test]
+fn large_weights_that_are_not_trained_are_compared_in_part() {
+    let device = Device::flex();
+    let normal = Distribution::Normal(0.0, 1.0);
+    let weight = Tensor::<2>::random([70_000, 64], normal, &device);
+    let bias = Tensor::<1>::random([70_000], normal, &device);
+    let x = Tensor::<2>::random([9, 64], normal, &device);
+    let call = |site, factor: f64| {
+        let parameters = private::LinearParameters::new(&weight).bias(&bias);
+        private::linear(At::new(site), x.clone(), parameters, &mut |x| {
+            x.matmul(weight.clone().transpose()) * factor + bias.clone().unsqueeze()
+        })
+    };
+    let y = verified(|| call(&LARGE, 1.0));
+    assert_eq!((y.dims(), checks(&LARGE)), ([9, 70_000], (1, 0)));
+    let said = refusal(|| call(&LARGE_WRONG, 1.01));
+    for words in [
+        "the annotated body is the odd one out",
+        "weight f32[256, 64], bias f32[256]",
+    ] {
+        assert!(said.contains(words), "{said}");
+    }
 }

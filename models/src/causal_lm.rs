@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use burn::module::Module;
-use burn::tensor::module::linear;
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use burn_kernels::fused_kernel;
 use burn_kernels::nn::Linear;
+use burn_kernels::ops::linear::in_parts;
 use burn_kernels::ops::moe::load_balancing_loss;
 
 use crate::batch::Batch;
@@ -35,7 +35,7 @@ pub struct CausalLm {
 /// Returns the logits `[b, s, vocab]` of hidden states, for the table of embeddings `[vocab, hidden]` as output weight.
 #[fused_kernel("npu_fused_linear", layout = output_major)]
 fn tied_logits(hidden: Tensor<3>, weight: Tensor<2>) -> Tensor<3> {
-    linear(hidden, weight.transpose(), None)
+    in_parts(hidden, weight.transpose(), None)
 }
 
 impl ModelConfig {

@@ -231,10 +231,10 @@ impl RopeScaling {
                 if wavelength > (original / low_freq_factor) as f32 {
                     return frequency / factor as f32;
                 }
-                if wavelength < (original / high_freq_factor) as f32 {
+                let span = (high_freq_factor - low_freq_factor) as f32;
+                if wavelength < (original / high_freq_factor) as f32 || span == 0.0 {
                     return frequency;
                 }
-                let span = (high_freq_factor - low_freq_factor) as f32;
                 let smooth = (original as f32 / wavelength - low_freq_factor as f32) / span;
                 (1.0 - smooth) * frequency / factor as f32 + smooth * frequency
             }

@@ -1,4 +1,4 @@
-//! Tests the memory that loading takes. It is one test, because the allocator counts the whole process.
+//! Tests the memory that loading and generation take. It is one test, because the allocator counts the whole process.
 
 mod common;
 
@@ -7,7 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use burn::tensor::{Device, FloatDType};
+use burn::tensor::{Device, FloatDType, Int, Tensor};
+use burn_kernels::live::{self, Sampling};
 use kernels_models::{ExpertStorage, ModelConfig, Qwen3MoeSize, Qwen3Size, load, save, save_with};
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -46,6 +47,7 @@ fn no_tensor_is_held_twice() {
     experts(folder.path());
     matrices(folder.path());
     blocks(folder.path());
+    vocabulary(folder.path());
 }
 
 fn size() -> Qwen3Size {
@@ -109,6 +111,46 @@ fn blocks(folder: &Path) {
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len((header.len() + parts.data) as u64).unwrap();
     measure(&path, 64 << 20);
+}
+
+/// A model that is nearly all embedding, tied to the output projection or beside it. In the computing dtype, no more than a
+/// quarter of the weights is in memory beside them: neither while they are loaded nor in generation, where live
+/// verification compares every call.
+fn vocabulary(folder: &Path) {
+    let device = Device::default();
+    let _verified = live::scope("every:1".parse::<Sampling>().unwrap());
+    for tied in [true, false] {
+        let config = ModelConfig::qwen3(Qwen3Size {
+            vocab_size: 1 << 16,
+            tie_word_embeddings: tied,
+            ..size()
+        });
+        let config = config.unwrap();
+        let path = folder.join(format!("tied-{tied}"));
+        save(&config.init(&device), &config, &path, None).unwrap();
+        for dtype in [
+            FloatDType::F64,
+            FloatDType::F32,
+            FloatDType::BF16,
+            FloatDType::F16,
+        ] {
+            let before = LIVE.load(Relaxed);
+            PEAK.store(before, Relaxed);
+            let (config, model) = load(&path, &device, dtype).unwrap();
+            let weights = LIVE.load(Relaxed) - before;
+            let mut cache = config.cache();
+            let mut ids = Tensor::<2, Int>::from_data([[1, 2, 3]], &device);
+            for _ in 0..3 {
+                let logits = model.next(ids, &mut cache).unwrap();
+                ids = logits.argmax(2).squeeze_dim(2);
+            }
+            let peak = PEAK.load(Relaxed) - before;
+            assert!(
+                peak < weights + weights / 4 + 2 * BESIDE,
+                "tied {tied}, {dtype:?}: {peak} bytes for weights of {weights}"
+            );
+        }
+    }
 }
 
 /// Loads a model of more than so many bytes in f32, in two dtypes.

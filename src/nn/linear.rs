@@ -1,6 +1,7 @@
 use super::LowRank;
 use burn::module::{Module, Param};
-use burn::tensor::{FloatDType, Tensor, module};
+use burn::tensor::{FloatDType, Tensor};
+use kernels_runtime::ops::linear::in_parts;
 
 /// [`burn::nn::Linear`] with a fused kernel: `y = x · weight + bias` over the last axis.
 ///
@@ -64,12 +65,12 @@ fn with_bias<const D: usize>(
     weight: &Param<Tensor<2>>,
     bias: &Param<Tensor<1>>,
 ) -> Tensor<D> {
-    module::linear(x, weight.val(), Some(bias.val()))
+    in_parts(x, weight.val(), Some(bias.val()))
 }
 
 #[kernels_macros::fused_kernel("npu_fused_linear", crate = crate, layer = "Linear")]
 fn without_bias<const D: usize>(x: Tensor<D>, weight: &Param<Tensor<2>>) -> Tensor<D> {
-    module::linear(x, weight.val(), None)
+    in_parts(x, weight.val(), None)
 }
 
 impl From<burn::nn::Linear> for Linear {

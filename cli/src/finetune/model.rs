@@ -4,7 +4,7 @@ use super::settings::Settings;
 use anyhow::Context;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, FloatDType, Tensor};
-use kernels_io::{Limit, escape_path};
+use kernels_io::{FileError, Limit, escape_path};
 use kernels_models::{AdapterConfig, CausalLm, Generation, ModelConfig};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -256,6 +256,13 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     if !from.is_file() {
         return Ok(());
     }
-    let bytes = kernels_io::read(from, Limit::mib("a file of a checkpoint", 1024))?;
+    let bytes = match kernels_io::read(from, Limit::mib("a file of a checkpoint", 1024)) {
+        // What training needs was read before. A file that was not fetched does not end a run that is over.
+        Err(error @ FileError::Pointer { .. }) => {
+            crate::output::note(format_args!("not copied: {error}"));
+            return Ok(());
+        }
+        read => read?,
+    };
     crate::output::write_file(to, &bytes)
 }

@@ -28,6 +28,7 @@
 //!   first positions, with lengths as a whole;
 //! * some tokens of a cross-entropy. A mean or a sum of them is compared alone. Of output weights, also some classes are
 //!   taken, with those that are targets;
+//! * about four rows of a linear layer, and some outputs of a large weight that is not trained;
 //! * two tokens of experts, with the experts that they are routed to;
 //! * some tokens of a router or a sparse block.
 //!

@@ -148,9 +148,9 @@ impl RopeScaling {
         let number = |name| fields.required(name, fields.positive(name)?);
         let low_freq_factor = number("low_freq_factor")?;
         let high_freq_factor = number("high_freq_factor")?;
-        if high_freq_factor <= low_freq_factor {
+        if high_freq_factor < low_freq_factor {
             let problem = format!(
-                "{high_freq_factor} must be above `low_freq_factor`, which is {low_freq_factor}"
+                "{high_freq_factor} is below `low_freq_factor`, which is {low_freq_factor}"
             );
             return Err(fields.error("high_freq_factor", problem));
         }

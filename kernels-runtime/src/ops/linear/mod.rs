@@ -17,6 +17,7 @@ pub(crate) mod live;
 #[cfg(feature = "npu")]
 pub mod npu;
 mod operands;
+mod parts;
 mod reference;
 #[cfg(feature = "remote")]
 pub(crate) mod remote;
@@ -24,6 +25,7 @@ pub(crate) mod site;
 
 pub use autodiff::{Gradients, LinearBackend, LinearKernel, Tensors};
 pub use operands::{Backward, Operands, Sizes, Wanted};
+pub use parts::in_parts;
 pub use reference::reference;
 
 use crate::ops::define::launched;

@@ -102,7 +102,7 @@ pub fn linear<const D: usize>(
     let route = at.decide(operands.all());
     let captured = Captured::These(&["weight", "bias"]);
     live::decided(&at, route, Linear::from(operands), captured, |linear| {
-        reference(linear.into_x())
+        linear.of_body(reference)
     })
 }
 
