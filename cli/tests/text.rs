@@ -488,6 +488,74 @@ fn answers_are_found_where_past_turns_are_written_otherwise() {
     assert_eq!(learned(&begun, &turns), ["<b>a<|im_end|>"]);
 }
 
+#[test]
+fn calls_and_thoughts_are_learned_or_refused() {
+    let value = |text: &str| serde_json::from_str::<minijinja::Value>(text).unwrap();
+    let call = value(
+        r#"[{"type": "function", "function": {"name": "sum", "arguments": {"b": 1, "a": "x"}}}]"#,
+    );
+    let with = |name, value| Message {
+        fields: vec![(name, value)],
+        ..Message::assistant("")
+    };
+    let turns = |call| {
+        [
+            Message {
+                tools: Some(value(r#"[{"name": "sum"}]"#)),
+                ..Message::user("1")
+            },
+            call,
+            Message::new("tool", "2"),
+            Message::assistant("b"),
+        ]
+    };
+    let calls =
+        "{% for c in m.tool_calls %}<call>{{ c.function | tojson }}</call>{% endfor %}<|im_end|>\n";
+    let tools = "{% if tools %}{{ tools | tojson }}{% endif %}";
+    let source = format!("{tools}{}", CHATML.join(calls));
+    let turns_of_call = turns(with("tool_calls", call));
+    let expected = [
+        r#"<call>{"name": "sum", "arguments": {"b": 1, "a": "x"}}</call><|im_end|>"#,
+        "b<|im_end|>",
+    ];
+    assert_eq!(learned(&source, &turns_of_call), expected);
+    let rendered = chat(&source)
+        .unwrap()
+        .template()
+        .render(&turns_of_call, false);
+    assert!(
+        rendered
+            .unwrap()
+            .starts_with(r#"[{"name": "sum"}]<|im_start|>user"#)
+    );
+    let thoughts =
+        "{% if m.reasoning_content %}<think>{{ m.reasoning_content }}</think>{% endif %}";
+    let thinking = format!("{tools}{}", CHATML.join("<|im_end|>\n"))
+        .replace("{{ m.content }}", &format!("{thoughts}{{{{ m.content }}}}"));
+    let mut thought = with("reasoning_content", value("\"hm\""));
+    thought.content = "a".into();
+    let turns_of_thought = turns(thought);
+    let expected = ["<think>hm</think>a<|im_end|>", "b<|im_end|>"];
+    assert_eq!(learned(&thinking, &turns_of_thought), expected);
+
+    // Nothing is dropped.
+    for (source, messages, name) in [
+        (CHATML.join(calls), &turns_of_call, "`tools`"),
+        (thinking, &turns_of_call, "`tool_calls`"),
+        (source, &turns_of_thought, "`reasoning_content`"),
+    ] {
+        let chat = chat(&source).unwrap();
+        let said = [
+            chat.tokens(messages).map(|_| ()),
+            chat.prompt(messages).map(|_| ()),
+        ];
+        for said in said {
+            let said = said.unwrap_err().to_string();
+            assert!(said.contains(name) && said.contains("leaves out"), "{said}");
+        }
+    }
+}
+
 /// Where each turn renders all before it, this takes minutes.
 #[test]
 fn thousands_of_turns_take_no_time() {

@@ -1,16 +1,19 @@
 //! The assistant's turns in a rendered conversation whose template does not mark them.
 //!
-//! The conversation is rendered a second time, with marks around the text of each answer, and the marks say where each is.
+//! The conversation is rendered a second time, with marks around the text of each answer and before the names of functions
+//! that it calls, and the marks say where each is.
 //! The marks are characters that Unicode keeps for the inside of programs. A turn begins where the template has the model
 //! begin, before that text, and ends with the token that ends it. Past turns can be written otherwise than the last one is:
 //! nothing depends on what else the template writes before them.
 
 use super::{ChatTemplate, Message, TextError};
+use minijinja::Value;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 const OPEN: char = '\u{fdd2}';
 const CLOSE: char = '\u{fdd3}';
+const CALL: char = '\u{fdd5}';
 /// The end of a mark's number.
 const STOP: char = '\u{fdd4}';
 
@@ -46,11 +49,28 @@ pub(super) struct Finder<'a> {
     tail: Option<String>,
 }
 
-/// The bytes at which the text of a message begins and ends.
-#[derive(Clone, Copy, Default)]
+/// The bytes at which the text of a message begins and ends, and at which its calls are.
+#[derive(Clone, Default)]
 struct Place {
     open: Option<usize>,
     close: Option<usize>,
+    calls: Vec<usize>,
+}
+
+impl Place {
+    /// Returns the first byte that is known to be the message's.
+    fn first(&self) -> Option<usize> {
+        let text = self.open.or(self.close);
+        text.into_iter().chain(self.calls.first().copied()).min()
+    }
+
+    /// Returns the last byte that is known to be the message's.
+    fn last(&self) -> Option<usize> {
+        self.close
+            .into_iter()
+            .chain(self.calls.last().copied())
+            .max()
+    }
 }
 
 impl<'a> Finder<'a> {
@@ -82,13 +102,19 @@ impl<'a> Finder<'a> {
             if !message.is_answer() {
                 continue;
             }
-            let place = places.get(&at).copied().unwrap_or_default();
-            let close = place.close.filter(|_| text == self.text);
-            let close = close.ok_or_else(|| lost(at))?;
+            let place = places.get(&at).filter(|_| text == self.text);
+            let place = place.filter(|place| {
+                let is_text = message.content.trim().is_empty() || place.close.is_some();
+                is_text && place.calls.len() >= message.calls().len()
+            });
+            let (Some(first), Some(last)) =
+                (place.and_then(Place::first), place.and_then(Place::last))
+            else {
+                return Err(lost(at));
+            };
             let from = answers.last().map_or(0, |answer| answer.bytes.end);
-            let open = place.open.unwrap_or(close).max(from);
-            let begin = self.begin(at, from..open)?;
-            let (end, unwritten) = self.end(at, close)?;
+            let begin = self.begin(at, from..first.max(from))?;
+            let (end, unwritten) = self.end(at, last)?;
             answers.push(Answer {
                 bytes: begin..end,
                 unwritten,
@@ -140,9 +166,9 @@ impl<'a> Finder<'a> {
         Ok(close.map_or_else(String::new, |close| text[close..].to_owned()))
     }
 
-    /// Returns the end of an answer whose text ends at `close`, and the token that ends it if it is not written.
-    fn end(&mut self, at: usize, close: usize) -> Result<(usize, Option<u32>), TextError> {
-        let behind = &self.text[close..];
+    /// Returns the end of an answer of which `last` is the last known byte, and the token that ends it if it is not written.
+    fn end(&mut self, at: usize, last: usize) -> Result<(usize, Option<u32>), TextError> {
+        let behind = &self.text[last..];
         let own = match at + 1 == self.messages.len() {
             true => behind.len(),
             false => self.own(at, behind)?,
@@ -153,9 +179,9 @@ impl<'a> Finder<'a> {
             own[end..].trim().is_empty().then_some(end)
         });
         if let Some(end) = ends.max() {
-            return Ok((close + end, None));
+            return Ok((last + end, None));
         }
-        let all = close + own.len();
+        let all = last + own.len();
         if let Some((length, _)) = self.first_special(next) {
             return Ok((all + length, None));
         }
@@ -168,18 +194,21 @@ impl<'a> Finder<'a> {
     /// Returns the length of what belongs to the turn of an answer, of all that is behind its text.
     fn own(&mut self, at: usize, behind: &str) -> Result<usize, TextError> {
         if let Some(tail) = &self.tail
+            && self.messages[at].calls().is_empty()
             && behind.starts_with(tail)
         {
             return Ok(tail.len());
         }
         let messages = &self.messages[..=at];
         let (text, places) = take_marks(&self.template.render(&marked_one(messages, at), false)?);
-        let close = places.get(&at).and_then(|place| place.close);
-        let tail = &text[close.ok_or_else(|| lost(at))?..];
+        let last = places.get(&at).and_then(Place::last);
+        let tail = &text[last.ok_or_else(|| lost(at))?..];
         let same = tail.chars().zip(behind.chars());
         let same = same.take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8());
         let same: usize = same.sum();
-        self.tail = Some(tail.to_owned());
+        if self.messages[at].calls().is_empty() {
+            self.tail = Some(tail.to_owned());
+        }
         // The end of a last turn can be another token than that of others, with the same first letters.
         let split = (0..same).rev().find(|at| {
             let is_split = |(token, _): &(String, u32)| {
@@ -208,7 +237,7 @@ impl<'a> Finder<'a> {
         let mut messages = marked_one(self.messages, at);
         messages.push(Message::user("x"));
         let (text, places) = take_marks(&self.template.render(&messages, false).ok()?);
-        let behind = &text[places.get(&at)?.close?..];
+        let behind = &text[places.get(&at)?.last()?..];
         let next = behind.strip_prefix(own)?;
         self.first_special(next).map(|(_, id)| id)
     }
@@ -245,11 +274,37 @@ fn mark(message: &Message, at: usize) -> Message {
     let thoughts = if thoughts < end { thoughts } else { 0 };
     let start = end - content[thoughts..end].trim_start().len();
     let (before, text, behind) = (&content[..start], &content[start..end], &content[end..]);
-    let content = format!("{before}{OPEN}{at}{STOP}{text}{CLOSE}{at}{STOP}{behind}");
-    Message {
-        content,
-        ..message.clone()
+    let mut marked = message.clone();
+    // Templates ask whether there is a text.
+    if !text.is_empty() {
+        marked.content = format!("{before}{OPEN}{at}{STOP}{text}{CLOSE}{at}{STOP}{behind}");
     }
+    let calls: Vec<Value> = message
+        .calls()
+        .iter()
+        .map(|call| mark_call(call, at))
+        .collect();
+    for (name, value) in &mut marked.fields {
+        if *name == Message::CALLS {
+            *value = Value::from(calls.clone());
+        }
+    }
+    marked
+}
+
+/// Returns a call with a mark before the name of its function.
+fn mark_call(call: &Value, at: usize) -> Value {
+    let entries = call.try_iter().into_iter().flatten();
+    let entry = |key: Value| {
+        let value = call.get_item(&key).unwrap_or_default();
+        let value = match key.as_str() {
+            Some("name") => Value::from(format!("{CALL}{at}{STOP}{value}")),
+            Some("function") => mark_call(&value, at),
+            _ => value,
+        };
+        (key, value)
+    };
+    Value::from_pairs(entries.map(entry))
 }
 
 /// Removes the marks from a text, and returns the places between them.
@@ -257,17 +312,18 @@ fn take_marks(marked: &str) -> (String, BTreeMap<usize, Place>) {
     let mut text = String::with_capacity(marked.len());
     let mut places = BTreeMap::<usize, Place>::new();
     let mut rest = marked;
-    while let Some(at) = rest.find([OPEN, CLOSE]) {
+    while let Some(at) = rest.find([OPEN, CLOSE, CALL]) {
         let (before, mark) = rest.split_at(at);
         text += before;
-        let is_open = mark.starts_with(OPEN);
-        let mark = &mark[OPEN.len_utf8()..];
-        let (number, behind) = mark.split_once(STOP).unwrap_or_default();
+        let mut mark = mark.chars();
+        let kind = mark.next();
+        let (number, behind) = mark.as_str().split_once(STOP).unwrap_or_default();
         if let Ok(number) = number.parse() {
             let place = places.entry(number).or_default();
-            match is_open {
-                true => place.open = Some(text.len()),
-                false => place.close = Some(text.len()),
+            match kind {
+                Some(OPEN) => place.open = Some(text.len()),
+                Some(CLOSE) => place.close = Some(text.len()),
+                _ => place.calls.push(text.len()),
             }
         }
         rest = behind;

@@ -1,7 +1,7 @@
 //! Conversations as token ids.
 
 use super::answers::{Answer, Finder};
-use super::{ChatTemplate, Date, Message, Offsets, TextError, Tokenizer};
+use super::{ChatTemplate, Date, Message, Offsets, TextError, Tokenizer, kept};
 use std::ops::Range;
 use std::path::Path;
 
@@ -74,9 +74,10 @@ impl Chat {
     /// Returns the token ids of a conversation and of the start of the assistant's next turn, for a model to go on.
     ///
     /// # Errors
-    /// Returns an error if the template refuses the conversation, or if the tokenizer fails.
+    /// Returns an error if the template refuses the conversation or leaves out a part of it, or if the tokenizer fails.
     pub fn prompt(&self, messages: &[Message]) -> Result<Vec<u32>, TextError> {
         let text = self.template.render(messages, true)?;
+        kept::check(&self.template, messages, (&text, true))?;
         Ok(self.tokenizer.encode_plain(&text)?.ids)
     }
 
@@ -88,11 +89,12 @@ impl Chat {
     /// template ends the turn. A token that begins in an answer is a token of the answer.
     ///
     /// # Errors
-    /// Returns an error if the template refuses the conversation, if the tokenizer fails, or if an answer can't be found
-    /// in the rendered conversation.
+    /// Returns an error if the template refuses the conversation or leaves out a part of it, if the tokenizer fails, or if an
+    /// answer can't be found in the rendered conversation.
     pub fn tokens(&self, messages: &[Message]) -> Result<Tokens, TextError> {
         let rendered = self.template.marked(messages, false)?;
         let text = &rendered.text;
+        kept::check(&self.template, messages, (text, false))?;
         let answers: Vec<Answer> = match self.template.marks_answers {
             true => rendered.answers.into_iter().map(Answer::from).collect(),
             false => Finder::new(&self.template, &self.special, messages, text).answers()?,

@@ -1,12 +1,18 @@
 //! One turn of a conversation.
 
+use minijinja::Value;
+
 /// One turn of a conversation, as chat templates see it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
     /// Who speaks: `system`, `user` or `assistant`, or a role that only some templates know, such as `tool`.
     pub role: String,
     /// The text of the message.
     pub content: String,
+    /// More that templates can write, by its name: `tool_calls`, `tool_call_id`, `name`, `reasoning_content` and the like.
+    pub fields: Vec<(&'static str, Value)>,
+    /// The functions that the assistant can call, a list. The first message has those of the conversation.
+    pub tools: Option<Value>,
 }
 
 impl Message {
@@ -15,6 +21,7 @@ impl Message {
         Self {
             role: role.into(),
             content: content.into(),
+            ..Self::default()
         }
     }
 
@@ -37,6 +44,25 @@ impl Message {
     pub fn is_answer(&self) -> bool {
         self.role == Self::ASSISTANT
     }
+
+    /// Returns the calls of functions in this turn.
+    pub fn calls(&self) -> Vec<Value> {
+        let calls = self.fields.iter().find(|(name, _)| *name == Self::CALLS);
+        let calls = calls.and_then(|(_, calls)| calls.try_iter().ok());
+        calls.map_or_else(Vec::new, Iterator::collect)
+    }
+
+    /// Returns the message as the dictionary that templates see.
+    pub(super) fn dictionary(&self) -> Value {
+        let own = [
+            ("role", Value::from(self.role.as_str())),
+            ("content", Value::from(self.content.as_str())),
+        ];
+        Value::from_pairs(own.into_iter().chain(self.fields.iter().cloned()))
+    }
+
+    /// The name of the field with calls of functions.
+    pub const CALLS: &'static str = "tool_calls";
 
     const ASSISTANT: &'static str = "assistant";
 }

@@ -27,6 +27,7 @@ mod chat;
 mod config;
 mod error;
 mod gguf;
+mod kept;
 mod limits;
 mod message;
 mod pieces;

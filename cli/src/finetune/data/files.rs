@@ -1,10 +1,12 @@
 //! Data files: a text, JSON lines, or JSON.
 
-use super::json;
+use super::json::{self, Ordered};
 use super::record::Record;
 use anyhow::{anyhow, bail, ensure};
 use kernels_io::{Limit, escape, escape_path};
+use minijinja::value::ValueKind;
 use serde_json::{Map, Value};
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 /// The number of problems that a message lists.
@@ -167,7 +169,7 @@ impl Found {
                 continue;
             }
             match json::parse(line) {
-                Ok(value) => self.record(place, &value),
+                Ok(value) => self.record(place, &value, || json::parse(line).unwrap_or_default()),
                 Err(error) => self.problem(&place, &json::problem(&error)),
             }
         }
@@ -176,19 +178,33 @@ impl Found {
     /// Reads a file that is one JSON value: a list of records, an object with such a list, or a record.
     fn whole(&mut self, name: &str, text: &str) {
         let entries = match json::parse(text) {
-            Ok(Value::Array(values)) => Ok(Some(values)),
+            Ok(Value::Array(values)) => Ok(Some((None, values))),
             Ok(Value::Object(fields)) => wrapped(fields)
                 .map(Some)
                 .map_err(|problem| (name.to_owned(), problem)),
             Ok(_) => Err((name.to_owned(), "expected a list of records".to_owned())),
             // JSON lines under the name of JSON.
-            Err(_) if first_line(text).is_some_and(|line| json::parse(line).is_ok()) => Ok(None),
+            Err(_) if first_line(text).is_some_and(|line| json::parse::<Value>(line).is_ok()) => {
+                Ok(None)
+            }
             Err(error) => Err((format!("{name}:{}", error.line()), json::problem(&error))),
         };
         match entries {
-            Ok(Some(values)) => {
+            Ok(Some((list, values))) => {
+                let ordered = OnceCell::<Ordered>::new();
                 for (at, value) in values.iter().enumerate() {
-                    self.record(format!("{name}, entry {}", at + 1), value);
+                    let entry = || {
+                        let whole = || json::parse(text).unwrap_or_default();
+                        let mut whole: Ordered = ordered.get_or_init(whole).clone();
+                        if let Some(list) = &list {
+                            whole = whole.get_attr(list).unwrap_or_default();
+                        }
+                        match whole.kind() {
+                            ValueKind::Seq => whole.get_item_by_index(at).unwrap_or_default(),
+                            _ => whole,
+                        }
+                    };
+                    self.record(format!("{name}, entry {}", at + 1), value, entry);
                 }
             }
             Ok(None) => self.lines(name, text),
@@ -196,8 +212,9 @@ impl Found {
         }
     }
 
-    fn record(&mut self, place: String, value: &Value) {
-        match Record::parse(value) {
+    /// Adds a record. `ordered` returns it with the order of its fields.
+    fn record(&mut self, place: String, value: &Value, ordered: impl FnOnce() -> Ordered) {
+        match Record::parse(value, ordered) {
             Ok(record) => self.records.push((place, record)),
             Err(problem) => self.problem(&place, &problem),
         }
@@ -212,10 +229,13 @@ fn first_line(text: &str) -> Option<&str> {
     text.lines().find(|line| !line.trim().is_empty())
 }
 
+/// The name of a list in an object, and its records.
+type Wrapped = (Option<String>, Vec<Value>);
+
 /// Returns the records of an object: itself, or the one list of objects in it.
-fn wrapped(mut fields: Map<String, Value>) -> Result<Vec<Value>, String> {
+fn wrapped(mut fields: Map<String, Value>) -> Result<Wrapped, String> {
     if Record::FIELDS.iter().any(|name| fields.contains_key(*name)) {
-        return Ok(vec![Value::Object(fields)]);
+        return Ok((None, vec![Value::Object(fields)]));
     }
     let is_list = |value: &Value| {
         let list = value.as_array();
@@ -226,7 +246,7 @@ fn wrapped(mut fields: Map<String, Value>) -> Result<Vec<Value>, String> {
     match &names[..] {
         [] => Err("expected a list of records, or an object with one, such as `data`".into()),
         [name] => match fields.remove(name) {
-            Some(Value::Array(list)) => Ok(list),
+            Some(Value::Array(list)) => Ok((Some(name.clone()), list)),
             _ => unreachable!("a list has this name"),
         },
         several => Err(format!(

@@ -1,12 +1,15 @@
 //! JSON as programs write it.
 
-use serde_json::Value;
+use serde::de::DeserializeOwned;
+
+/// A value whose objects keep the order of their fields, as templates write them.
+pub type Ordered = minijinja::Value;
 
 /// Parses JSON. The numbers `NaN` and `Infinity`, which JSON lacks and Python writes, are null.
 ///
 /// # Errors
 /// Returns an error if the text is something else.
-pub fn parse(text: &str) -> Result<Value, serde_json::Error> {
+pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     serde_json::from_str(text).or_else(|error| match without_nan(text) {
         Some(replaced) => serde_json::from_str(&replaced),
         None => Err(error),
@@ -51,7 +54,7 @@ fn without_nan(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     #[test]
     fn numbers_that_are_none_are_null() {
@@ -59,7 +62,7 @@ mod tests {
             r#"{"a": NaN, "b": [-Infinity, Infinity, -1], "c": "NaN \" -Infinity", "é": NaN}"#;
         let expected =
             json!({"a": null, "b": [null, null, -1], "c": "NaN \" -Infinity", "é": null});
-        assert_eq!(parse(text).unwrap(), expected);
+        assert_eq!(parse::<Value>(text).unwrap(), expected);
         for broken in [
             r#"{"a": Nan}"#,
             r#"{"a": NaN"#,
@@ -67,9 +70,9 @@ mod tests {
             "NaNNaN",
             "\"\\",
         ] {
-            assert!(parse(broken).is_err(), "{broken}");
+            assert!(parse::<Value>(broken).is_err(), "{broken}");
         }
-        let said = problem(&parse("{\"a\": \"\\ud83d\"}").unwrap_err());
+        let said = problem(&parse::<Value>("{\"a\": \"\\ud83d\"}").unwrap_err());
         assert!(
             said.contains("surrogate") && !said.contains("line"),
             "{said}"

@@ -4,6 +4,7 @@
 //! puts several examples into one sequence, and [`batches`] makes the batches of each step.
 
 mod batches;
+mod calls;
 mod encode;
 mod files;
 mod json;

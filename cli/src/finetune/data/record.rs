@@ -1,5 +1,7 @@
 //! One record of a data file, in the forms that are common.
 
+use super::calls;
+use super::json::Ordered;
 use super::unlearned::{self, Part};
 use kernels_cli::text::Message;
 use serde_json::{Map, Value};
@@ -25,16 +27,30 @@ pub struct Chat {
 }
 
 /// The fields that change what a record means.
-const UNKNOWN: [&str; 9] = [
+const UNKNOWN: [&str; 7] = [
+    "history",
+    "documents",
+    "tool_calls",
+    "function_call",
+    "reasoning_content",
+    "reasoning",
+    "thinking",
+];
+
+/// The functions that the assistant can call.
+const TOOLS: [&str; 2] = ["tools", "functions"];
+
+/// The fields whose values templates write, with the order of what is inside.
+const WRITTEN: [&str; 9] = [
     "tools",
     "functions",
     "tool_calls",
     "function_call",
-    "history",
-    "documents",
     "reasoning_content",
     "reasoning",
     "thinking",
+    "tool_call_id",
+    "name",
 ];
 
 /// The roles of a conversation.
@@ -51,29 +67,30 @@ impl Record {
         "instruction",
     ];
 
-    /// Reads a record from a JSON value.
+    /// Reads a record from a JSON value. `ordered` returns it with the order of its fields, which only some records need.
     ///
     /// # Errors
     /// Returns what is wrong with it.
-    pub fn parse(value: &Value) -> Result<Self, String> {
+    pub fn parse(value: &Value, ordered: impl FnOnce() -> Ordered) -> Result<Self, String> {
         let Value::Object(fields) = value else {
             return Err("expected a JSON object".into());
         };
-        refuse_unknown(fields)?;
+        refuse(fields, &UNKNOWN)?;
         unlearned::refuse(fields)?;
         let has = |name: &str| fields.contains_key(name);
-        if has("messages") {
-            return messages(fields, "messages")?.checked().map(Self::Chat);
+        if has("messages")
+            || has("conversations")
+            || has("instruction")
+            || has_turns(fields, "prompt")
+        {
+            let ordered = if is_written(fields) {
+                ordered()
+            } else {
+                Ordered::default()
+            };
+            return Chat::parse(&Source { fields, ordered }).map(Self::Chat);
         }
-        if has("conversations") {
-            return shared(fields)?.checked().map(Self::Chat);
-        }
-        if has("instruction") {
-            return alpaca(fields)?.checked().map(Self::Chat);
-        }
-        if has("prompt") && fields["prompt"].is_array() {
-            return continued(fields).map(Self::Chat);
-        }
+        refuse(fields, &TOOLS)?;
         if has("prompt") || has("completion") {
             let completion = text(fields, "completion")?;
             return match completion.trim().is_empty() {
@@ -99,7 +116,38 @@ impl Record {
     }
 }
 
+/// The fields of a record or a turn, in two forms.
+struct Source<'a> {
+    fields: &'a Map<String, Value>,
+    /// The same with the order of fields, which templates write.
+    ordered: Ordered,
+}
+
 impl Chat {
+    fn parse(source: &Source<'_>) -> Result<Self, String> {
+        let has = |name: &str| source.fields.contains_key(name);
+        let mut chat = if has("messages") {
+            messages(source, "messages")?.checked()?
+        } else if has("conversations") {
+            shared(source)?.checked()?
+        } else if has("instruction") {
+            alpaca(source.fields)?.checked()?
+        } else {
+            continued(source)?
+        };
+        let own = chat
+            .messages
+            .iter_mut()
+            .find_map(|message| message.tools.take());
+        chat.messages[0].tools = match (calls::tools(&source.ordered)?, own) {
+            (Some(_), Some(_)) => {
+                return Err("the record and a message have `tools`; keep one".into());
+            }
+            (tools, own) => tools.or(own),
+        };
+        Ok(chat)
+    }
+
     fn new(turns: impl IntoIterator<Item = (Message, Part)>) -> Self {
         let (messages, parts) = turns.into_iter().unzip();
         Self { messages, parts }
@@ -118,8 +166,19 @@ impl Chat {
     }
 }
 
+/// Returns `true` if a record or one of its turns has a field whose value templates write.
+fn is_written(record: &Map<String, Value>) -> bool {
+    let lists = record.values().filter_map(Value::as_array).flatten();
+    let mut all = lists.filter_map(Value::as_object).chain([record]);
+    all.any(|fields| WRITTEN.iter().any(|name| fields.contains_key(*name)))
+}
+
+fn has_turns(fields: &Map<String, Value>, name: &str) -> bool {
+    fields.get(name).is_some_and(Value::is_array)
+}
+
 /// Refuses fields that other programs learn from in another way. Without them, a record would mean something else.
-fn refuse_unknown(fields: &Map<String, Value>) -> Result<(), String> {
+fn refuse(fields: &Map<String, Value>, names: &[&str]) -> Result<(), String> {
     let says = |name: &&&str| match fields.get(**name) {
         None | Some(Value::Null) => false,
         Some(Value::Array(list)) => !list.is_empty(),
@@ -128,7 +187,7 @@ fn refuse_unknown(fields: &Map<String, Value>) -> Result<(), String> {
         Some(Value::String(text)) => !["", "[]", "{}", "null"].contains(&text.trim()),
         Some(_) => true,
     };
-    match UNKNOWN.iter().find(says) {
+    match names.iter().find(says) {
         None => Ok(()),
         Some(name) => Err(format!(
             "`{name}` is not supported, and would change what is learned; remove it to learn without it"
@@ -147,7 +206,8 @@ fn check_turns(messages: &[Message]) -> Result<(), String> {
                 ROLES.join(", ")
             ));
         }
-        if message.is_answer() && message.content.trim().is_empty() {
+        let is_empty = message.content.trim().is_empty() && message.calls().is_empty();
+        if message.is_answer() && is_empty {
             return Err(format!("message {number}: the assistant's turn is empty"));
         }
     }
@@ -171,74 +231,104 @@ fn optional(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, S
     }
 }
 
-fn turns<'a>(
-    fields: &'a Map<String, Value>,
-    name: &str,
-) -> Result<Vec<&'a Map<String, Value>>, String> {
-    let turns = fields.get(name).and_then(Value::as_array);
+fn turns<'a>(source: &Source<'a>, name: &str) -> Result<Vec<Source<'a>>, String> {
+    let turns = source.fields.get(name).and_then(Value::as_array);
     let turns = turns.ok_or_else(|| format!("`{name}` must be a list of messages"))?;
+    let list = source.ordered.get_attr(name).unwrap_or_default();
     let number = |(at, turn): (usize, &'a Value)| {
-        let turn = turn.as_object();
-        turn.ok_or_else(|| format!("message {}: expected an object", at + 1))
+        let fields = turn.as_object();
+        let ordered = list.get_item_by_index(at).unwrap_or_default();
+        fields
+            .map(|fields| Source { fields, ordered })
+            .ok_or_else(|| format!("message {}: expected an object", at + 1))
     };
     turns.iter().enumerate().map(number).collect()
 }
 
-fn messages(fields: &Map<String, Value>, name: &str) -> Result<Chat, String> {
-    of_turns(fields, name, "role", "content", str::to_owned)
+fn messages(source: &Source<'_>, name: &str) -> Result<Chat, String> {
+    of_turns(source, name, "role", "content")
 }
 
 /// Reads the turns of a field, whose own fields have these names.
-fn of_turns(
-    fields: &Map<String, Value>,
-    name: &str,
-    role: &str,
-    content: &str,
-    named: impl Fn(&str) -> String,
-) -> Result<Chat, String> {
-    let message = |turn: &Map<String, Value>| {
-        refuse_unknown(turn)?;
-        let message = Message::new(named(&text(turn, role)?), text(turn, content)?);
-        let part = unlearned::part(turn, &message)?;
-        Ok((message, part))
-    };
-    let turns = turns(fields, name)?.into_iter().enumerate();
+fn of_turns(source: &Source<'_>, name: &str, role: &str, content: &str) -> Result<Chat, String> {
+    let turns = turns(source, name)?.into_iter().enumerate();
     let turns = turns.map(|(at, turn)| {
-        message(turn).map_err(|problem: String| format!("message {}: {problem}", at + 1))
+        let message = turn_of(&turn, role, content, at == 0);
+        message.map_err(|problem: String| format!("message {}: {problem}", at + 1))
     });
     Ok(Chat::new(turns.collect::<Result<Vec<_>, _>>()?))
 }
 
+fn turn_of(
+    turn: &Source<'_>,
+    role: &str,
+    content: &str,
+    is_first: bool,
+) -> Result<(Message, Part), String> {
+    refuse(turn.fields, &UNKNOWN[..2])?;
+    let role = text(turn.fields, role)?;
+    let mut fields = calls::fields(&turn.ordered)?;
+    let is_call = role == "function_call";
+    if is_call {
+        fields.push(calls::of_text(&text(turn.fields, content)?)?);
+    }
+    let role = match role.as_str() {
+        "human" => "user",
+        "gpt" | "chatgpt" | "function_call" => "assistant",
+        "function" | "observation" | "tool_response" => "tool",
+        other => other,
+    };
+    // Only the answers of functions have a name that templates write.
+    fields.retain(|(name, _)| role == "tool" || !["name", "tool_call_id"].contains(name));
+    let calls = fields.iter().any(|(name, _)| *name == Message::CALLS);
+    let is_silent = is_call || calls && turn.fields.get(content).is_none_or(Value::is_null);
+    let content = match is_silent {
+        true => String::new(),
+        false => text(turn.fields, content)?,
+    };
+    if calls && role != "assistant" {
+        return Err(format!(
+            "a turn of the role `{role}` calls a function, but only the assistant can"
+        ));
+    }
+    let tools = calls::tools(&turn.ordered)?;
+    if tools.is_some() && !is_first {
+        return Err("only the record or its first message can have `tools`".into());
+    }
+    let message = Message {
+        fields,
+        tools,
+        ..Message::new(role, content)
+    };
+    let part = unlearned::part(turn.fields, &message)?;
+    Ok((message, part))
+}
+
 /// Reads a conversation and the turns that follow. Of these alone the assistant's are learned.
-fn continued(fields: &Map<String, Value>) -> Result<Chat, String> {
-    let mut chat = messages(fields, "prompt")?;
+fn continued(source: &Source<'_>) -> Result<Chat, String> {
+    let mut chat = messages(source, "prompt")?;
     check_turns(&chat.messages)?;
     for part in &mut chat.parts {
         if *part == Part::Answer {
             *part = Part::Prompt;
         }
     }
-    let inside = |problem| format!("`completion`: {problem}");
-    let completion = messages(fields, "completion").and_then(Chat::checked);
-    let completion = completion.map_err(inside)?;
+    let completion = messages(source, "completion").and_then(Chat::checked);
+    let completion = completion.map_err(|problem| format!("`completion`: {problem}"))?;
     chat.messages.extend(completion.messages);
     chat.parts.extend(completion.parts);
     Ok(chat)
 }
 
 /// Reads a conversation as ShareGPT writes it.
-fn shared(fields: &Map<String, Value>) -> Result<Chat, String> {
-    let named = |role: &str| match role {
-        "human" => "user".to_owned(),
-        "gpt" | "chatgpt" => "assistant".to_owned(),
-        other => other.to_owned(),
-    };
-    let turns = match turns(fields, "conversations")?.first() {
+fn shared(source: &Source<'_>) -> Result<Chat, String> {
+    const NAME: &str = "conversations";
+    let turns = match turns(source, NAME)?.first() {
         // Some files of this kind have the usual names of fields.
-        Some(first) if first.contains_key("role") => messages(fields, "conversations")?,
-        _ => of_turns(fields, "conversations", "from", "value", named)?,
+        Some(first) if first.fields.contains_key("role") => messages(source, NAME)?,
+        _ => of_turns(source, NAME, "from", "value")?,
     };
-    with_system(fields, turns.messages.into_iter().zip(turns.parts))
+    with_system(source.fields, turns.messages.into_iter().zip(turns.parts))
 }
 
 /// Reads an instruction as Alpaca writes it.
@@ -273,7 +363,9 @@ mod tests {
     use super::*;
 
     fn parse(text: &str) -> Result<Record, String> {
-        Record::parse(&serde_json::from_str(text).unwrap())
+        Record::parse(&serde_json::from_str(text).unwrap(), || {
+            serde_json::from_str(text).unwrap()
+        })
     }
 
     #[test]
@@ -310,24 +402,81 @@ mod tests {
     }
 
     #[test]
+    fn calls_are_the_assistants_and_their_answers_are_of_a_tool() {
+        let read = |text: &str| match parse(text) {
+            Ok(Record::Chat(chat)) => chat,
+            other => panic!("{text}: {other:?}"),
+        };
+        let usual = read(
+            r#"{"tools": [{"type": "function", "function": {"name": "f"}}], "messages": [
+                {"role": "user", "content": "q"},
+                {"role": "assistant", "content": null, "tool_calls": [{"name": "f", "arguments": {"x": 1}}]},
+                {"role": "tool", "content": "1", "name": "f"},
+                {"role": "assistant", "content": "a"}]}"#,
+        );
+        let parts = [Part::Prompt, Part::Answer, Part::Prompt, Part::Answer];
+        assert_eq!(usual.parts, parts);
+        assert!(usual.messages[0].tools.is_some());
+        let names = |at: usize| -> Vec<&str> {
+            usual.messages[at]
+                .fields
+                .iter()
+                .map(|(name, _)| *name)
+                .collect()
+        };
+        assert_eq!((names(1), names(2)), (vec!["tool_calls"], vec!["name"]));
+        let older = read(
+            r#"{"functions": [{"name": "f"}], "messages": [
+                {"role": "user", "content": "q", "name": "Ada"},
+                {"role": "assistant", "function_call": {"name": "f", "arguments": "{\"x\": 1}"}},
+                {"role": "function", "content": "1", "name": "f"},
+                {"role": "assistant", "content": "a"}]}"#,
+        );
+        assert_eq!(older, usual);
+        let mut shared = read(
+            r#"{"tools": "[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}]", "conversations": [
+                {"from": "human", "value": "q"},
+                {"from": "function_call", "value": "{\"name\": \"f\", \"arguments\": {\"x\": 1}}"},
+                {"from": "observation", "value": "1"},
+                {"from": "gpt", "value": "a"}]}"#,
+        );
+        shared.messages[2]
+            .fields
+            .clone_from(&usual.messages[2].fields);
+        assert_eq!(shared, usual);
+    }
+
+    #[test]
     fn what_is_wrong_is_told() {
         for (text, expected) in [
             ("3", "expected a JSON object"),
             (
-                r#"{"messages": [], "tools": [{"name": "f"}]}"#,
+                r#"{"text": "t", "tools": [{"name": "f"}]}"#,
                 "`tools` is not supported",
             ),
             (
-                r#"{"messages": [], "tools": "[{\"name\": \"f\"}]"}"#,
-                "`tools` is not supported",
+                r#"{"prompt": "p", "completion": "c", "functions": "[{\"name\": \"f\"}]"}"#,
+                "`functions` is not supported",
             ),
             (
-                r#"{"messages": [{"role": "assistant", "content": "a", "reasoning_content": "r"}]}"#,
-                "message 1: `reasoning_content` is not supported",
+                r#"{"messages": [{"role": "assistant", "content": "a", "reasoning_content": 3}]}"#,
+                "message 1: `reasoning_content` must be a text",
             ),
             (
-                r#"{"messages": [{"role": "assistant", "content": "a", "tool_calls": [{"name": "f"}]}]}"#,
-                "message 1: `tool_calls` is not supported",
+                r#"{"messages": [{"role": "user", "content": "a", "tool_calls": [{"name": "f"}]}]}"#,
+                "message 1: a turn of the role `user` calls a function",
+            ),
+            (
+                r#"{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b", "tools": [{}, {"name": "f"}]}]}"#,
+                "message 2: only the record or its first message can have `tools`",
+            ),
+            (
+                r#"{"messages": [{"role": "assistant", "content": "a", "documents": ["d"]}]}"#,
+                "message 1: `documents` is not supported",
+            ),
+            (
+                r#"{"messages": [{"role": "assistant", "content": "a"}], "thinking": "t"}"#,
+                "`thinking` is not supported",
             ),
             (
                 r#"{"prompt": "p", "completion": "c", "label": false}"#,

@@ -22,8 +22,8 @@ pub use worker::{interrupt_templates_on, isolate_templates};
 /// The chat template of a checkpoint.
 ///
 /// It is a template of Jinja, and sees what transformers gives it: `messages`, `add_generation_prompt`, the special
-/// tokens (`bos_token`, `eos_token` and so on), `raise_exception`, `strftime_now` and Python's `tojson`. `tools` and
-/// `documents` are none.
+/// tokens (`bos_token`, `eos_token` and so on), `raise_exception`, `strftime_now` and Python's `tojson`. `tools` are
+/// those of the first message, and `documents` are none.
 ///
 /// After [`isolate_templates`], it renders in a process that is ended if it takes 1 GiB of memory (on Linux) or 10 seconds.
 /// Otherwise only the number of its steps and the length of its text have limits.
@@ -110,9 +110,9 @@ impl ChatTemplate {
         let contents = messages.iter().map(|message| message.content.as_str());
         tags::refuse_marks(contents)?;
         let values = context! {
-            messages => messages.iter().map(value).collect::<Vec<_>>(),
+            messages => messages.iter().map(Message::dictionary).collect::<Vec<_>>(),
             add_generation_prompt => answer_next,
-            tools => (),
+            tools => messages[0].tools.clone(),
             documents => (),
             ..Value::from_pairs(self.special.iter().map(|(name, token)| (name.as_str(), token.as_str())))
         };
@@ -122,12 +122,6 @@ impl ChatTemplate {
         let text = text.map_err(|stop| failed(&self.file, stop))?;
         Ok(tags::take_marks(&text))
     }
-}
-
-/// Returns a message as the dictionary that templates see.
-fn value(message: &Message) -> Value {
-    let Message { role, content } = message;
-    Value::from_pairs([("role", role.as_str()), ("content", content.as_str())])
 }
 
 fn failed(file: &Path, stop: Stop) -> TextError {
