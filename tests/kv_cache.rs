@@ -91,6 +91,82 @@ fn views_hold_what_a_query_may_see() {
     }
 }
 
+/// After a cut, the views are those of a cache that took the first positions only, and other keys follow them. A cut that
+/// needs keys which a window has dropped changes nothing.
+#[test]
+fn a_cache_is_cut_back_as_far_as_its_keys_reach() {
+    for (window, cuts) in [
+        (None, [(399, true), (240, true), (1, true)]),
+        (Some(1), [(399, true), (260, true), (20, false)]),
+        (Some(5), [(399, true), (260, true), (20, false)]),
+        (Some(300), [(399, true), (240, true), (1, true)]),
+    ] {
+        for (positions, possible) in cuts {
+            let all = [random([1, 2, 400, 4]), random([1, 2, 400, 3])];
+            let part =
+                |from: usize, count: usize| all.clone().map(|one| one.narrow(2, from, count));
+            let mut cache = KvCache::new(HeadLayout::Bnsd);
+            if let Some(window) = window {
+                cache = cache.with_window(window);
+            }
+            for (from, count) in [(0, 250), (250, 7)]
+                .into_iter()
+                .chain((257..400).map(|at| (at, 1)))
+            {
+                let [k, v] = part(from, count);
+                cache.append(k, v).unwrap();
+            }
+            assert_eq!(cache.cut(positions), possible, "{window:?} {positions}");
+            let left = if possible { positions } else { 400 };
+            assert_eq!(cache.positions(), left);
+            let new = [random([1, 2, 3, 4]), random([1, 2, 3, 3])];
+            let [k, v] = new.clone();
+            let (k, v) = cache.append(k, v).unwrap();
+            let seen = window.map_or(left, |window| left.min(window - 1));
+            for (found, (old, new)) in [k, v].into_iter().zip(all.into_iter().zip(new)) {
+                let expected = match seen {
+                    0 => new,
+                    _ => Tensor::cat(vec![old.narrow(2, left - seen, seen), new], 2),
+                };
+                found.into_data().assert_eq(&expected.into_data(), true);
+            }
+        }
+    }
+    let mut cache = KvCache::new(HeadLayout::Bnsd).with_window(2);
+    cache
+        .append(random([1, 1, 600, 4]), random([1, 1, 600, 4]))
+        .unwrap();
+    assert!(cache.cut(700) && cache.positions() == 600);
+    assert!(cache.cut(0) && cache.positions() == 0 && cache.kept() == 0);
+}
+
+/// The tail of a cache is cut back by the positions that it was made for, and its memory is its own.
+#[test]
+fn the_tail_of_a_cache_is_small() {
+    let mut cache = KvCache::new(HeadLayout::Bnsd).with_window(5);
+    let [k, v] = [random([1, 2, 2000, 4]), random([1, 2, 2000, 4])];
+    cache.append(k.clone(), v).unwrap();
+    let mut tail = None;
+    let made = bytes(|| tail = Some(cache.tail(10)));
+    assert!(made < 8 << 10, "{made} bytes");
+    let tail = tail.unwrap();
+    cache
+        .append(random([1, 2, 1, 4]), random([1, 2, 1, 4]))
+        .unwrap();
+    assert_eq!((tail.positions(), tail.kept()), (2000, 4));
+    assert!(!tail.clone().cut(1989));
+    let mut cut = tail.clone();
+    assert!(cut.cut(1990));
+    let (seen, _) = cut
+        .append(random([1, 2, 1, 4]), random([1, 2, 1, 4]))
+        .unwrap();
+    let expected = k.narrow(2, 1986, 4);
+    seen.narrow(2, 0, 4)
+        .into_data()
+        .assert_eq(&expected.into_data(), true);
+    assert_eq!(KvCache::new(HeadLayout::Bnsd).tail(10).positions(), 0);
+}
+
 /// A step writes one position and copies nothing, in caches of any length.
 #[test]
 fn a_step_copies_no_earlier_position() {

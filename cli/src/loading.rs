@@ -1,10 +1,11 @@
 //! Models: loaded from a checkpoint, with progress of large ones on a terminal, or with random weights.
 
+use crate::screen;
 use burn::module::Module;
 use burn::tensor::{Device, FloatDType};
 use bytesize::ByteSize;
-use kernels_models::{CausalLm, ModelConfig, Progress, load_with};
-use std::io::{IsTerminal, Write};
+use kernels_models::{CausalLm, ModelConfig, ModelError, Progress, load_with};
+use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -23,8 +24,18 @@ pub fn load(
     device: &Device,
     dtype: FloatDType,
 ) -> anyhow::Result<(ModelConfig, CausalLm)> {
-    let mut line = Line::new(std::io::stderr().is_terminal());
-    let loaded = load_with(path, device, dtype, &mut |progress| {
+    shown(|progress| load_with(path, device, dtype, progress))
+}
+
+/// Loads a checkpoint by `load`, and shows the progress that it reports.
+///
+/// # Errors
+/// Returns the error of `load`.
+pub fn shown<T>(
+    load: impl FnOnce(&mut dyn FnMut(Progress)) -> Result<T, ModelError>,
+) -> anyhow::Result<T> {
+    let mut line = Line::new(screen::moves(&std::io::stderr()));
+    let loaded = load(&mut |progress| {
         if let Some(text) = line.update(progress, Instant::now()) {
             // A failure to print is ignored.
             let mut err = std::io::stderr().lock();

@@ -21,6 +21,8 @@ mod inspect;
 mod inspect_model;
 mod list;
 mod loading;
+#[cfg(feature = "text")]
+mod merge;
 mod new_kernel;
 #[cfg(feature = "npu")]
 mod npu;
@@ -44,7 +46,6 @@ use anyhow::Context;
 use burn_kernels::threads::on_pool;
 use choice::DeviceChoice;
 use clap::{Parser, Subcommand};
-use std::io::IsTerminal;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use tracing_subscriber::filter::{LevelFilter, Targets};
@@ -89,6 +90,12 @@ enum Command {
     #[cfg(not(feature = "text"))]
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     Finetune(feature::Ignored),
+    #[cfg(feature = "text")]
+    Merge(merge::Args),
+    /// Add an adapter to its base; not in this build
+    #[cfg(not(feature = "text"))]
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    Merge(feature::Ignored),
     Semantics(semantics::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -103,6 +110,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "text")]
+    kernels_cli::text::isolate_templates();
     burn_kernels::memory::keep_freed();
     let cli: Cli = options::parse();
     start_log(cli.verbose);
@@ -184,6 +193,14 @@ fn execute(command: Command) -> anyhow::Result<()> {
             features: "`--features text`",
         }
         .into()),
+        #[cfg(feature = "text")]
+        Command::Merge(args) => on_pool(|| merge::run(&args)),
+        #[cfg(not(feature = "text"))]
+        Command::Merge(_) => Err(feature::Missing {
+            what: "kernels merge",
+            features: "`--features text`",
+        }
+        .into()),
         Command::List(args) => list::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Inspect(args) => inspect::run(&args),
@@ -231,10 +248,10 @@ fn start_log(verbose: bool) {
     let filter = Targets::new()
         .with_default(level)
         .with_target(client, level.min(LevelFilter::ERROR));
-    // Colours would be noise in a file.
+    // The writer adds colours, after it has escaped the text.
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(|| output::Log)
-        .with_ansi(std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none());
+        .with_ansi(false);
     tracing_subscriber::registry()
         .with(lines)
         .with(filter)
@@ -244,6 +261,10 @@ fn start_log(verbose: bool) {
 /// Prints a panic like any other error, with its place in the source for a bug report.
 fn say_panics_plainly() {
     std::panic::set_hook(Box::new(|panic| {
+        #[cfg(feature = "text")]
+        if kernels_cli::text::catches_panics() {
+            return;
+        }
         let message = panic.payload_as_str().unwrap_or("unknown panic");
         output::panicked(message, panic.location());
     }));

@@ -2,13 +2,15 @@
 //!
 //! A key of the file is the name of an option, without its dashes. An option on the command line takes precedence.
 
+use crate::output;
 use crate::training::folder::CONFIG;
 use anyhow::{Context, anyhow, bail};
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
-use kernels_io::{Limit, escape, escape_path};
+use kernels_io::{Limit, escape, escape_lines, escape_path};
 use serde::Serializer;
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -23,14 +25,28 @@ const RUN: &str = "resume";
 pub fn parse<P: Parser>() -> P {
     let mut line: Vec<OsString> = std::env::args_os().collect();
     let command = P::command();
-    let matches = command.clone().get_matches_from(&line);
-    match from_file(&command, &matches) {
-        Ok(options) => line.extend(options),
-        Err(error) => P::command()
-            .error(ErrorKind::InvalidValue, format!("{error:#}"))
-            .exit(),
+    let parsed = command.clone().try_get_matches_from(&line);
+    let parsed = parsed.and_then(|matches| {
+        let options = from_file(&command, &matches).map_err(|error| {
+            let mut command = command.clone();
+            command.error(ErrorKind::InvalidValue, format!("{error:#}"))
+        })?;
+        line.extend(options);
+        P::try_parse_from(&line)
+    });
+    parsed.unwrap_or_else(|error| exit(&error, &line))
+}
+
+/// Ends the program with a message of wrong usage, or with the help. The message quotes the line, whose values may be those
+/// of a file: if they hold control characters, it is escaped, and has none of clap's colours.
+fn exit(error: &clap::Error, line: &[OsString]) -> ! {
+    let is_plain = |text: &OsString| matches!(escape(&text.to_string_lossy()), Cow::Borrowed(_));
+    if line.iter().all(is_plain) || !error.use_stderr() {
+        error.exit()
     }
-    P::parse_from(line)
+    let text = error.render().to_string();
+    output::error(text.strip_prefix("error: ").unwrap_or(&text));
+    std::process::exit(error.exit_code())
 }
 
 /// Returns the options of the named file that the command line does not have.
@@ -44,7 +60,7 @@ fn from_file(command: &Command, matches: &ArgMatches) -> anyhow::Result<Vec<OsSt
     let shown = escape_path(&path);
     let text = kernels_io::read_text(&path, Limit::mib("a file of options", 1))?;
     let table: toml::Table = toml::from_str(&text)
-        .map_err(|error| anyhow!("{}", error.to_string().trim_end()))
+        .map_err(|error| anyhow!("{}", escape_lines(error.to_string().trim_end())))
         .with_context(|| shown.clone())?;
     let mut options = Vec::new();
     for (key, value) in &table {

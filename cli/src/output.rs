@@ -22,8 +22,13 @@ pub fn text(value: impl Display) -> anyhow::Result<()> {
 
 /// Prints a page, which is already laid out and escaped.
 pub fn page(page: &Page) -> anyhow::Result<()> {
+    styled(page.to_string().trim_end())
+}
+
+/// Prints text with colours, which is already escaped, with one line end after it.
+pub fn styled(text: &str) -> anyhow::Result<()> {
     let mut out = AutoStream::auto(io::stdout().lock());
-    writeln!(out, "{}", page.to_string().trim_end())?;
+    writeln!(out, "{text}")?;
     Ok(out.flush()?)
 }
 
@@ -100,20 +105,39 @@ pub fn panicked(message: &str, place: Option<impl Display>) {
     }
 }
 
-/// Standard error as the writer of a log. Each write is one event. Further lines of its text are indented.
+/// Standard error as the writer of a log. Each write is one event without colours. Its text is escaped, and further lines
+/// are indented.
 pub struct Log;
 
 impl Write for Log {
     fn write(&mut self, event: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(event);
-        let line = shorten(text.trim_end(), LONGEST);
-        writeln!(io::stderr(), "{}", indent_lines(&line))?;
+        let line = escape_lines(&shorten(text.trim_end(), LONGEST)).into_owned();
+        let line = match screen::stderr().colours {
+            true => with_coloured_level(&line),
+            false => line,
+        };
+        let out = io::stderr().lock();
+        writeln!(AutoStream::auto(out), "{}", indent_lines(&line))?;
         Ok(event.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
         io::stderr().flush()
     }
+}
+
+/// Colours the level of a log line, the word after its time.
+fn with_coloured_level(line: &str) -> String {
+    let levels = [("ERROR", AnsiColor::Red), ("WARN", AnsiColor::Yellow)];
+    let (time, after) = line.split_once(' ').unwrap_or((line, ""));
+    let after = after.trim_start();
+    let level = levels.into_iter().find(|(word, _)| after.starts_with(word));
+    let Some((word, colour)) = level else {
+        return line.to_owned();
+    };
+    let style = Style::new().fg_color(Some(colour.into()));
+    format!("{time} {style}{word:>5}{style:#}{}", &after[word.len()..])
 }
 
 /// Returns `true` if a command failed only because the reader of its output, such as `head`, has ended.

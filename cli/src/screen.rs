@@ -46,6 +46,12 @@ fn of(stream: &impl RawStream, terminal: Option<usize>) -> Look {
     }
 }
 
+/// Returns `true` for a terminal that takes escape sequences: TERM names one, and not `dumb`.
+pub fn moves(stream: &impl std::io::IsTerminal) -> bool {
+    let takes = std::env::var_os("TERM").map_or(cfg!(windows), |term| term != "dumb");
+    takes && stream.is_terminal()
+}
+
 /// Returns the number of columns in COLUMNS.
 fn asked() -> Option<usize> {
     let columns = std::env::var("COLUMNS").ok()?.trim().parse().ok()?;

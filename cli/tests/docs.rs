@@ -12,9 +12,10 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// Commands and devices of features that a build may lack.
-const OF_FEATURES: [(&str, bool); 3] = [
+const OF_FEATURES: [(&str, bool); 4] = [
     ("finetune", cfg!(feature = "text")),
     ("generate", cfg!(feature = "text")),
+    ("merge", cfg!(feature = "text")),
     ("serve", cfg!(feature = "remote")),
 ];
 

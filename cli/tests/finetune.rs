@@ -419,6 +419,92 @@ fn answers_in_a_prompt_are_not_learned() {
 }
 
 #[test]
+fn turns_that_are_marked_so_are_not_learned() {
+    let place = Place::new();
+    let turn = |role: &str, content: &str| json!({"role": role, "content": content});
+    let targets = |run: &str, field: Value, extra: &[&str]| {
+        let mut first = turn("assistant", "b");
+        first
+            .as_object_mut()
+            .unwrap()
+            .extend(field.as_object().unwrap().clone());
+        let turns = json!([
+            turn("user", "a"),
+            first,
+            turn("user", "c"),
+            turn("assistant", "d")
+        ]);
+        let data = format!("{run}.jsonl");
+        place.write(
+            &data,
+            &lines(std::iter::repeat_n(json!({"messages": turns}), 6)),
+        );
+        succeeds(place.begin(run, &data, &[&["--steps=1"], extra].concat()));
+        place.summary(run)["data"]["targets"].as_u64().unwrap()
+    };
+    let both = targets("both", json!({"weight": 1}), &[]);
+    assert_eq!(targets("one", json!({"weight": 0}), &[]) * 2, both);
+    let all = targets("all", json!({}), &["--all-tokens"]);
+    let others = targets("others", json!({"train": false}), &["--all-tokens"]);
+    assert_eq!(others, all - both / 2);
+}
+
+/// A copy of the checkpoint with another template and another token at the end of a text.
+fn base(place: &Place, template: &str, eos: &str) -> PathBuf {
+    let base = place.path("base");
+    fs::create_dir_all(&base).unwrap();
+    for file in ["config.json", "model.safetensors", "tokenizer.json"] {
+        fs::copy(tiny().join(file), base.join(file)).unwrap();
+    }
+    let config = json!({"eos_token": eos, "bos_token": "<|endoftext|>", "chat_template": template});
+    fs::write(base.join("tokenizer_config.json"), config.to_string()).unwrap();
+    let settings = json!({"eos_token_id": 0, "top_k": 7});
+    fs::write(base.join("generation_config.json"), settings.to_string()).unwrap();
+    base
+}
+
+#[test]
+fn tokens_that_end_answers_end_those_of_the_trained_model() {
+    let place = Place::new();
+    let turns = |end: &str| {
+        let begin = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+        format!(
+            "{{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n{{{{ m.content }}}}{end}{{% endfor %}}{begin}"
+        )
+    };
+    let run = |run: &str, template: &str| {
+        let base = base(&place, template, "<|endoftext|>");
+        let mut command = command();
+        command.arg("finetune").args(SHORT).arg("--model").arg(base);
+        command.arg("--data").arg(place.path("chat.jsonl"));
+        command.arg("--out").arg(place.path(run));
+        let said = errors(&succeeds(command));
+        let settings = place.path(run).join("checkpoint/generation_config.json");
+        let settings = fs::read_to_string(settings).unwrap();
+        (said, serde_json::from_str::<Value>(&settings).unwrap())
+    };
+    let (said, settings) = run("chatml", &turns("<|im_end|>\n"));
+    assert!(
+        said.contains("answers end with `<|im_end|>` (token 2)"),
+        "{said}"
+    );
+    assert_eq!(settings, json!({"eos_token_id": [0, 2], "top_k": 7}));
+    // The first token of the next turn.
+    let (_, settings) = run("next", &turns(""));
+    assert_eq!(settings["eos_token_id"], json!([0, 1]));
+    let (said, settings) = run("usual", &turns("<|endoftext|>\n"));
+    assert!(!said.contains("answers"), "{said}");
+    assert_eq!(settings["eos_token_id"], json!(0));
+    let plain = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
+    let (said, settings) = run("none", plain);
+    assert!(
+        said.contains("24 answers have no token that ends them"),
+        "{said}"
+    );
+    assert_eq!(settings["eos_token_id"], json!(0));
+}
+
+#[test]
 fn what_is_cut_off_is_told() {
     let place = Place::new();
     let long = "word ".repeat(60);
@@ -439,11 +525,29 @@ fn what_is_cut_off_is_told() {
     assert!(said.contains("1 examples have no token to learn"), "{said}");
     let facts = &place.summary("run")["data"];
     assert_eq!((&facts["cut"], &facts["left_out"]), (&json!(2), &json!(1)));
+    // Those of the validation too.
+    let eval = format!("--eval-data={}", place.path("long.jsonl").display());
+    let said = errors(&succeeds(place.begin(
+        "eval",
+        "chat.jsonl",
+        &["--steps=1", &eval],
+    )));
+    for expected in [
+        "2 examples of --eval-data are longer",
+        "1 examples of --eval-data have no",
+    ] {
+        assert!(said.contains(expected), "{said}");
+    }
 }
 
 #[test]
 fn bad_input_is_told_before_a_step() {
     let place = Place::new();
+    refuses(
+        place.begin("run", "data.csv", &[]),
+        1,
+        &["data.csv", "JSON lines"],
+    );
     let broken = "{\"text\": \"a\"}\n{\"text\"\n{\"messages\": [{\"role\": \"bot\", \"content\": \"x\"}]}\n\
                   {\"prompt\": \"p\", \"completion\": \"\"}\n";
     place.write("broken.jsonl", broken);
@@ -480,6 +584,31 @@ fn bad_input_is_told_before_a_step() {
     );
     refuses(chat(&["--held-out=1"]), 2, &["below 1"]);
     refuses(chat(&["--dtype=f16"]), 2, &["loss scaling"]);
+    let dropped = place.path("dropped");
+    fs::create_dir(&dropped).unwrap();
+    for file in fs::read_dir(tiny()).unwrap().map(Result::unwrap) {
+        fs::copy(file.path(), dropped.join(file.file_name())).unwrap();
+    }
+    let config = dropped.join("config.json");
+    let mut fields: Value = serde_json::from_slice(&fs::read(&config).unwrap()).unwrap();
+    fields["residual_dropout"] = json!(0.1);
+    fs::write(&config, fields.to_string()).unwrap();
+    let (model, data) = (
+        format!("--model={}", dropped.display()),
+        format!("--data={}", place.path("chat.jsonl").display()),
+    );
+    let with = |extra: &[&str]| {
+        common_finetune(&[&["--seq=48", "--dry-run", &model, &data], extra].concat())
+    };
+    refuses(
+        with(&[]),
+        1,
+        &[
+            "config.json: field `residual_dropout`: 0.1 asks for dropout",
+            "--no-dropout",
+        ],
+    );
+    succeeds(with(&["--no-dropout"]));
     let wrong = tiny().join("../../models/qwen3");
     let mut command = command();
     command
@@ -547,6 +676,9 @@ fn a_dry_run_shows_the_plan_and_writes_nothing() {
         "6 steps of 1 × 2 sequences",
         "parameters are trained",
         "Memory, estimated",
+        "<|im_start|>user\nWhat is ",
+        "<|im_start|>assistant\n⟦It is ",
+        ".<|im_end|>⟧",
     ] {
         assert!(text.contains(expected), "`{expected}` is not in: {text}");
     }
@@ -557,6 +689,10 @@ fn a_dry_run_shows_the_plan_and_writes_nothing() {
     ));
     let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(plan["memory"]["optimiser"].as_u64().unwrap() > 0);
+    let tokens = plan["data"]["tokens"].as_u64().unwrap();
+    assert!(plan["memory"]["data"].as_u64().unwrap() > 4 * tokens);
+    assert_eq!(plan["example"][1]["learned"], true);
+    assert_eq!(plan["example"][0]["learned"], false);
     let output = succeeds(place.begin(
         "run",
         "chat.jsonl",

@@ -232,15 +232,13 @@ fn a_command_that_this_build_lacks_names_the_feature() {
 #[cfg(not(feature = "text"))]
 #[test]
 fn generation_names_its_feature() {
-    for args in [
-        &["generate"][..],
-        &["generate", "--help"],
-        &["generate", "--prompt", "x"],
-    ] {
-        let result = kernels(args);
-        assert_eq!(result.status.code(), Some(2), "{args:?}");
-        let said = "error: `kernels generate` needs a build with `--features text`\n";
-        assert_eq!(errors(&result), said);
+    for command in ["generate", "finetune", "merge"] {
+        for args in [&[][..], &["--help"], &["--prompt", "x"]] {
+            let result = kernels([&[command][..], args].concat());
+            assert_eq!(result.status.code(), Some(2), "{command} {args:?}");
+            let said = format!("error: `kernels {command}` needs a build with `--features text`\n");
+            assert_eq!(errors(&result), said);
+        }
     }
     assert!(!stdout(["--help"]).contains("generate"));
 }

@@ -1,6 +1,8 @@
 //! Tests of the width and the colours of tables.
 
 mod common;
+#[cfg(unix)]
+mod terminal;
 
 use common::{command, stdout};
 use std::process::Command;
@@ -103,36 +105,20 @@ fn paths_are_coloured_by_what_runs() {
 }
 
 #[cfg(unix)]
-mod terminal {
+mod in_terminals {
     use super::*;
-    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-    use rustix::termios::{Winsize, tcsetwinsize};
-    use std::fs::File;
+    use crate::terminal::open;
     use std::io::Read;
-    use std::os::unix::ffi::OsStrExt;
-    use std::path::Path;
 
     /// Returns the output in a terminal with so many columns.
     fn in_terminal(columns: u16, command: &mut Command) -> String {
-        let control = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
-        grantpt(&control).unwrap();
-        unlockpt(&control).unwrap();
-        let name = ptsname(&control, Vec::new()).unwrap();
-        let path = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
-        let screen = File::options().read(true).write(true).open(path).unwrap();
-        let size = Winsize {
-            ws_row: 24,
-            ws_col: columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
-        tcsetwinsize(&screen, size).unwrap();
+        let [mut control, screen] = open(columns);
         let mut child = command.stdout(screen).spawn().unwrap();
         // The terminal's other end must be closed, or the reader keeps waiting.
         command.stdout(std::process::Stdio::null());
         let mut bytes = Vec::new();
         // Linux returns an error once the other end is closed.
-        let _ = File::from(control).read_to_end(&mut bytes);
+        let _ = control.read_to_end(&mut bytes);
         assert!(child.wait().unwrap().success());
         String::from_utf8(bytes).unwrap()
     }

@@ -27,6 +27,24 @@ pub enum FileError {
         /// The kind of thing at the path: `a named pipe`, `a folder`, …
         kind: &'static str,
     },
+    /// The path leads over a link without a target.
+    #[error("{} is a link to {}, and nothing is there; put the file itself in its place", path(.link), path(.target))]
+    Dangling {
+        /// The link.
+        link: PathBuf,
+        /// The place that it names.
+        target: PathBuf,
+    },
+    /// The file is the pointer that Git LFS keeps in the place of a file that has not been fetched.
+    #[error(
+        "{} is a pointer of Git LFS, and not the file that it stands for; run `git lfs pull` in its folder, or download \
+         the file",
+        path(.file)
+    )]
+    Pointer {
+        /// The pointer.
+        file: PathBuf,
+    },
     /// The file is larger than the limit of its kind.
     #[error(
         "{} has {} bytes; of {what} at most {limit} bytes are read: is this the file that was meant?",

@@ -50,6 +50,9 @@ impl Header {
             }
             read => read?,
         }
+        if let Some(found) = foreign(&word) {
+            return broken(format!("it is {found}"));
+        }
         let size = u64::from_le_bytes(word);
         let start = size.saturating_add(8);
         if start > length {
@@ -76,5 +79,25 @@ impl Header {
             ));
         }
         Ok(Self { metadata, start })
+    }
+}
+
+/// Returns the kind of another file, by its first bytes. As the length of a header, each is far more than [`MAX_HEADER`].
+fn foreign(start: &[u8; 8]) -> Option<String> {
+    match start {
+        [b'P', b'K', 3, 4, ..] => {
+            Some("a zip archive, as PyTorch writes; convert it to safetensors".into())
+        }
+        [b'G', b'G', b'U', b'F', ..] => Some("a GGUF file; let its name end in .gguf".into()),
+        text if text
+            .iter()
+            .all(|byte| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t')) =>
+        {
+            let text = String::from_utf8_lossy(text);
+            Some(format!(
+                "text that begins with `{text}`; download the file again"
+            ))
+        }
+        _ => None,
     }
 }

@@ -1,7 +1,8 @@
 //! Reading and writing files, and showing text from outside.
 //!
 //! * [`open`], [`read`] and [`read_text`] accept plain files only, because a named pipe, a socket or a device could
-//!   block forever or never end. They check the size before they read.
+//!   block forever or never end. They check the size before they read, and name what stands in the place of a file: a
+//!   pointer of Git LFS, or a link without a target.
 //! * [`write_whole`] and [`Staging`] make a file or a folder appear complete or not at all. They remove what killed
 //!   processes left of earlier writes.
 //! * [`escape`] makes text from a file safe to show.
@@ -25,7 +26,7 @@ pub use error::FileError;
 pub use leftover::clear_leftovers;
 pub use limit::Limit;
 pub use page::{Look, Page, Tone};
-pub use plain::{open, read, read_text};
+pub use plain::{is_there, metadata, open, read, read_text};
 pub use staging::Staging;
 pub use table::{Cell, Fit, Table};
 pub use text::{escape, escape_json, escape_lines, escape_path, indent_lines, shorten};

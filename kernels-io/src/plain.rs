@@ -1,14 +1,20 @@
 //! Reading of plain files, up to a limit.
 
 use crate::{FileError, Limit};
-use std::fs::{self, File, FileType, OpenOptions};
-use std::io::Read;
+use std::fs::{self, File, FileType, Metadata, OpenOptions};
+use std::io::{self, ErrorKind, Read, Seek};
 use std::path::Path;
+
+/// The beginning of a pointer of Git LFS.
+const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
+
+/// The number of bytes that a pointer of Git LFS may have at most.
+const LONGEST_POINTER: u64 = 1024;
 
 /// Opens a plain file for reading. It never blocks, neither on a named pipe nor on a device.
 ///
 /// # Errors
-/// Returns an error if the path can't be opened or is not a plain file.
+/// Returns an error if the path can't be opened, is not a plain file, or is a pointer of Git LFS.
 pub fn open(path: &Path) -> Result<File, FileError> {
     open_to(path, "open")
 }
@@ -16,8 +22,8 @@ pub fn open(path: &Path) -> Result<File, FileError> {
 /// Reads a plain file of at most `limit` bytes.
 ///
 /// # Errors
-/// Returns an error if the path can't be read, is not a plain file, or is larger than the limit. A file that is larger
-/// by its length is not read at all.
+/// Returns an error if the path can't be read, is not a plain file, is a pointer of Git LFS, or is larger than the limit.
+/// A file that is larger by its length is not read at all.
 pub fn read(path: &Path, limit: Limit) -> Result<Vec<u8>, FileError> {
     let failed = FileError::io(path, "read");
     let too_large = |size| FileError::TooLarge {
@@ -56,11 +62,39 @@ pub fn read_text(path: &Path, limit: Limit) -> Result<String, FileError> {
     })
 }
 
+/// Returns `true` if something is at the path. A link without a target is something: [`open`] says what is wrong with it.
+pub fn is_there(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok()
+}
+
+/// Returns what the system knows about a file or a folder.
+///
+/// # Errors
+/// Returns an error if nothing is at the path, or it can't be read.
+pub fn metadata(path: &Path) -> Result<Metadata, FileError> {
+    facts(path, "open")
+}
+
+fn facts(path: &Path, action: &'static str) -> Result<Metadata, FileError> {
+    fs::metadata(path).map_err(|error| {
+        dangling(path, &error).unwrap_or_else(|| FileError::io(path, action)(error))
+    })
+}
+
+/// Returns the error about a link without a target, if the path is one or leads over one.
+fn dangling(path: &Path, error: &io::Error) -> Option<FileError> {
+    let mut ancestors = path.ancestors();
+    let link = ancestors.find(|place| error.kind() == ErrorKind::NotFound && is_there(place))?;
+    Some(FileError::Dangling {
+        link: link.to_owned(),
+        target: fs::read_link(link).ok()?,
+    })
+}
+
 fn open_to(path: &Path, action: &'static str) -> Result<File, FileError> {
     // Opening some devices has an effect: a tape rewinds. So what is known to be a device is refused first. The opened
     // file is checked again, because the path may lead elsewhere by then.
-    let before = fs::metadata(path).map_err(FileError::io(path, action))?;
-    refuse_special(path, before.file_type())?;
+    refuse_special(path, facts(path, action)?.file_type())?;
     let mut options = OpenOptions::new();
     options.read(true);
     #[cfg(unix)]
@@ -68,10 +102,25 @@ fn open_to(path: &Path, action: &'static str) -> Result<File, FileError> {
         &mut options,
         libc::O_NONBLOCK | libc::O_NOCTTY,
     );
-    let file = options.open(path).map_err(FileError::io(path, action))?;
+    let mut file = options.open(path).map_err(FileError::io(path, action))?;
     let opened = file.metadata().map_err(FileError::io(path, action))?;
     refuse_special(path, opened.file_type())?;
-    Ok(file)
+    match opened.len() <= LONGEST_POINTER
+        && is_pointer(&mut file).map_err(FileError::io(path, action))?
+    {
+        true => Err(FileError::Pointer { file: path.into() }),
+        false => Ok(file),
+    }
+}
+
+/// Returns `true` for a pointer of Git LFS. Leaves the file at its start.
+fn is_pointer(file: &mut File) -> io::Result<bool> {
+    let mut start = Vec::new();
+    file.by_ref()
+        .take(POINTER.len() as u64)
+        .read_to_end(&mut start)?;
+    file.rewind()?;
+    Ok(start == POINTER)
 }
 
 /// Returns an error unless the type is that of a plain file.

@@ -127,3 +127,48 @@ fn what_is_not_text_says_where() {
         "{message}"
     );
 }
+
+/// What stands in the place of a file that was not fetched is told from the file.
+#[test]
+fn pointers_of_git_lfs_are_named_and_files_that_begin_so_are_read() {
+    const LARGE: Limit = Limit::mib("a test", 1);
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("weights");
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n";
+    fs::write(&path, pointer).unwrap();
+    for error in [open(&path).unwrap_err(), read(&path, LARGE).unwrap_err()] {
+        let text = error.to_string();
+        assert!(text.contains("weights is a pointer of Git LFS"), "{text}");
+        assert!(text.contains("run `git lfs pull`"), "{text}");
+    }
+    let long = pointer.to_owned() + &" ".repeat(2000);
+    for text in [
+        &long,
+        "version",
+        "version https://git-lfs.github.com/SPEC/v1",
+    ] {
+        fs::write(&path, text).unwrap();
+        assert_eq!(read_text(&path, LARGE).unwrap(), *text);
+    }
+}
+
+#[test]
+fn links_without_a_target_are_named() {
+    let folder = tempdir().unwrap();
+    let link = folder.path().join("link\x1b[2J");
+    std::os::unix::fs::symlink("../absent\x07", &link).unwrap();
+    assert!(kernels_io::is_there(&link));
+    for path in [link.clone(), link.join("inside")] {
+        for text in [
+            open(&path).unwrap_err(),
+            kernels_io::metadata(&path).unwrap_err(),
+        ] {
+            let text = text.to_string();
+            assert!(
+                text.contains("link\\u{1b}[2J is a link to ../absent\\u{7}"),
+                "{text}"
+            );
+        }
+    }
+    assert!(!kernels_io::is_there(&folder.path().join("absent")));
+}

@@ -16,6 +16,14 @@ pub struct Cache {
     padding: Vec<usize>,
 }
 
+/// What the layers with a window held after some tokens. They drop keys that a cut needs, while other layers keep all.
+#[derive(Debug)]
+pub(crate) struct Mark {
+    positions: usize,
+    /// Nothing for a layer without a window.
+    layers: Vec<Option<KvCache>>,
+}
+
 impl ModelConfig {
     /// Makes an empty cache, which takes as many tokens as the model: `max_position_embeddings`. It grows as they come.
     pub fn cache(&self) -> Cache {
@@ -44,6 +52,36 @@ impl Cache {
     pub fn clear(&mut self) {
         self.layers.iter_mut().for_each(KvCache::clear);
         self.padding.clear();
+    }
+
+    /// Keeps what a later [`cut`](Self::cut) to these tokens, or to a few less, needs.
+    pub(crate) fn mark(&self, config: &ModelConfig) -> Mark {
+        // Templates put a few tokens behind the messages, where an answer begins, and may leave them out of earlier turns.
+        const FEW: usize = 64;
+        let tail = |(index, layer): (usize, &KvCache)| config.kept(index).map(|_| layer.tail(FEW));
+        Mark {
+            positions: self.positions(),
+            layers: self.layers.iter().enumerate().map(tail).collect(),
+        }
+    }
+
+    /// Forgets the tokens after the first `positions`. If a window has dropped keys that the next query sees, it forgets
+    /// more: those after the mark, or all. Returns the number of tokens that are left. The mark is of the same tokens.
+    pub(crate) fn cut(&mut self, positions: usize, mark: Option<&Mark>) -> usize {
+        let marked = mark.map(|mark| {
+            let own = mark.layers.iter().zip(&self.layers);
+            let layers = own.map(|(marked, layer)| marked.as_ref().unwrap_or(layer).clone());
+            (layers.collect(), positions.min(mark.positions))
+        });
+        for (mut layers, positions) in [(self.layers.clone(), positions)].into_iter().chain(marked)
+        {
+            if layers.iter_mut().all(|layer| layer.cut(positions)) {
+                self.layers = layers;
+                return positions;
+            }
+        }
+        self.clear();
+        0
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -66,12 +66,14 @@ pub enum ModelError {
         problem: String,
     },
     /// The tensors are not those of the configured model. The error lists all problems.
-    #[error("{}: {} of the checkpoint's tensors do not fit its {}:{}", path(.dir), .problems.len(), configuration(.dir), list(.problems))]
+    #[error("{}: {} of the checkpoint's tensors do not fit its {}:{}", path(.dir), .problems.len(), configuration(.dir), list(.problems, .remarks))]
     Tensors {
         /// The checkpoint's directory, or its GGUF file.
         dir: PathBuf,
         /// All problems, in the order of the model's parameters. Unexpected tensors come last.
         problems: Vec<TensorProblem>,
+        /// What else the files have of their own, which may be the reason.
+        remarks: Vec<String>,
     },
     /// The requested dtype can't be used.
     #[error("dtype {dtype}: {problem}")]
@@ -148,7 +150,7 @@ fn configuration(checkpoint: &Path) -> &'static str {
 /// The number of problems that a message lists. A model of a hundred layers with one wrong size has hundreds.
 const LISTED: usize = 20;
 
-fn list(problems: &[TensorProblem]) -> String {
+fn list(problems: &[TensorProblem], remarks: &[String]) -> String {
     let mut text: String = problems
         .iter()
         .take(LISTED)
@@ -156,6 +158,9 @@ fn list(problems: &[TensorProblem]) -> String {
         .collect();
     if problems.len() > LISTED {
         text.push_str(&format!("\n  … and {} more", problems.len() - LISTED));
+    }
+    for remark in remarks {
+        text.push_str(&format!("\n  note: {remark}"));
     }
     text
 }

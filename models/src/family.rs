@@ -56,8 +56,8 @@ pub(crate) struct Family {
     /// The fields that other families read and this one has no choice in, each with the only accepted value and the
     /// reason.
     pub(crate) refuses: &'static [Refusal],
-    /// The fields whose absence would mean something that is not supported.
-    pub(crate) requires: &'static [&'static str],
+    /// The fields whose absence means a dropout of a tenth.
+    pub(crate) dropout: &'static [&'static str],
 }
 
 /// The layers that every model has, as functions that build them from their parameters, and the functions between

@@ -82,14 +82,14 @@ mod sequences;
 mod sites;
 mod sparse;
 
-pub use adapters::{AdapterConfig, save_adapters};
+pub use adapters::{AdapterConfig, AdapterPatterns, load_merged, save_adapters};
 pub use attention::Attention;
 pub use batch::Batch;
 pub use blocks::{Mlp, RmsNorm};
 pub use cache::Cache;
 pub use causal_lm::{CausalLm, Losses, Output};
 pub use checkpoint::{
-    Inspection, Progress, StoredType, gguf, inspect, load, load_with, save, save_with,
+    Inspection, Progress, StoredType, gguf, inspect, load, load_with, save, save_into, save_with,
     weights_checksum,
 };
 pub use config::{

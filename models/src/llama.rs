@@ -71,7 +71,7 @@ pub(crate) static FAMILY: Family = Family {
     window: Window::NONE,
     honours: &[],
     refuses: &[],
-    requires: &[],
+    dropout: &[],
 };
 
 /// Root-mean-square normalisation, `y = weight · round(x / sqrt(mean(x²) + eps))`. The mean is over the last axis and

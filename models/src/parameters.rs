@@ -64,6 +64,11 @@ impl ParameterInfo {
             .alternatives()
     }
 
+    /// Returns the name in memory.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// Returns `true` for a parameter that stays in at least `f32`. The choice of experts depends on small differences of
     /// this bias.
     pub(crate) fn is_wide(&self) -> bool {

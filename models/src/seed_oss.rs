@@ -18,7 +18,6 @@ pub(crate) static FAMILY: Family = Family {
     },
     chosen_biases: &["mlp_bias", "attention_bias", "attention_out_bias"],
     honours: &["attention_out_bias"],
-    // Training with dropout is not supported, and `transformers` drops a tenth if a file does not say otherwise.
-    requires: &["attention_dropout", "residual_dropout"],
+    dropout: &["attention_dropout", "residual_dropout"],
     ..llama::FAMILY
 };

@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, FloatDType, Int, Tensor};
+use burn::tensor::{Device, FloatDType, Int, Tensor, bf16};
 use burn_kernels::policy::{Policy, scope};
 use common::fixtures;
-use kernels_models::{AdapterConfig, CausalLm, ModelConfig, load, save, save_adapters};
+use kernels_models::{
+    AdapterConfig, CausalLm, ModelConfig, load, load_merged, save, save_adapters,
+};
 use safetensors::SafeTensors;
 use tempfile::TempDir;
 
@@ -36,6 +38,7 @@ fn config(targets: &[&str]) -> AdapterConfig {
         dropout: 0.0,
         rank_stabilised: false,
         targets: targets.iter().map(|target| (*target).to_owned()).collect(),
+        patterns: Default::default(),
     }
 }
 
@@ -107,6 +110,158 @@ fn adapters_of_peft_give_its_logits() {
         // Both compute in f32, in different orders.
         assert!(found < 1e-5, "{found}");
     }
+}
+
+/// Copies PEFT's adapters to `dir`, with a rank of 3 in one layer, whose third part is zero, and with this configuration.
+fn with_another_rank(
+    dir: &Path,
+    change: impl FnOnce(&mut serde_json::Map<String, serde_json::Value>),
+) {
+    fs::create_dir_all(dir).unwrap();
+    let file = "adapter_model.safetensors";
+    let mut tensors = common::read(&peft().join(file));
+    let name = |end: &str| format!("base_model.model.model.layers.0.self_attn.q_proj.{end}.weight");
+    let a = &tensors[&name("lora_A")].values();
+    let width = a.len() / 2;
+    let grown: Vec<f32> = a
+        .iter()
+        .map(|x| *x as f32)
+        .chain(vec![0.0; width])
+        .collect();
+    tensors.insert(name("lora_A"), common::Stored::f32(&[3, width], &grown));
+    let b = tensors[&name("lora_B")].values();
+    let grown: Vec<f32> = b
+        .chunks(2)
+        .flat_map(|row| [row[0] as f32, row[1] as f32, 9.0])
+        .collect();
+    tensors.insert(
+        name("lora_B"),
+        common::Stored::f32(&[b.len() / 2, 3], &grown),
+    );
+    common::write(&dir.join(file), &tensors);
+    let text = fs::read_to_string(peft().join("adapter_config.json")).unwrap();
+    let mut fields = serde_json::from_str(&text).unwrap();
+    change(&mut fields);
+    let text = serde_json::Value::from(fields).to_string();
+    fs::write(dir.join("adapter_config.json"), text).unwrap();
+}
+
+/// Patterns name layers as in PEFT: by the end of their name, from a dot on, and the first one counts.
+#[test]
+fn ranks_and_factors_of_single_layers_are_read_and_written() {
+    let device = Device::flex();
+    let folder = TempDir::new().unwrap();
+    let (_, plain) = model(&device);
+    let (_, expected) = plain.clone().load_adapters(&peft()).unwrap();
+    let expected = logits(&expected);
+    // The factor of the layer of rank 3 is that of the others: 5 / sqrt(2).
+    let own = 5.0 * 1.5_f64.sqrt();
+    // In this order, which a sorted object would not have.
+    let alphas = format!(
+        r#"{{"proj": 1.0, "z|layers.0.self_attn.q_proj": {own:?}, "q_proj": 5, ".*": 7.0}}"#
+    );
+    let dir = folder.path().join("peft");
+    with_another_rank(&dir, |fields| {
+        fields.insert(
+            "rank_pattern".into(),
+            serde_json::json!({"model.layers.0.*.q_proj": 3}),
+        );
+        fields.insert("alpha_pattern".into(), serde_json::json!("ALPHAS"));
+        fields.insert("lora_dropout".into(), serde_json::json!(0.0));
+    });
+    let file = dir.join("adapter_config.json");
+    let text = fs::read_to_string(&file).unwrap();
+    let others = r#", "v_proj": 5, "down_proj": 5, ".*": 7.0}"#;
+    let alphas = alphas.replace(r#", ".*": 7.0}"#, others);
+    fs::write(&file, text.replace("\"ALPHAS\"", &alphas)).unwrap();
+    let (config, adapted) = plain.clone().load_adapters(&dir).unwrap();
+    assert!(distance(logits(&adapted), expected.clone()) < 1e-6);
+    let merged = plain.clone().merge_adapters(&dir).unwrap();
+    assert!(merged.adapted_layers().is_empty());
+    assert!(distance(logits(&merged), expected.clone()) < 1e-5);
+
+    let again = folder.path().join("again");
+    save_adapters(&adapted, &config, "some/base", &again).unwrap();
+    let text = fs::read_to_string(again.join("adapter_config.json")).unwrap();
+    let fields: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let layer = "model.layers.0.self_attn.q_proj";
+    assert_eq!(fields["rank_pattern"], serde_json::json!({layer: 3}));
+    assert_eq!(fields["alpha_pattern"], serde_json::json!({layer: own}));
+    let (_, again) = plain.load_adapters(&again).unwrap();
+    assert_eq!(distance(logits(&again), logits(&adapted)), 0.0);
+
+    for (field, value, words) in [
+        (
+            "rank_pattern",
+            serde_json::json!({"q_proj": 0}),
+            "the rank is 0",
+        ),
+        (
+            "rank_pattern",
+            serde_json::json!({"q_(proj": 3}),
+            "`q_(proj` is no regular expression",
+        ),
+        (
+            "rank_pattern",
+            serde_json::json!({"q_proj": "3"}),
+            "adapter_config.json",
+        ),
+        (
+            "rank_pattern",
+            serde_json::json!({"q_proj": u64::MAX}),
+            "needs [",
+        ),
+        (
+            "alpha_pattern",
+            serde_json::json!({"q_proj": -1}),
+            "alpha is -1",
+        ),
+        (
+            "alpha_pattern",
+            serde_json::json!([1]),
+            "an object with names of layers",
+        ),
+    ] {
+        with_another_rank(&dir, |fields| drop(fields.insert(field.into(), value)));
+        let said = model(&device)
+            .1
+            .load_adapters(&dir)
+            .unwrap_err()
+            .to_string();
+        assert!(said.contains(words), "{said}");
+    }
+}
+
+/// Weights keep the dtypes that they have in the files, whatever they are, and sums are rounded once.
+#[test]
+fn a_merged_model_has_the_dtypes_of_its_base() {
+    let device = Device::flex();
+    let folder = TempDir::new().unwrap();
+    let (own, plain) = model(&device);
+    let mixed = folder.path().join("mixed");
+    save(&plain, &own, &mixed, None).unwrap();
+    let layer = "model.layers.0.self_attn.q_proj.weight";
+    common::edit_tensors(&mixed, |file| {
+        for name in [layer, "model.embed_tokens.weight"] {
+            let stored = file.get_mut(name).unwrap();
+            let rounded = |x: &f64| bf16::from_f64(*x).to_le_bytes();
+            stored.bytes = stored.values().iter().flat_map(rounded).collect();
+            stored.dtype = safetensors::Dtype::BF16;
+        }
+    });
+    let (config, merged) = load_merged(&mixed, &peft(), &device, &mut |_| {}).unwrap();
+    let out = folder.path().join("merged");
+    save(&merged, &config, &out, None).unwrap();
+    let [before, after] = [&mixed, &out].map(|dir| common::read(&dir.join("model.safetensors")));
+    for (name, stored) in &after {
+        assert_eq!(stored.dtype, before[name].dtype, "{name}");
+    }
+    let (_, wide) = load(&mixed, &device, FloatDType::F32).unwrap();
+    let wide = wide.merge_adapters(&peft()).unwrap().named_parameters();
+    let sums = wide[layer]
+        .iter::<f64>()
+        .map(|x| bf16::from_f64(x).to_f64());
+    assert_eq!(after[layer].values(), sums.collect::<Vec<f64>>());
 }
 
 #[test]
@@ -240,7 +395,6 @@ fn what_is_not_supported_or_not_of_this_model_is_refused() {
         ("peft_type", "LOHA".into()),
         ("use_dora", true.into()),
         ("bias", "all".into()),
-        ("rank_pattern", serde_json::json!({"q_proj": 3})),
         ("modules_to_save", serde_json::json!(["lm_head"])),
         ("r", "two".into()),
         ("lora_alpha", serde_json::Value::Null),

@@ -272,6 +272,48 @@ fn a_session_gives_what_a_fresh_start_gives() {
     assert_eq!(session.generate(&first, &settings, on).unwrap(), answer);
 }
 
+/// A prompt that leaves the text of a session somewhere costs the tokens from there on. Windows of 8 drop keys that are
+/// needed at some of these places; then the tokens after the last prompt are read anew, or all.
+#[test]
+fn a_session_reads_what_is_new_and_gives_what_a_fresh_start_gives() {
+    for (name, windowed) in [
+        ("qwen3", false),
+        ("deepseek_v2", false),
+        ("llama4_chunk8", false),
+        ("mistral_sw8", true),
+        ("gemma3_sw8_linear", true),
+        ("gemma3n_kvshare", true),
+        ("gpt_oss_sw8", true),
+    ] {
+        let folder = common::copy_of(name);
+        common::edit_config(folder.path(), |config| {
+            let own = match config.contains_key("text_config") {
+                true => config["text_config"].as_object_mut().unwrap(),
+                false => config,
+            };
+            own.insert("max_position_embeddings".into(), json!(1024));
+        });
+        let (config, model) = load(folder.path(), &device(), FloatDType::F64).unwrap();
+        let token = |i: usize| (i * 7 % config.vocab_size) as u32;
+        let prompt: Vec<u32> = (0..250).map(token).collect();
+        let mut settings = Generation::default();
+        for (place, reused) in [(288, 288), (255, 250), (240, 240), (100, 0), (0, 0)] {
+            let mut session = Session::new(&model);
+            settings.max_new_tokens = 40;
+            let answer = session.generate(&prompt, &settings, on).unwrap();
+            let text = [&prompt[..], &answer.ids].concat();
+            let other = (text[place] + 1) % config.vocab_size as u32;
+            let next = [&text[..place], &[other, 5, 6]].concat();
+            settings.max_new_tokens = 5;
+            let found = session.generate(&next, &settings, on).unwrap();
+            let reused = if windowed { reused } else { place };
+            assert_eq!(session.reused(), reused, "{name}, {place}");
+            let fresh = model.generate(&[next], &settings, on).unwrap().remove(0);
+            assert_eq!(found, fresh, "{name}, {place}");
+        }
+    }
+}
+
 fn refused(prompts: &[Vec<u32>], change: impl FnOnce(&mut Generation)) -> String {
     let (config, model) = model();
     let mut settings = drawn(&config, 0);
@@ -483,6 +525,19 @@ fn texts_go_on_where_the_rotations_of_longrope_change() {
     longer.extend((0..5).map(token));
     let second = session.generate(&longer, &settings, on).unwrap();
     assert_eq!(second.ids, by_whole_passes(&model, &longer, 2));
+    // Keys of one kind can't be used below the border and beyond it.
+    for (length, reused) in [(62, 0), (50, 49), (66, 0), (68, 66)] {
+        let other: Vec<u32> = longer
+            .iter()
+            .copied()
+            .take(65)
+            .chain([3; 9])
+            .take(length)
+            .collect();
+        let found = session.generate(&other, &settings, on).unwrap();
+        assert_eq!(session.reused(), reused, "{length}");
+        assert_eq!(found.ids, by_whole_passes(&model, &other, 2), "{length}");
+    }
 
     let rows = |count: usize| {
         let ids: Vec<i64> = (0..count).map(|i| i64::from(token(i))).collect();

@@ -164,6 +164,7 @@ fn adapted(dropout: f64) -> (ModelConfig, CausalLm) {
         dropout,
         rank_stabilised: false,
         targets: Vec::new(),
+        patterns: Default::default(),
     };
     (config, model.with_adapters(&adapters, 3).unwrap())
 }

@@ -159,6 +159,30 @@ impl KvCache {
         self.kept = None;
     }
 
+    /// Forgets the positions after the first `positions`, so that others can follow these. Returns `false`, and changes
+    /// nothing, if keys that the next query would see are gone: with a window, memory holds few before those in it.
+    pub fn cut(&mut self, positions: usize) -> bool {
+        let seen = self.seen_of(positions);
+        match &mut self.kept {
+            Some(_) if positions == 0 => {
+                self.clear();
+                true
+            }
+            Some(kept) if positions < kept.positions => kept.cut(positions, seen),
+            _ => true,
+        }
+    }
+
+    /// Returns a cache after the same positions, with a small memory of its own: it holds the keys that the next query sees,
+    /// and at most `more` before them, for a later [`cut`](Self::cut).
+    pub fn tail(&self, more: usize) -> Self {
+        let kept = self.kept.as_ref();
+        Self {
+            kept: kept.map(|kept| kept.tail(self.seen_of(kept.positions), more)),
+            ..*self
+        }
+    }
+
     /// Returns how many of the earlier keys the next query sees.
     fn seen_of(&self, positions: usize) -> usize {
         match self.window {
@@ -244,18 +268,9 @@ impl Kept {
         } else {
             capacity().max(self.capacity())
         };
-        let moved = |tensor: Tensor<4>| {
-            let [batch, heads, _, width] = tensor.dims();
-            let room = room(&tensor, capacity);
-            if seen == 0 {
-                return room;
-            }
-            let part = tensor.narrow(2, first, seen);
-            room.slice_assign([0..batch, 0..heads, 0..seen, 0..width], part)
-        };
         Self {
-            keys: moved(self.keys),
-            values: moved(self.values),
+            keys: moved(self.keys, first, seen, capacity),
+            values: moved(self.values, first, seen, capacity),
             start: 0,
             len: seen,
             positions: self.positions,
@@ -279,6 +294,30 @@ impl Kept {
         }
     }
 
+    /// Forgets the positions after the first `positions`, if the `seen` ones before them are in memory.
+    fn cut(&mut self, positions: usize, seen: usize) -> bool {
+        let end = (self.start + self.len).checked_sub(self.positions - positions);
+        let Some(start) = end.and_then(|end| end.checked_sub(seen)) else {
+            return false;
+        };
+        (self.start, self.len, self.positions) = (start, seen, positions);
+        true
+    }
+
+    /// Copies the last `seen` positions, and at most `more` before them.
+    fn tail(&self, seen: usize, more: usize) -> Self {
+        let end = self.start + self.len;
+        let count = end.min(seen.saturating_add(more));
+        let copied = |tensor: &Tensor<4>| moved(tensor.clone(), end - count, count, count.max(1));
+        Self {
+            keys: copied(&self.keys),
+            values: copied(&self.values),
+            start: count - seen,
+            len: seen,
+            positions: self.positions,
+        }
+    }
+
     fn views(&self) -> [Tensor<4>; 2] {
         [&self.keys, &self.values].map(|tensor| tensor.clone().narrow(2, self.start, self.len))
     }
@@ -291,6 +330,17 @@ fn room(like: &Tensor<4>, capacity: usize) -> Tensor<4> {
         [batch, heads, capacity, width],
         (&like.device(), like.dtype()),
     )
+}
+
+/// Returns new memory that begins with `count` positions of another, from `first` on.
+fn moved(tensor: Tensor<4>, first: usize, count: usize, capacity: usize) -> Tensor<4> {
+    let [batch, heads, _, width] = tensor.dims();
+    let room = room(&tensor, capacity);
+    if count == 0 {
+        return room;
+    }
+    let part = tensor.narrow(2, first, count);
+    room.slice_assign([0..batch, 0..heads, 0..count, 0..width], part)
 }
 
 /// The properties in which keys and values must agree, in the layout `bnsd`.

@@ -7,6 +7,7 @@ mod data;
 mod model;
 mod parse;
 mod prepare;
+mod sample;
 mod settings;
 mod summary;
 
@@ -28,6 +29,7 @@ use burn_kernels::report;
 use data::Batches;
 use kernels_cli::text::Date;
 use kernels_io::escape_path;
+pub use model::copy_files;
 use prepare::Prepared;
 use serde::Serialize;
 use serde_json::Value;
@@ -41,8 +43,8 @@ const SETTINGS: &str = "finetune.json";
 
 /// Train a checkpoint further on texts, prompts or conversations, as a whole or by LoRA
 ///
-/// The folder of --model holds a checkpoint in Hugging Face layout and its tokenizer.json. Each --data FILE is a text, or,
-/// if its name ends in .jsonl or .json, JSON lines or one JSON list. A record has `text`, or `prompt` and `completion`, or
+/// The folder of --model holds a checkpoint in Hugging Face layout and its tokenizer.json. Each --data FILE is a text, if its
+/// name ends in .txt or .md or has no end, or JSON lines (.jsonl), or one JSON list (.json). A record has `text`, or `prompt` and `completion`, or
 /// `messages` with `role` and `content`, or `conversations` with `from` and `value` (ShareGPT), or `instruction`, `input`
 /// and `output` (Alpaca). Conversations are rendered by the checkpoint's chat template. The model learns texts,
 /// completions and the assistant's turns; --all-tokens also prompts. All records are checked before the first step.
@@ -132,6 +134,9 @@ pub struct Args {
     /// End after so many validations without a lower loss.
     #[arg(long, value_name = "VALIDATIONS", value_parser = parse::count)]
     patience: Option<usize>,
+    /// Train without the dropout that config.json asks for.
+    #[arg(long)]
+    no_dropout: bool,
     #[command(flatten)]
     #[serde(flatten)]
     lora: model::LoraArgs,
@@ -155,7 +160,7 @@ pub struct Args {
     #[command(flatten)]
     #[serde(flatten)]
     saving: saving::Args,
-    /// Check everything, show the plan of the run, and end.
+    /// Check everything, show the plan of the run and an example with what is learned of it, and end.
     #[arg(long)]
     #[serde(skip)]
     dry_run: bool,
@@ -188,12 +193,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         batches,
         model,
         facts,
+        sample,
     } = prepare::prepare(args)?;
     if args.dry_run {
-        let plan = summary::Plan::new(&settings, &facts, &model);
+        let plan = summary::Plan::new(&settings, (&facts, &batches, &sample), &model);
         return match args.json {
             true => output::json(&plan),
-            false => output::text(plan),
+            false => {
+                output::text(&plan)?;
+                output::styled(&format!("\n{}", sample.show(screen::stdout())))
+            }
         };
     }
     let description = settings.describe(&facts)?;
@@ -210,7 +219,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     )?;
     let dispatch = report::report();
     // The model comes first, because a full disk may have room for nothing else.
-    let saved = save(&settings, &folder, &trained)?;
+    let saved = save(&settings, &facts.new_ends, &folder, &trained)?;
     folder.write("metrics.csv", metrics::csv(&trained.points))?;
     folder.write("loss.svg", plot::svg(&trained.points, "token")?)?;
     let summary = Summary::new(
@@ -317,6 +326,7 @@ fn train(
 /// Saves the trained model. Returns the folders.
 fn save(
     settings: &Settings,
+    new_ends: &[u32],
     folder: &RunFolder,
     trained: &Trained,
 ) -> anyhow::Result<Vec<PathBuf>> {
@@ -330,14 +340,14 @@ fn save(
                 output.write(&model, settings, path)?;
                 if path != output.folder() {
                     // A rescued model is worth having without these files.
-                    let completed = output.complete(&settings.model, path);
+                    let completed = output.complete(settings, new_ends, path);
                     completed
                         .unwrap_or_else(|error| output::note(format_args!("warning: {error:#}")));
                 }
                 Ok(())
             })?;
         }
-        output.complete(&settings.model, output.folder())?;
+        output.complete(settings, new_ends, output.folder())?;
     }
     Ok(outputs
         .iter()

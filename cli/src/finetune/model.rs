@@ -4,9 +4,10 @@ use super::settings::Settings;
 use anyhow::Context;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, FloatDType, Tensor};
-use kernels_io::Limit;
-use kernels_models::{AdapterConfig, CausalLm, ModelConfig};
+use kernels_io::{Limit, escape_path};
+use kernels_models::{AdapterConfig, CausalLm, Generation, ModelConfig};
 use serde::Serialize;
+use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
 
 /// The options of adapters.
@@ -82,6 +83,7 @@ impl LoraArgs {
             dropout: self.lora_dropout.unwrap_or(0.0),
             rank_stabilised: self.rslora,
             targets: self.lora_target.clone(),
+            patterns: Default::default(),
         }))
     }
 }
@@ -166,7 +168,7 @@ const COPIED: [&str; 18] = [
     "tekken.json",
     "chat_template.jinja",
     "chat_template.json",
-    "generation_config.json",
+    GENERATION,
     "preprocessor_config.json",
     "image_preprocessor_config.json",
     "video_preprocessor_config.json",
@@ -205,19 +207,48 @@ impl Output {
 }
 
 impl Output {
-    /// Copies the files of the base that a whole model needs to the folder that it was written to.
+    /// Copies the files of the base that a whole model needs to the folder that it was written to, and adds end tokens to
+    /// its `generation_config.json`.
     ///
     /// # Errors
     /// Returns an error if a file can't be read or written.
-    pub fn complete(&self, base: &Path, to: &Path) -> anyhow::Result<()> {
-        let names = match self {
-            Self::Model(_) => &COPIED[..],
-            Self::Adapter(_) => &[],
-        };
-        names
-            .iter()
-            .try_for_each(|name| copy(&base.join(name), &to.join(name)))
+    pub fn complete(&self, settings: &Settings, new_ends: &[u32], to: &Path) -> anyhow::Result<()> {
+        if let Self::Adapter(_) = self {
+            return Ok(());
+        }
+        let base = &settings.model;
+        copy_files(base, to)?;
+        match new_ends {
+            [] => Ok(()),
+            ends => add_ends(base, &settings.config, ends, &to.join(GENERATION)),
+        }
     }
+}
+
+/// Copies the files of a base that a whole model needs beside its weights.
+///
+/// # Errors
+/// Returns an error if a file can't be read or written.
+pub fn copy_files(base: &Path, to: &Path) -> anyhow::Result<()> {
+    let mut names = COPIED.iter();
+    names.try_for_each(|name| copy(&base.join(name), &to.join(name)))
+}
+
+/// The file of end tokens.
+const GENERATION: &str = "generation_config.json";
+
+/// Writes the generation settings of a base with more end tokens.
+fn add_ends(base: &Path, config: &ModelConfig, new: &[u32], to: &Path) -> anyhow::Result<()> {
+    let known = Generation::open(base, config)?.end_tokens;
+    let mut fields = Map::<String, Value>::new();
+    let from = base.join(GENERATION);
+    if from.exists() {
+        let text = kernels_io::read_text(&from, Limit::mib("a generation_config.json", 16))?;
+        fields = serde_json::from_str(&text).with_context(|| escape_path(&from))?;
+    }
+    fields.insert("eos_token_id".into(), json!([&known[..], new].concat()));
+    let text = serde_json::to_string_pretty(&fields)?;
+    crate::output::write_file(to, text.as_bytes())
 }
 
 /// Copies a file if it is there.

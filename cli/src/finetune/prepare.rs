@@ -1,21 +1,25 @@
 //! The data and the model of a run, read and checked before a step is taken.
 
 use super::Args;
-use super::data::{self, Batches, Encoded, Encoder, Example, Row, Sizes};
+use super::data::{self, Batches, Encoded, Encoder, Ends, Example, Row, Sizes};
 use super::model::{self, Trained};
+use super::sample::Sample;
 use super::settings::Settings;
 use crate::devices::Devices;
 use crate::output;
 use crate::training::folder::CONFIG;
 use crate::training::identity::Fingerprint;
+use crate::training::progress::Display;
 use crate::training::random::SplitMix64;
 use anyhow::{Context, bail, ensure};
-use kernels_io::escape_path;
-use kernels_models::{AdapterConfig, CausalLm, ModelConfig};
+use kernels_cli::text::Tokenizer;
+use kernels_io::{escape, escape_path};
+use kernels_models::{AdapterConfig, CausalLm, Generation, ModelConfig};
 use serde::Serialize;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::thread;
+use std::time::{Duration, Instant};
 
 /// Facts of the data.
 #[derive(Clone, Debug, Serialize)]
@@ -34,6 +38,8 @@ pub struct Facts {
     pub cut: usize,
     /// The number of examples that were left out, because no learned token was left.
     pub left_out: usize,
+    /// The tokens that end answers, and are no end tokens of the checkpoint.
+    pub new_ends: Vec<u32>,
     /// A number that tells data apart.
     pub fingerprint: String,
     /// The date in all conversations, if the chat template writes one.
@@ -51,6 +57,8 @@ pub struct Prepared {
     pub model: CausalLm,
     /// Facts of the data.
     pub facts: Facts,
+    /// The first example, as the model sees it.
+    pub sample: Sample,
 }
 
 /// Reads and checks everything, before a step is taken.
@@ -71,7 +79,15 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         "--data FILE names the data to train on"
     );
     let folder = std::path::absolute(folder)?;
-    let config = ModelConfig::from_file(&folder.join("config.json"))?;
+    let file = folder.join("config.json");
+    let config = ModelConfig::from_file(&file)?;
+    if let Some((field, value)) = config.dropout().filter(|_| !args.no_dropout) {
+        bail!(
+            "{}: field `{field}`: {value} asks for dropout in training, which is not supported; --no-dropout trains \
+             without it",
+            escape_path(&file)
+        );
+    }
     ensure!(args.seq >= 2, "--seq is 1, but a token needs one before it");
     ensure!(
         args.seq <= config.max_position_embeddings,
@@ -91,10 +107,16 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         adapters.check_for(&config)?;
         check_dropout(adapters, &devices)?;
     }
-    let (train, valid, is_dated) = examples(args, &folder, config.vocab_size)?;
+    let (train, valid, encoder) = examples(args, &folder, config.vocab_size)?;
+    let date = encoder.writes_date().then(|| args.date.to_string());
+    tell_date(date.as_deref());
+    let tokenizer = encoder.into_tokenizer();
+    let sample = Sample::new(&train.examples[0], &tokenizer)?;
+    let new_ends = new_ends(&train.ends, &folder, &config)?;
+    tell_ends(&train.ends, &new_ends, &tokenizer);
     let packs = packs(args, &config);
-    let (batches, mut facts) = batches(args, train, valid, packs);
-    facts.date = is_dated.then(|| args.date.to_string());
+    let (batches, mut facts) = batches(args, train, valid, (packs, new_ends));
+    facts.date = date;
     let device = devices.first().device()?.autodiff();
     let dtype = args.dtype.float_dtype();
     let adapts = !matches!(trained, Trained::Whole);
@@ -119,6 +141,7 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         batches,
         model,
         facts,
+        sample,
     })
 }
 
@@ -151,45 +174,90 @@ fn tell_of_peft(
     Ok(())
 }
 
-/// Returns the examples to train on and to validate on, and whether they have a date.
+/// Tells which date all conversations have.
+fn tell_date(date: Option<&str>) {
+    if let Some(date) = date {
+        output::note(format_args!(
+            "the chat template writes the date, which is {date} in all conversations of this run; --date sets another"
+        ));
+    }
+}
+
+/// Returns the examples to train on and to validate on, and the encoder of the first ones.
 fn examples(
     args: &Args,
     folder: &Path,
     vocabulary: usize,
-) -> anyhow::Result<(Encoded, Vec<Example>, bool)> {
+) -> anyhow::Result<(Encoded, Vec<Example>, Encoder)> {
     let limits = (args.seq, args.all_tokens);
-    let mut is_dated = false;
-    let mut read = |files: &[PathBuf]| -> anyhow::Result<Encoded> {
+    let read = |files: &[PathBuf]| -> anyhow::Result<(Encoded, Encoder)> {
         let records = data::read(files)?;
         let encoder = Encoder::open(folder, vocabulary, &records, limits)?.dated(args.date);
-        is_dated |= encoder.writes_date();
-        encoder.encode(&records)
+        let mut display = Display::new(0, args.quiet);
+        let began = Instant::now();
+        let encoded = encoder.encode(&records, |done| {
+            if began.elapsed() >= SILENT {
+                display.preparing(done, records.len());
+            }
+        })?;
+        Ok((encoded, encoder))
     };
-    let mut train = read(&args.data)?;
+    let (mut train, encoder) = read(&args.data)?;
+    tell_lost(&train, args.seq, "examples");
     let valid = match args.eval_data.is_empty() {
-        false => read(&args.eval_data)?.examples,
+        false => {
+            let (valid, _) = read(&args.eval_data)?;
+            tell_lost(&valid, args.seq, "examples of --eval-data");
+            valid.examples
+        }
         true => hold_out(&mut train.examples, args.held_out, args.seed),
     };
-    let seq = args.seq;
-    if train.cut > 0 {
+    Ok((train, valid, encoder))
+}
+
+/// The time for which the preparation of records shows nothing.
+const SILENT: Duration = Duration::from_secs(1);
+
+/// Tells what examples lost to the limit of their tokens.
+fn tell_lost(encoded: &Encoded, seq: usize, examples: &str) {
+    if encoded.cut > 0 {
         output::note(format_args!(
-            "{} examples are longer than {seq} tokens, and their ends are cut off; a larger --seq keeps more",
-            train.cut
+            "{} {examples} are longer than {seq} tokens, and their ends are cut off; a larger --seq keeps more",
+            encoded.cut
         ));
     }
-    if train.left_out > 0 {
+    if encoded.left_out > 0 {
         output::note(format_args!(
-            "{} examples have no token to learn within {seq} tokens, and are left out",
-            train.left_out
+            "{} {examples} have no token to learn within {seq} tokens, and are left out",
+            encoded.left_out
         ));
     }
-    if is_dated {
+}
+
+/// Returns the tokens that end answers, and are no end tokens of the checkpoint.
+fn new_ends(ends: &Ends, folder: &Path, config: &ModelConfig) -> anyhow::Result<Vec<u32>> {
+    let known = Generation::open(folder, config)?.end_tokens;
+    let new = ends.tokens.iter().copied();
+    Ok(new.filter(|end| !known.contains(end)).collect())
+}
+
+/// Tells how answers will end, where that is not as usual.
+fn tell_ends(ends: &Ends, new: &[u32], tokenizer: &Tokenizer) {
+    for id in new {
+        let token = tokenizer.decode_all(&[*id]).unwrap_or_default();
         output::note(format_args!(
-            "the chat template writes the date, which is {} in all conversations of this run; --date sets another",
-            args.date
+            "answers end with `{}` (token {id}), which is no end token of this checkpoint; generation_config.json of the \
+             trained model names it, and whatever runs an adapter has to be told",
+            escape(&token)
         ));
     }
-    Ok((train, valid, is_dated))
+    if ends.missing > 0 {
+        output::note(format_args!(
+            "warning: {} answers have no token that ends them, so the trained model will not end its own; use a chat \
+             template or a tokenizer with an `eos_token` behind answers",
+            ends.missing
+        ));
+    }
 }
 
 /// Takes a part of the examples away, at least one of two or more. They are chosen at random.
@@ -218,7 +286,12 @@ fn packs(args: &Args, config: &ModelConfig) -> bool {
     }
 }
 
-fn batches(args: &Args, train: Encoded, valid: Vec<Example>, packs: bool) -> (Batches, Facts) {
+fn batches(
+    args: &Args,
+    train: Encoded,
+    valid: Vec<Example>,
+    (packs, new_ends): (bool, Vec<u32>),
+) -> (Batches, Facts) {
     let rows = |examples: &[Example]| match packs {
         true => data::pack(examples, args.seq),
         false => (0..examples.len()).map(|number| vec![number]).collect(),
@@ -236,6 +309,7 @@ fn batches(args: &Args, train: Encoded, valid: Vec<Example>, packs: bool) -> (Ba
         targets: train.examples.iter().map(Example::targets).sum(),
         cut: train.cut,
         left_out: train.left_out,
+        new_ends,
         fingerprint: fingerprint(train.examples.iter().chain(&valid)),
         date: None,
     };

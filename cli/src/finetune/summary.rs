@@ -1,7 +1,9 @@
 //! The plan of a run before it, and its results after it.
 
+use super::data::Batches;
 use super::model::Parameters;
 use super::prepare::Facts;
+use super::sample::Sample;
 use super::settings::Settings;
 use crate::training::folder::{RunFolder, SUMMARY};
 use crate::training::memory::Resident;
@@ -23,6 +25,7 @@ pub struct Plan<'a> {
     data: &'a Facts,
     parameters: Parameters,
     memory: Memory,
+    example: &'a Sample,
 }
 
 /// An estimate of a run's memory, in bytes.
@@ -36,10 +39,12 @@ pub struct Memory {
     pub optimiser: usize,
     /// The tensors that a step keeps for its gradients.
     pub activations: usize,
+    /// The tokens of all examples.
+    pub data: usize,
 }
 
 impl Memory {
-    fn new(settings: &Settings, parameters: Parameters) -> Self {
+    fn new(settings: &Settings, parameters: Parameters, data: usize) -> Self {
         let width = settings.dtype.dtype().size();
         let Parameters { all, trained } = parameters;
         let frozen = all - trained;
@@ -56,11 +61,12 @@ impl Memory {
             gradients: trained * 4 + copies,
             optimiser: trained * 8,
             activations: tokens * width * kept,
+            data,
         }
     }
 
     fn all(self) -> usize {
-        self.parameters + self.gradients + self.optimiser + self.activations
+        self.parameters + self.gradients + self.optimiser + self.activations + self.data
     }
 }
 
@@ -80,13 +86,18 @@ fn kept_of_inputs(config: &ModelConfig) -> usize {
 
 impl<'a> Plan<'a> {
     /// Describes a run.
-    pub fn new(settings: &'a Settings, data: &'a Facts, model: &CausalLm) -> Self {
+    pub fn new(
+        settings: &'a Settings,
+        (data, batches, example): (&'a Facts, &Batches, &'a Sample),
+        model: &CausalLm,
+    ) -> Self {
         let parameters = Parameters::of(model);
         Self {
-            memory: Memory::new(settings, parameters),
+            memory: Memory::new(settings, parameters, batches.bytes()),
             settings,
             data,
             parameters,
+            example,
         }
     }
 }
@@ -98,6 +109,7 @@ impl fmt::Display for Plan<'_> {
             data,
             parameters,
             memory,
+            example: _,
         } = self;
         writeln!(
             f,
@@ -122,12 +134,13 @@ impl fmt::Display for Plan<'_> {
         let mib = |bytes: usize| bytes.div_ceil(1 << 20);
         write!(
             f,
-            "Memory, estimated: {} MiB (parameters {}, gradients {}, optimiser {}, activations {})",
+            "Memory, estimated: {} MiB (parameters {}, gradients {}, optimiser {}, activations {}, data {})",
             mib(memory.all()),
             mib(memory.parameters),
             mib(memory.gradients),
             mib(memory.optimiser),
-            mib(memory.activations)
+            mib(memory.activations),
+            mib(memory.data)
         )
     }
 }

@@ -1,12 +1,12 @@
 //! A conversation: messages from standard input, answers to standard output.
 
 use super::interrupt::Interrupt;
+use super::lines::{self, Lines, Next};
 use super::{Args, load, opening};
 use crate::output;
-use anyhow::Context;
-use kernels_cli::text::{Chat, Message, Writer};
+use kernels_cli::text::{Chat, Message, TextError, Writer};
 use kernels_models::{Finish, Generation, Session};
-use std::io::{self, BufRead, IsTerminal};
+use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 
 /// Converses until `/exit` or the end of the input.
@@ -27,29 +27,30 @@ pub fn converse(args: &Args, chat: &Chat, settings: &Generation) -> anyhow::Resu
         positions: model.config().max_position_embeddings,
         interrupt: &interrupt,
     };
-    let terminal = io::stdin().is_terminal();
-    if terminal {
+    if io::stdin().is_terminal() {
         output::note(
             "`/reset` begins a new conversation, `/exit` ends the program, Ctrl-C ends an answer",
         );
     }
+    let mut lines = Lines::open(&interrupt)?;
     loop {
-        if terminal {
-            output::piece("> ")?;
-        }
-        let mut line = String::new();
-        interrupt.wait(true);
-        let read = io::stdin().lock().read_line(&mut line);
-        interrupt.wait(false);
-        interrupt.take();
-        if read.context("standard input can't be read as text")? == 0 {
-            return Ok(());
-        }
-        match line.trim() {
+        let text = match lines.read()? {
+            Next::Text(text) => text,
+            Next::End => return Ok(()),
+            Next::TooLong => {
+                output::note(format_args!(
+                    "the message is left out: it has more than {} MiB",
+                    lines::LONGEST >> 20
+                ));
+                continue;
+            }
+        };
+        match text.as_str() {
             "" => {}
             "/exit" => return Ok(()),
             "/reset" => talk.reset(),
-            command if command.starts_with('/') => {
+            // A pasted text can begin with a path.
+            command if command.starts_with('/') && !command.contains('\n') => {
                 output::note(format_args!(
                     "there is no `{command}`; there are /reset and /exit"
                 ));
@@ -73,15 +74,25 @@ struct Talk<'a> {
 
 impl Talk<'_> {
     fn reset(&mut self) {
+        // The session keeps what the next prompt begins with: the system message.
         self.messages.clone_from(&self.opening);
-        self.session.clear();
         output::note("a new conversation");
     }
 
     /// Answers a message.
     fn answer(&mut self, message: &str) -> anyhow::Result<()> {
         self.messages.push(Message::user(message));
-        let prompt = self.chat.prompt(&self.messages)?;
+        let prompt = match self.chat.prompt(&self.messages) {
+            Err(TextError::Interrupted) => {
+                self.interrupt.take();
+                self.messages.pop();
+                output::note(
+                    "Ctrl-C ended the chat template; the conversation goes on without the message",
+                );
+                return Ok(());
+            }
+            prompt => prompt?,
+        };
         if prompt.len() > self.positions {
             self.messages.pop();
             output::note(format_args!(

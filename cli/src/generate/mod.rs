@@ -3,16 +3,18 @@
 mod answers;
 mod chat;
 mod interrupt;
+mod lines;
 mod prompts;
 mod settings;
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
+use crate::loading;
 use anyhow::{Context, bail};
 use burn_kernels::policy::Policy;
 use clap::builder::NonEmptyStringValueParser;
 pub use interrupt::Interrupted;
 use kernels_cli::text::{Chat, Message, Tokenizer};
-use kernels_models::{CausalLm, ModelConfig};
+use kernels_models::{AdapterConfig, CausalLm, ModelConfig};
 use prompts::Prompt;
 use std::path::PathBuf;
 
@@ -21,7 +23,8 @@ use std::path::PathBuf;
 /// The folder holds the checkpoint and its tokenizer.json. A prompt is taken as it is; with --chat it is a message,
 /// which the checkpoint's own chat template renders. --chat alone reads messages from standard input, one in each line,
 /// and answers each with the conversation so far in view. There, `/reset` begins a new conversation, `/exit` or the end
-/// of the input ends the program, and Ctrl-C ends an answer.
+/// of the input ends the program, and Ctrl-C ends an answer. In a terminal, arrows edit a message and recall earlier ones,
+/// and a paste is one message.
 ///
 /// The settings are those of the checkpoint's generation_config.json, as in transformers, and options replace them.
 /// Without `do_sample` there, the most probable token is taken each time; --temperature, --top-k, --top-p, --min-p and
@@ -36,11 +39,15 @@ pub struct Args {
     /// The folder of the checkpoint (config.json, safetensors files and tokenizer.json), or a GGUF file.
     #[arg(long, value_name = "DIR")]
     model: PathBuf,
+    /// The folder of an adapter of this model in PEFT's layout, such as adapter/ of a run of `kernels finetune`.
+    #[arg(long, value_name = "DIR")]
+    adapter: Option<PathBuf>,
     /// A prompt, or, with --chat, a message. Can be given several times.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     prompt: Vec<String>,
     /// A file with a prompt in each line that is not empty; or, with the extension .jsonl, a JSON object in each line,
-    /// with `prompt`, or, with --chat, `messages`, a list of objects with `role` and `content`.
+    /// with `prompt`, or, with --chat, `messages`, a list of objects with `role` and `content`. `-` is standard input, with
+    /// either, as its first line shows.
     #[arg(long, value_name = "FILE")]
     prompts: Option<PathBuf>,
     /// Take prompts as messages of a conversation; without prompts, converse.
@@ -103,8 +110,12 @@ impl Text {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
     let config = ModelConfig::of_checkpoint(&args.model)?;
+    if let Some(folder) = &args.adapter {
+        AdapterConfig::of_folder(folder, &config)?;
+    }
     let settings = args.settings.generation(&args.model, &config)?;
-    let tokenizer = Tokenizer::open(&args.model, config.vocab_size)?;
+    let mut tokenizer = Tokenizer::open(&args.model, config.vocab_size)?;
+    tokenizer.hide(&settings.end_tokens);
     let text = match args.chat {
         true => Text::Chat(Chat::open(&args.model, tokenizer)?),
         false => Text::Plain(tokenizer),
@@ -150,11 +161,14 @@ fn fitting(ids: Vec<u32>, limit: usize) -> anyhow::Result<Vec<u32>> {
     }
 }
 
-/// Loads the weights.
+/// Loads the weights, with those of the adapter added.
 fn load(args: &Args) -> anyhow::Result<CausalLm> {
     let device = args.device.device()?;
-    let (_, model) = kernels_models::load(&args.model, &device, args.dtype.float_dtype())?;
-    Ok(model)
+    let (_, model) = loading::load(&args.model, &device, args.dtype.float_dtype())?;
+    match &args.adapter {
+        Some(folder) => Ok(model.merge_adapters(folder)?),
+        None => Ok(model),
+    }
 }
 
 /// Returns the start of a conversation.

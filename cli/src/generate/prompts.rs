@@ -5,6 +5,7 @@ use anyhow::{Context, bail};
 use kernels_cli::text::Message;
 use kernels_io::{Limit, escape_path, read_text};
 use serde_json::{Map, Value};
+use std::io::Read;
 use std::path::Path;
 
 /// A text or messages that the model goes on from.
@@ -27,7 +28,11 @@ pub fn read(args: &Args) -> anyhow::Result<Option<Vec<Prompt>>> {
     }
     let mut prompts: Vec<Prompt> = args.prompt.iter().map(|text| prompt(args, text)).collect();
     if let Some(file) = &args.prompts {
-        prompts.extend(lines(args, file).with_context(|| escape_path(file))?);
+        let source = match file.as_os_str() == "-" {
+            true => "standard input".to_owned(),
+            false => escape_path(file),
+        };
+        prompts.extend(lines(args, file).context(source)?);
     }
     Ok(Some(prompts))
 }
@@ -46,8 +51,17 @@ fn prompt(args: &Args, text: &str) -> Prompt {
 
 fn lines(args: &Args, file: &Path) -> anyhow::Result<Vec<Prompt>> {
     const LIMIT: Limit = Limit::mib("prompts", 1 << 10);
-    let text = read_text(file, LIMIT)?;
-    let objects = file.extension().is_some_and(|end| end == "jsonl");
+    let (text, objects) = match file.as_os_str() == "-" {
+        true => {
+            let text = standard_input(LIMIT)?;
+            let objects = begins_with_object(&text);
+            (text, objects)
+        }
+        false => {
+            let objects = file.extension().is_some_and(|end| end == "jsonl");
+            (read_text(file, LIMIT)?, objects)
+        }
+    };
     let lines = text.lines().enumerate();
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());
     let one = |(at, line): (usize, &str)| match objects {
@@ -56,9 +70,26 @@ fn lines(args: &Args, file: &Path) -> anyhow::Result<Vec<Prompt>> {
     };
     let prompts: Vec<Prompt> = lines.map(one).collect::<anyhow::Result<_>>()?;
     if prompts.is_empty() {
-        bail!("the file holds no prompt; each is a line");
+        bail!("it holds no prompt; each is a line");
     }
     Ok(prompts)
+}
+
+/// Reads standard input to its end.
+fn standard_input(limit: Limit) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    let input = std::io::stdin().lock();
+    input.take(limit.bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit.bytes {
+        bail!("of {} at most {} bytes are read", limit.what, limit.bytes);
+    }
+    String::from_utf8(bytes).context("it is not text in UTF-8")
+}
+
+/// Returns `true` if the first line that is not empty is a JSON object.
+fn begins_with_object(text: &str) -> bool {
+    let first = text.lines().find(|line| !line.trim().is_empty());
+    first.is_some_and(|line| serde_json::from_str::<Map<String, Value>>(line).is_ok())
 }
 
 fn object(args: &Args, line: &str) -> anyhow::Result<Prompt> {

@@ -1,5 +1,6 @@
 //! Conversations as token ids.
 
+use super::answers::{Answer, Finder};
 use super::{ChatTemplate, Date, Message, Offsets, TextError, Tokenizer};
 use std::ops::Range;
 use std::path::Path;
@@ -9,6 +10,8 @@ use std::path::Path;
 pub struct Chat {
     tokenizer: Tokenizer,
     template: ChatTemplate,
+    /// The special tokens, the longest first.
+    special: Vec<(String, u32)>,
 }
 
 /// The token ids of a conversation.
@@ -33,6 +36,7 @@ impl Chat {
                       tokenizer_config.json); it may not be tuned for conversations",
         })?;
         Ok(Self {
+            special: tokenizer.special_tokens(),
             tokenizer,
             template,
         })
@@ -52,6 +56,16 @@ impl Chat {
         &self.tokenizer
     }
 
+    /// Returns the tokenizer alone.
+    pub fn into_tokenizer(self) -> Tokenizer {
+        self.tokenizer
+    }
+
+    /// Returns `true` for a special token, which can end an answer.
+    pub fn is_end(&self, id: u32) -> bool {
+        self.special.iter().any(|(_, special)| *special == id)
+    }
+
     /// Returns the template.
     pub fn template(&self) -> &ChatTemplate {
         &self.template
@@ -68,100 +82,36 @@ impl Chat {
 
     /// Returns the token ids of a whole conversation, and which of them the assistant writes.
     ///
-    /// The template's tags `{% generation %}` say which, if it has any. Otherwise an answer begins where the template
-    /// has the model begin, and ends with `eos_token`, or where the template ends the turn. A token that begins in an
-    /// answer is a token of the answer.
+    /// The template's tags `{% generation %}` say which, if it has any. Otherwise an answer begins where the template has
+    /// the model begin. It ends with the special token that the template writes behind it: in the same turn, or, if there
+    /// is none, as the first of the next turn. Behind the last answer such a token is added. Without any, it ends where the
+    /// template ends the turn. A token that begins in an answer is a token of the answer.
     ///
     /// # Errors
     /// Returns an error if the template refuses the conversation, if the tokenizer fails, or if an answer can't be found
     /// in the rendered conversation.
     pub fn tokens(&self, messages: &[Message]) -> Result<Tokens, TextError> {
         let rendered = self.template.marked(messages, false)?;
-        let answers = match self.template.marks_answers {
-            true => rendered.answers,
-            false => self.find_answers(messages, &rendered.text)?,
+        let text = &rendered.text;
+        let answers: Vec<Answer> = match self.template.marks_answers {
+            true => rendered.answers.into_iter().map(Answer::from).collect(),
+            false => Finder::new(&self.template, &self.special, messages, text).answers()?,
         };
-        let Offsets { ids, bytes } = self.tokenizer.encode_plain(&rendered.text)?;
+        let Offsets { mut ids, bytes } = self.tokenizer.encode_plain_long(text)?;
         // Tokens of text are in its order.
         let token = |byte| bytes.partition_point(|token: &Range<usize>| token.start < byte);
-        let answers = answers
-            .iter()
-            .map(|part| token(part.start)..token(part.end));
+        let mut found = Vec::with_capacity(answers.len());
+        for answer in answers {
+            let mut tokens = token(answer.bytes.start)..token(answer.bytes.end);
+            if let Some(end) = answer.unwritten {
+                ids.push(end);
+                tokens.end = ids.len();
+            }
+            found.push(tokens);
+        }
         Ok(Tokens {
-            answers: answers.collect(),
             ids,
+            answers: found,
         })
-    }
-
-    /// Returns the bytes of the assistant's turns in the rendered conversation.
-    fn find_answers(
-        &self,
-        messages: &[Message],
-        text: &str,
-    ) -> Result<Vec<Range<usize>>, TextError> {
-        let answers = messages.iter().enumerate();
-        let answers = answers.filter(|(_, message)| message.is_answer());
-        answers
-            .map(|(at, _)| self.find_answer(messages, at, text))
-            .collect()
-    }
-
-    fn find_answer(
-        &self,
-        messages: &[Message],
-        at: usize,
-        text: &str,
-    ) -> Result<Range<usize>, TextError> {
-        let lost = || {
-            TextError::Conversation(format!(
-                "message {}: the chat template writes this answer otherwise than it has the model begin it, so its tokens \
-                 can't be found; a template with the tags {{% generation %}} and {{% endgeneration %}} around answers can \
-                 be used",
-                at + 1
-            ))
-        };
-        let start = match at {
-            // Nothing precedes it that a template could render.
-            0 => text.find(messages[0].content.trim()).ok_or_else(lost)?,
-            _ => {
-                let before = self.template.render(&messages[..at], true)?;
-                text.starts_with(&before)
-                    .then_some(before.len())
-                    .ok_or_else(lost)?
-            }
-        };
-        let turn = self.template.render(&messages[..=at], false)?;
-        let end = match text.starts_with(&turn) && turn.len() > start {
-            true => turn.len(),
-            // Some templates shorten older answers. What was said is still there.
-            false => {
-                let content = messages[at].content.trim();
-                let found = text[start..].find(content).ok_or_else(lost)?;
-                start + found + content.len()
-            }
-        };
-        Ok(start..self.end_of_turn(text, start, end))
-    }
-
-    /// Returns the end of `eos_token`, if only blanks lie between it and the end of an answer. Otherwise returns the
-    /// end.
-    fn end_of_turn(&self, text: &str, start: usize, end: usize) -> usize {
-        let Some(eos) = self
-            .tokenizer
-            .special("eos_token")
-            .filter(|eos| !eos.is_empty())
-        else {
-            return end;
-        };
-        let blank = |part: &str| part.trim().is_empty();
-        let inside = text[start..end].rfind(eos).map(|at| start + at + eos.len());
-        if let Some(inside) = inside.filter(|&inside| blank(&text[inside..end])) {
-            return inside;
-        }
-        let behind = text[end..].find(eos).map(|at| end + at);
-        match behind.filter(|&behind| blank(&text[end..behind])) {
-            Some(behind) => behind + eos.len(),
-            None => end,
-        }
     }
 }

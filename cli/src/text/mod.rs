@@ -22,11 +22,14 @@
 //! # }
 //! ```
 
+mod answers;
 mod chat;
 mod config;
 mod error;
 mod gguf;
+mod limits;
 mod message;
+mod pieces;
 mod template;
 mod tokenizer;
 mod writer;
@@ -35,6 +38,6 @@ pub use chat::{Chat, Tokens};
 pub use error::TextError;
 pub use jiff::civil::Date;
 pub use message::Message;
-pub use template::ChatTemplate;
-pub use tokenizer::{Offsets, Tokenizer};
+pub use template::{ChatTemplate, interrupt_templates_on, isolate_templates};
+pub use tokenizer::{Offsets, Tokenizer, catches_panics};
 pub use writer::Writer;

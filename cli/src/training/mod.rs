@@ -14,7 +14,7 @@ pub mod metrics;
 pub mod optimiser;
 pub mod plan;
 pub mod plot;
-mod progress;
+pub mod progress;
 pub mod random;
 pub mod replicas;
 pub mod rescue;

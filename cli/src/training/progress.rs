@@ -2,7 +2,7 @@
 //! nothing with `--quiet`.
 
 use super::metrics::Point;
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 const PLAIN_LINE_EVERY: Duration = Duration::from_secs(5);
@@ -29,7 +29,7 @@ pub struct Display {
 impl Display {
     /// Creates the display of a run of so many steps.
     pub fn new(steps: usize, quiet: bool) -> Self {
-        let style = match (quiet, std::io::stderr().is_terminal()) {
+        let style = match (quiet, crate::screen::moves(&std::io::stderr())) {
             (true, _) => Style::Silent,
             (false, true) => Style::Terminal,
             (false, false) => Style::Plain,
@@ -60,6 +60,11 @@ impl Display {
             Style::Plain | Style::Silent => None,
         };
         self.draw(&line(point, self.steps, (speed, left), width));
+    }
+
+    /// Shows how many of some records are prepared.
+    pub fn preparing(&mut self, done: usize, records: usize) {
+        self.draw(&format!("preparing record {done}/{records}"));
     }
 
     /// Shows that a validation is under way.

@@ -72,7 +72,8 @@ impl Limits {
     }
 
     /// Sets the maximum size of a client's message in bytes, 64 KiB to 1 GiB. It applies only over a WebSocket. Weights
-    /// are sent in messages, so a tensor that is sent whole must fit.
+    /// are sent in messages, so a tensor that is sent whole must fit. Besides, a message has at most two million values, such
+    /// as tasks and their numbers, because each takes some 130 bytes of the server; the bytes of a tensor are one value.
     pub fn message(mut self, bytes: u64) -> Self {
         self.message = Some(bytes);
         self

@@ -8,6 +8,7 @@ use burn_kernels::nn::{LowRank, LowRankExperts};
 use burn_kernels::semantics::ExpertLayout;
 
 use super::AdapterConfig;
+use super::patterns::Each;
 use super::targets::{self, Target, Targets};
 use crate::family::Axes;
 use crate::{CausalLm, ModelConfig, ModelError};
@@ -17,6 +18,33 @@ use crate::{CausalLm, ModelConfig, ModelError};
 pub(super) struct Factors {
     pub(super) a: TensorData,
     pub(super) b: TensorData,
+    /// The factor of their product.
+    pub(super) scale: f64,
+}
+
+impl Factors {
+    /// Makes them the adapter of a linear layer, whose weight is on this device.
+    pub(super) fn of_layer(self, options: (&Device, DType), dropout: f64) -> LowRank {
+        LowRank {
+            a: Param::from_tensor(Tensor::from_data(self.a, options)),
+            b: Param::from_tensor(Tensor::from_data(self.b, options)),
+            scale: self.scale,
+            dropout,
+        }
+    }
+
+    /// Makes them the adapter of experts, whose weights are on this device.
+    pub(super) fn of_experts(self, options: (&Device, DType), axes: Axes) -> LowRankExperts {
+        LowRankExperts {
+            a: Param::from_tensor(Tensor::from_data(self.a, options)),
+            b: Param::from_tensor(Tensor::from_data(self.b, options)),
+            scale: self.scale,
+            layout: match axes {
+                Axes::OutIn => ExpertLayout::Linear,
+                Axes::InOut | Axes::InOutUntold => ExpertLayout::Matmul,
+            },
+        }
+    }
 }
 
 impl CausalLm {
@@ -32,18 +60,19 @@ impl CausalLm {
         let targets = targets::all(&self);
         let host = Device::flex();
         host.seed(seed);
+        let each = Each::of(config)?;
         let mut factors = BTreeMap::new();
         // The order of names is that of the draws, whatever the ids are.
         for (id, target) in targets::for_new(&targets, config)? {
-            factors.insert(id, draw(target, config.rank, &host));
+            factors.insert(id, draw(target, &each.at(&target.name)?, &host));
         }
-        Ok(self.attach(config, &targets, factors))
+        Ok(self.attach(config.dropout, &targets, factors))
     }
 
     /// Attaches adapters with these factors, and freezes all other parameters.
     pub(super) fn attach(
         self,
-        config: &AdapterConfig,
+        dropout: f64,
         targets: &Targets,
         factors: BTreeMap<ParamId, Factors>,
     ) -> Self {
@@ -51,14 +80,12 @@ impl CausalLm {
         let (experts, layers) = factors.into_iter().partition(|(id, _)| axes(id).is_some());
         let adapted = self.apply_reparameterization(Attach {
             factors: layers,
-            scale: config.scale(),
-            dropout: config.dropout,
+            dropout,
         });
         // This one comes last, because the other one freezes what it passes.
         adapted.apply_reparameterization(AttachToExperts {
             axes,
             factors: experts,
-            scale: config.scale(),
         })
     }
 
@@ -97,7 +124,8 @@ impl AdapterConfig {
 }
 
 /// Draws the factors of a new adapter.
-fn draw(target: &Target, rank: usize, host: &Device) -> Factors {
+fn draw(target: &Target, own: &AdapterConfig, host: &Device) -> Factors {
+    let (rank, scale) = (own.rank, own.scale());
     let Target {
         inputs, outputs, ..
     } = *target;
@@ -108,26 +136,18 @@ fn draw(target: &Target, rank: usize, host: &Device) -> Factors {
         return Factors {
             a: Tensor::<2>::random([inputs, rank], range, options).into_data(),
             b: TensorData::zeros::<f32, _>([rank, outputs]),
+            scale,
         };
     };
     Factors {
         a: Tensor::<3>::random([experts.count, inputs, rank], range, options).into_data(),
         b: TensorData::zeros::<f32, _>([experts.count, rank, outputs]),
+        scale,
     }
-}
-
-/// Makes a factor a parameter on the device of the weight that it adapts.
-fn factor<const D: usize, const W: usize>(
-    data: TensorData,
-    weight: &Param<Tensor<W>>,
-) -> Param<Tensor<D>> {
-    let device = weight.base().device();
-    Param::from_tensor(Tensor::from_data(data, (&device, DType::F32)))
 }
 
 struct Attach {
     factors: BTreeMap<ParamId, Factors>,
-    scale: f64,
     dropout: f64,
 }
 
@@ -139,12 +159,10 @@ impl Reparameterizer for Attach {
         _path: &str,
         param: Param<Tensor<D>>,
     ) -> (Param<Tensor<D>>, Option<LowRank>) {
-        let adapter = self.factors.remove(&param.id).map(|factors| LowRank {
-            a: factor(factors.a, &param),
-            b: factor(factors.b, &param),
-            scale: self.scale,
-            dropout: self.dropout,
-        });
+        let adapter = self
+            .factors
+            .remove(&param.id)
+            .map(|factors| factors.of_layer((&param.base().device(), DType::F32), self.dropout));
         (param.set_require_grad(false), adapter)
     }
 }
@@ -152,7 +170,6 @@ impl Reparameterizer for Attach {
 struct AttachToExperts<F> {
     axes: F,
     factors: BTreeMap<ParamId, Factors>,
-    scale: f64,
 }
 
 impl<F: Fn(&ParamId) -> Option<Axes>> Reparameterizer for AttachToExperts<F> {
@@ -164,15 +181,8 @@ impl<F: Fn(&ParamId) -> Option<Axes>> Reparameterizer for AttachToExperts<F> {
         param: Param<Tensor<D>>,
     ) -> (Param<Tensor<D>>, Option<LowRankExperts>) {
         let found = self.factors.remove(&param.id).zip((self.axes)(&param.id));
-        let adapter = found.map(|(factors, axes)| LowRankExperts {
-            a: factor(factors.a, &param),
-            b: factor(factors.b, &param),
-            scale: self.scale,
-            layout: match axes {
-                Axes::OutIn => ExpertLayout::Linear,
-                Axes::InOut | Axes::InOutUntold => ExpertLayout::Matmul,
-            },
-        });
+        let adapter = found
+            .map(|(factors, axes)| factors.of_experts((&param.base().device(), DType::F32), axes));
         (param, adapter)
     }
 }

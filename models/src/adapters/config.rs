@@ -5,10 +5,15 @@ use std::path::Path;
 use kernels_io::Limit;
 use serde_json::{Map, Value, json};
 
+use super::folder;
+use super::patterns::{AdapterPatterns, Each};
 use crate::ModelError;
 
 /// The file of the settings.
 pub(super) const CONFIG: &str = "adapter_config.json";
+
+/// The largest size of that file.
+pub(super) const LIMIT: Limit = Limit::mib("a configuration", 16);
 
 /// The settings of low-rank adapters.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +32,8 @@ pub struct AdapterConfig {
     /// `model.layers.1.mlp.experts.gate_up_proj` and `….down_proj`. Empty for all linear layers that PEFT adapts as modules,
     /// but the output projection: no routers, and in mixtures as those of Qwen, DeepSeek and GLM no MLPs.
     pub targets: Vec<String>,
+    /// Ranks and factors of single adapters.
+    pub patterns: AdapterPatterns,
 }
 
 /// Fields of PEFT that change the result, with the values that have no effect.
@@ -37,11 +44,8 @@ const NEUTRAL: &[(&str, &[&str])] = &[
     ("use_qalora", &["false"]),
     ("lora_bias", &["false"]),
     ("modules_to_save", &["[]"]),
-    ("rank_pattern", &["{}"]),
-    ("alpha_pattern", &["{}"]),
     ("layer_replication", &["[]"]),
     ("trainable_token_indices", &["[]", "{}"]),
-    ("exclude_modules", &["[]"]),
     ("corda_config", &["{}"]),
     ("eva_config", &["{}"]),
     ("megatron_config", &["{}"]),
@@ -65,6 +69,14 @@ const MOST_RANK: usize = 1 << 20;
 /// The names of adapted layers and parameters in `adapter_config.json`.
 pub(super) struct Named {
     pub(super) modules: Vec<String>,
+    pub(super) parameters: Vec<String>,
+}
+
+/// The contents of `adapter_config.json`.
+pub(super) struct Stored {
+    /// The settings. Their targets are left to the tensors.
+    pub(super) config: AdapterConfig,
+    /// `target_parameters`.
     pub(super) parameters: Vec<String>,
 }
 
@@ -104,10 +116,17 @@ impl AdapterConfig {
         Ok(())
     }
 
-    /// Returns the contents of `adapter_config.json` for adapters of these targets in a base model.
-    pub(super) fn to_json(&self, named: &Named, base: &str) -> String {
+    /// Returns the contents of `adapter_config.json` for adapters of these targets in a base model. `names` are those of the
+    /// adapted layers.
+    pub(super) fn to_json<'a>(
+        &self,
+        named: &Named,
+        names: impl Iterator<Item = &'a str>,
+        base: &str,
+    ) -> Result<String, ModelError> {
+        let [ranks, alphas] = Each::of(self)?.to_json(names)?;
         let mut json = json!({
-            "alpha_pattern": {},
+            "alpha_pattern": alphas,
             "auto_mapping": null,
             "base_model_name_or_path": base,
             "bias": "none",
@@ -121,7 +140,7 @@ impl AdapterConfig {
             "modules_to_save": null,
             "peft_type": "LORA",
             "r": self.rank,
-            "rank_pattern": {},
+            "rank_pattern": ranks,
             "revision": null,
             "target_modules": named.modules,
             "task_type": "CAUSAL_LM",
@@ -132,13 +151,18 @@ impl AdapterConfig {
         if !named.parameters.is_empty() {
             json["target_parameters"] = json!(named.parameters);
         }
-        format!("{json:#}\n")
+        Ok(format!("{json:#}\n"))
     }
+}
 
-    /// Reads `adapter_config.json` of a folder, and returns `target_parameters` too. Other targets are left to the tensors.
-    pub(super) fn open(dir: &Path) -> Result<(Self, Vec<String>), ModelError> {
+impl Stored {
+    /// Reads `adapter_config.json` of a folder.
+    pub(super) fn open(dir: &Path) -> Result<Self, ModelError> {
         let file = dir.join(CONFIG);
-        let text = kernels_io::read_text(&file, Limit::mib("a configuration", 16))?;
+        if !file.exists() {
+            return Err(folder::no_adapter(dir));
+        }
+        let text = kernels_io::read_text(&file, LIMIT)?;
         let fields: Map<String, Value> =
             serde_json::from_str(&text).map_err(|source| ModelError::Json {
                 file: file.clone(),
@@ -163,7 +187,7 @@ impl AdapterConfig {
         let flag = |field: &str| fields.get(field).and_then(Value::as_bool) == Some(true);
         let rank = fields.get("r").and_then(Value::as_u64);
         let rank = rank.ok_or_else(|| wrong("r", "expected a whole number".into()))?;
-        let config = Self {
+        let config = AdapterConfig {
             rank: usize::try_from(rank).unwrap_or(usize::MAX),
             alpha: number("lora_alpha")?,
             dropout: fields
@@ -172,14 +196,19 @@ impl AdapterConfig {
                 .unwrap_or(0.0),
             rank_stabilised: flag("use_rslora"),
             targets: Vec::new(),
+            patterns: AdapterPatterns::parse(&text, &file)?,
         };
         config.check()?;
+        if let Err(ModelError::Adapter { problem }) = Each::of(&config).map(drop) {
+            let problem = format!("{}: {problem}", kernels_io::escape_path(&file));
+            return Err(ModelError::Adapter { problem });
+        }
         let parameters = match fields.get("target_parameters") {
             None | Some(Value::Null) => Some(Vec::new()),
             Some(names) => serde_json::from_value(names.clone()).ok(),
         };
         let parameters = parameters
             .ok_or_else(|| wrong("target_parameters", "expected a list of names".into()))?;
-        Ok((config, parameters))
+        Ok(Self { config, parameters })
     }
 }

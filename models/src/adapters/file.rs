@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
-use burn::tensor::{FloatDType, Tensor};
+use burn::tensor::{Device, FloatDType, Tensor};
 use kernels_io::{Staging, escape, write_new};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 
 use super::attach::Factors;
-use super::config::{AdapterConfig, CONFIG, Named};
+use super::config::{AdapterConfig, CONFIG, Named, Stored};
+use super::patterns::Each;
 use super::peft;
 use super::targets::{self, Target, Targets};
 use crate::checkpoint::TensorFile;
 use crate::parameters;
-use crate::{CausalLm, ModelError};
+use crate::{CausalLm, ModelConfig, ModelError};
 
 /// The file of the tensors.
 const TENSORS: &str = "adapter_model.safetensors";
@@ -43,8 +44,8 @@ pub fn save_adapters(
     let targets = targets::all(model);
     let adapted = |target: &&Target| adapters.contains_key(&target.name);
     let adapted: Vec<&Target> = targets.values().filter(adapted).collect();
-    let text = config.to_json(&named(&targets, &adapted), base);
     let names = adapted.iter().map(|target| target.name.as_str());
+    let text = config.to_json(&named(&targets, &adapted), names.clone(), base)?;
     let mut tensors = BTreeMap::new();
     for target in &adapted {
         let Adapter { a, b } = adapters.remove(&target.name).unwrap_or_default();
@@ -175,61 +176,101 @@ impl CausalLm {
     /// Returns an error that names the file and the tensor or field if something there is not supported, or is not of
     /// this model.
     pub fn load_adapters(self, dir: &Path) -> Result<(AdapterConfig, Self), ModelError> {
-        let (mut config, parameters) = AdapterConfig::open(dir)?;
-        let file = TensorFile::open(&dir.join(TENSORS))?;
-        let all = targets::all(&self);
-        // By their names, so that of several errors it is always the same one.
-        let mut targets: Vec<(ParamId, &Target)> = all.iter().map(|(id, one)| (*id, one)).collect();
-        targets.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
-        let is_named = |target: &Target| {
-            let former = peft::former(&target.name);
-            let names =
-                |entry: &String| [&target.name, &former].map(|name| peft::targets(entry, name));
-            target.experts.is_some() && parameters.iter().any(|entry| names(entry).contains(&true))
-        };
-        let adapted = all.values().filter(|target| is_named(target));
-        let adapted = adapted.map(|target| target.name.as_str());
-        let mut factors: BTreeMap<ParamId, Factors> = BTreeMap::new();
-        let mut left: Vec<&str> = file.names().collect();
-        for (id, target) in targets {
-            let names = peft::names(target, adapted.clone());
-            let found = |names: &[String; 2]| names.iter().any(|name| file.info(name).is_some());
-            let names = match found(&names) {
-                true => names,
-                false => names.map(|name| peft::former(&name)),
-            };
-            let is_there = || found(&names);
-            match target.experts {
-                Some(_) if !is_named(target) => continue,
-                Some(_) => targets::without_dropout(&config, &target.name)?,
-                None if !is_there() => continue,
-                None => {}
-            }
-            let shapes = peft::shapes(target, config.rank);
-            let [a, b] = [0, 1].map(|at| read(&file, &names[at], shapes[at]));
-            factors.insert(id, peft::factors(target, config.rank, [a?, b?]));
-            left.retain(|name| !names.iter().any(|read| read == name));
-            config.targets.push(target.name.clone());
-        }
-        if let Some(name) = left.first() {
-            let problem = "this base model has no linear layer of this name, and `target_parameters` names no experts of \
-                           it; the adapters are of another one, or of a kind that is not supported";
-            return Err(wrong(&file, name, problem.into()));
-        }
-        if factors.is_empty() {
-            let problem = format!(
-                "{}: no adapter is there",
-                kernels_io::escape_path(file.path())
-            );
-            return Err(ModelError::Adapter { problem });
-        }
-        let model = self.attach(&config, &all, factors);
+        let targets = targets::all(&self);
+        let (config, factors) = read(&targets, dir)?;
+        let model = self.attach(config.dropout, &targets, factors);
         Ok((config, model))
     }
 }
 
+impl AdapterConfig {
+    /// Reads the adapters of a folder in PEFT's layout for models of a configuration, without one. Returns their settings.
+    ///
+    /// # Errors
+    /// Returns an error as [`CausalLm::load_adapters`] does.
+    pub fn of_folder(dir: &Path, config: &ModelConfig) -> Result<Self, ModelError> {
+        // Nothing of it is initialised.
+        let model = config.init(&Device::flex());
+        read(&targets::all(&model), dir).map(|(config, _)| config)
+    }
+}
+
+/// Reads the adapters of a folder.
+pub(super) fn read(
+    all: &Targets,
+    dir: &Path,
+) -> Result<(AdapterConfig, BTreeMap<ParamId, Factors>), ModelError> {
+    let Stored { config, parameters } = Stored::open(dir)?;
+    let each = Each::of(&config)?;
+    let file = open_tensors(dir)?;
+    // By their names, so that of several errors it is always the same one.
+    let mut targets: Vec<(ParamId, &Target)> = all.iter().map(|(id, one)| (*id, one)).collect();
+    targets.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
+    let is_named = |target: &Target| {
+        let former = peft::former(&target.name);
+        let names = |entry: &String| [&target.name, &former].map(|name| peft::targets(entry, name));
+        target.experts.is_some() && parameters.iter().any(|entry| names(entry).contains(&true))
+    };
+    let adapted = all.values().filter(|target| is_named(target));
+    let adapted = adapted.map(|target| target.name.as_str());
+    let mut factors: BTreeMap<ParamId, Factors> = BTreeMap::new();
+    let mut adapted_names = Vec::new();
+    let mut left: Vec<&str> = file.names().collect();
+    for (id, target) in targets {
+        let names = peft::names(target, adapted.clone());
+        let found = |names: &[String; 2]| names.iter().any(|name| file.info(name).is_some());
+        let names = match found(&names) {
+            true => names,
+            false => names.map(|name| peft::former(&name)),
+        };
+        let is_there = || found(&names);
+        match target.experts {
+            Some(_) if !is_named(target) => continue,
+            Some(_) => targets::without_dropout(&config, &target.name)?,
+            None if !is_there() => continue,
+            None => {}
+        }
+        let own = each.at(&target.name)?;
+        let shapes = peft::shapes(target, own.rank);
+        let [a, b] = [0, 1].map(|at| tensor(&file, &names[at], shapes[at]));
+        factors.insert(id, peft::factors(target, &own, [a?, b?]));
+        left.retain(|name| !names.iter().any(|read| read == name));
+        adapted_names.push(target.name.clone());
+    }
+    if let Some(name) = left.first() {
+        let problem = "this base model has no linear layer of this name, and `target_parameters` names no experts of \
+                       it; the adapters are of another one, or of a kind that is not supported";
+        return Err(wrong(&file, name, problem.into()));
+    }
+    if factors.is_empty() {
+        let problem = format!(
+            "{}: no adapter is there",
+            kernels_io::escape_path(file.path())
+        );
+        return Err(ModelError::Adapter { problem });
+    }
+    let config = AdapterConfig {
+        targets: adapted_names,
+        ..config
+    };
+    Ok((config, factors))
+}
+
+/// Opens the file of the tensors.
+fn open_tensors(dir: &Path) -> Result<TensorFile, ModelError> {
+    let old = "adapter_model.bin";
+    if dir.join(TENSORS).exists() || !dir.join(old).exists() {
+        return TensorFile::open(&dir.join(TENSORS));
+    }
+    let problem = format!("holds no {TENSORS}; {old} is not read, convert it to safetensors");
+    Err(ModelError::Layout {
+        dir: dir.into(),
+        problem,
+    })
+}
+
 /// Reads a tensor of this shape.
-fn read(file: &TensorFile, name: &str, shape: [usize; 2]) -> Result<Vec<f32>, ModelError> {
+fn tensor(file: &TensorFile, name: &str, shape: [usize; 2]) -> Result<Vec<f32>, ModelError> {
     let Some(info) = file.info(name) else {
         return Err(wrong(file, name, "it is not there".into()));
     };

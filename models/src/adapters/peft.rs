@@ -11,6 +11,7 @@
 
 use burn::tensor::{Device, Tensor, TensorData};
 
+use super::AdapterConfig;
 use super::attach::Factors;
 use super::targets::{Experts, Target};
 use crate::Architecture;
@@ -100,7 +101,7 @@ pub(super) fn targets(entry: &str, name: &str) -> bool {
 
 /// Returns the shapes of the two tensors of an adapter.
 pub(super) fn shapes(target: &Target, rank: usize) -> [[usize; 2]; 2] {
-    let ranks = rank * target.experts.map_or(1, |experts| experts.count);
+    let ranks = rank.saturating_mul(target.experts.map_or(1, |experts| experts.count));
     let (inputs, outputs) = match is_reversed(target) {
         true => (target.outputs, target.inputs),
         false => (target.inputs, target.outputs),
@@ -134,8 +135,10 @@ pub(super) fn tensors(target: &Target, a: Tensor<2>, b: Tensor<2>) -> [Tensor<2>
     ]
 }
 
-/// Returns the factors of an adapter whose tensors hold these values, of the [`shapes`] for this rank.
-pub(super) fn factors(target: &Target, rank: usize, values: [Vec<f32>; 2]) -> Factors {
+/// Returns the factors of an adapter whose tensors hold these values, of the [`shapes`] for the rank of `own`, its
+/// settings.
+pub(super) fn factors(target: &Target, own: &AdapterConfig, values: [Vec<f32>; 2]) -> Factors {
+    let (rank, scale) = (own.rank, own.scale());
     let host = Device::flex();
     let [a, b] = shapes(target, rank);
     let tensor = |values: Vec<f32>, shape: [usize; 2]| {
@@ -147,6 +150,7 @@ pub(super) fn factors(target: &Target, rank: usize, values: [Vec<f32>; 2]) -> Fa
         return Factors {
             a: first.transpose().into_data(),
             b: second.transpose().into_data(),
+            scale,
         };
     };
     let first: Tensor<3> = first.reshape([count, rank, a[1]]);
@@ -159,6 +163,7 @@ pub(super) fn factors(target: &Target, rank: usize, values: [Vec<f32>; 2]) -> Fa
     Factors {
         a: first.swap_dims(1, 2).into_data(),
         b: second.into_data(),
+        scale,
     }
 }
 

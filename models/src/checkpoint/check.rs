@@ -9,7 +9,7 @@ use safetensors::Dtype;
 
 use super::CONFIG;
 use super::fp8;
-use super::shards::Shards;
+use super::shards::{Shards, counted};
 use super::storage::Storage;
 use crate::layout::{Encoding, Part, expert_of, in_whole_model};
 use crate::parameters::{ParameterInfo, Visit, walk};
@@ -28,7 +28,8 @@ const OF_GGUF: &str = "F32, F16, BF16, F64, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, 
 const F32: Storage = Storage::Plain(Dtype::F32);
 const FP8: Storage = Storage::Plain(Dtype::F8_E4M3);
 
-/// Compares the checkpoint's list of tensors with the model's parameters. Returns remarks on tensors that are not loaded.
+/// Compares the checkpoint's list of tensors with the model's parameters. Returns remarks on the files, and on tensors that
+/// are not loaded.
 pub(super) fn check_tensors(
     dir: &Path,
     config: &ModelConfig,
@@ -48,28 +49,56 @@ pub(super) fn check_tensors(
         mut problems,
         ..
     } = check;
-    let mut unread = BTreeMap::new();
+    let decoder = in_whole_model(config.architecture, "model.");
+    let modules = expected.iter().filter_map(|name| module(&decoder, name));
+    let modules: BTreeSet<&str> = modules.collect();
+    // Such as a head for another task.
+    let is_outside = |name: &str| {
+        let own = module(&decoder, name);
+        !name.starts_with("lm_head.") && own.is_none_or(|own| !modules.contains(own))
+    };
+    let mut unread: BTreeMap<_, Vec<&str>> = BTreeMap::new();
+    let mut outside = Vec::new();
     for name in shards.names() {
-        if expected.contains(name) || is_rotary_buffer(name) {
+        if expected.contains(name) || is_buffer(name) {
             continue;
         }
         if let Some(why) = unread_because(config, name) {
-            *unread.entry(why).or_insert(0) += 1;
-            continue;
-        }
-        if let Some(problem) = foreign(config, shards, name)? {
+            unread.entry(why).or_default().push(name);
+        } else if is_outside(name) {
+            outside.push(name);
+        } else if let Some(problem) = foreign(config, shards, name)? {
             problems.push(problem);
         }
     }
     if problems.is_empty() {
-        let remark = |(why, count)| format!("{count} tensors are not loaded: {why}");
-        return Ok(unread.into_iter().map(remark).collect());
+        unread
+            .entry("the model has no such parameters")
+            .or_default()
+            .append(&mut outside);
+        let unread = unread.into_iter();
+        let own = unread
+            .filter_map(|(why, names)| Some(format!("{} not loaded: {why}", counted(&names)?)));
+        return Ok(shards.remarks().iter().cloned().chain(own).collect());
+    }
+    // One of these may be a missing parameter under a wrong name.
+    let outside = outside
+        .into_iter()
+        .map(|name| foreign(config, shards, name));
+    for problem in outside {
+        problems.extend(problem?);
     }
     name_nearest(&mut problems);
     Err(ModelError::Tensors {
         dir: dir.into(),
         problems,
+        remarks: shards.remarks().into(),
     })
+}
+
+/// Returns the module of the decoder that a tensor belongs to: `layers` of `model.layers.0.mlp.down_proj.weight`.
+fn module<'a>(decoder: &str, name: &'a str) -> Option<&'a str> {
+    name.strip_prefix(decoder)?.split('.').next()
 }
 
 /// Returns the reason why a tensor is rightly not loaded, if there is one.
@@ -86,9 +115,10 @@ fn unread_because(config: &ModelConfig, name: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns `true` for `model.layers.3.self_attn.rotary_emb.inv_freq` and the like, which old versions wrote.
-fn is_rotary_buffer(name: &str) -> bool {
-    name.ends_with(".rotary_emb.inv_freq")
+/// Returns `true` for tables that follow from the configuration, such as `model.layers.3.self_attn.rotary_emb.inv_freq`,
+/// which old versions wrote.
+fn is_buffer(name: &str) -> bool {
+    name.contains("rotary_emb.") || name.ends_with(".masked_bias") || name.ends_with("position_ids")
 }
 
 /// Returns `true` for a projection or norm of keys or values in a layer that uses those of a layer below. Published files

@@ -66,8 +66,7 @@ impl Inspection {
 /// Returns an error if nothing is at the path, or a directory can't be listed. What is wrong with the checkpoint is part
 /// of the result.
 pub fn inspect(path: &Path, device: &Device) -> Result<Inspection, ModelError> {
-    path.metadata()
-        .map_err(|source| ModelError::io(path, "open", source))?;
+    kernels_io::metadata(path)?;
     let mut found = Found::default();
     match gguf_file(path)? {
         Some(file) => found.gguf(&file),
@@ -147,7 +146,10 @@ impl Found {
             };
             match compared {
                 Ok(own) => remarks.extend(own),
-                Err(error) => self.problems.extend(sentences(&error)),
+                Err(error) => {
+                    self.problems.extend(sentences(&error));
+                    remarks.extend(self.shards.iter().flat_map(Shards::remarks).cloned());
+                }
             }
             remarks.extend(config.misspelt().map(|(name, meant)| {
                 let name = kernels_io::escape(name);

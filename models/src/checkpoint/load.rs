@@ -34,8 +34,10 @@ use crate::{CausalLm, ModelConfig, ModelError};
 ///
 /// Beside the model, memory holds at most a piece of a tensor, whatever the dtypes.
 ///
-/// Vision towers, and layers that predict further tokens, are not loaded, with a warning; [`save`](crate::save) writes the
-/// text model alone.
+/// Vision towers, layers that predict further tokens, and tensors outside of the decoder, such as other heads, are not
+/// loaded, with a warning; [`save`](crate::save) writes the text model alone. A base model that was saved alone, whose
+/// names lack `model.`, and tensors that the index doesn't list or that two files hold (the last counts), are read with a
+/// warning.
 ///
 /// Rotary frequencies in old checkpoints are ignored, because they follow from the configuration. A stored output
 /// projection of a tied model is accepted if it equals the embedding. For a remote device of this machine the server

@@ -21,6 +21,7 @@ mod server;
 mod shards;
 mod source;
 mod storage;
+mod stored;
 
 pub use self::checksum::weights_checksum;
 pub(crate) use self::file::TensorFile;
@@ -29,7 +30,8 @@ pub use self::inspect::{Inspection, StoredType, inspect};
 pub use self::load::{load, load_with};
 pub use self::progress::Progress;
 pub(crate) use self::save::refuse_occupied;
-pub use self::save::{save, save_with};
+pub use self::save::{save, save_into, save_with};
+pub(crate) use self::stored::stored_dtypes;
 
 #[cfg(target_endian = "big")]
 compile_error!("safetensors files are little-endian, and so must be the machine");

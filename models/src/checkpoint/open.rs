@@ -54,7 +54,8 @@ pub(super) fn gguf_file(path: &Path) -> Result<Option<PathBuf>, ModelError> {
     if !path.is_dir() {
         return Ok(path.exists().then(|| path.into()));
     }
-    if [SINGLE, INDEX].iter().any(|name| path.join(name).exists()) {
+    let holds = |name: &&str| kernels_io::is_there(&path.join(name));
+    if [SINGLE, INDEX].iter().any(holds) {
         return Ok(None);
     }
     let failed = |source| ModelError::io(path, "list", source);

@@ -55,15 +55,39 @@ pub fn save_with(
     experts: ExpertStorage,
 ) -> Result<(), ModelError> {
     refuse_occupied(dir)?;
+    let staging = Staging::beside(dir)?;
+    write(model, config, staging.path(), shard_bytes, experts)?;
+    Ok(staging.publish()?)
+}
+
+/// Writes the files of [`save`] to an empty folder, for a caller that adds others before the folder gets its name.
+///
+/// # Errors
+///
+/// Returns an error as [`save`] does. Files can be left in the folder then.
+pub fn save_into(
+    model: &CausalLm,
+    config: &ModelConfig,
+    dir: &Path,
+    shard_bytes: Option<u64>,
+) -> Result<(), ModelError> {
+    refuse_occupied(dir)?;
+    write(model, config, dir, shard_bytes, ExpertStorage::default())
+}
+
+fn write(
+    model: &CausalLm,
+    config: &ModelConfig,
+    dir: &Path,
+    shard_bytes: Option<u64>,
+    experts: ExpertStorage,
+) -> Result<(), ModelError> {
     let model = model.clone().materialize();
     let plan = Plan::new(&model, shard_bytes, experts)?;
     let mut config = config.clone();
     config.dtype = plan.dtype();
-
-    let staging = Staging::beside(dir)?;
-    write_new(&staging.path().join(CONFIG), config.to_json().as_bytes())?;
-    plan.write(&model, staging.path())?;
-    Ok(staging.publish()?)
+    write_new(&dir.join(CONFIG), config.to_json().as_bytes())?;
+    plan.write(&model, dir)
 }
 
 pub(crate) fn refuse_occupied(dir: &Path) -> Result<(), ModelError> {

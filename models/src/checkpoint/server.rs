@@ -82,7 +82,8 @@ impl ServerFiles {
         let stored = shards.find(&part.name);
         let (file, _) = stored.expect("every part was looked up before anything is read");
         let path = real(file.path());
-        remote::load_flat(&self.device, &path, &part.name, &part.shape, dtype).map_err(
+        let name = shards.stored_name(&part.name);
+        remote::load_flat(&self.device, &path, name, &part.shape, dtype).map_err(
             |error: LoadError| ModelError::Remote {
                 file: path,
                 problem: error.to_string(),

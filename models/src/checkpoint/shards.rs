@@ -1,21 +1,29 @@
 //! The files of a checkpoint, with an index of their tensors.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::path::{Component, Path};
 
-use kernels_io::{Limit, escape_path};
+use kernels_io::Limit;
 use serde_json::Value;
 
 use super::file::{StoredTensor, TensorFile};
 use super::{INDEX, SINGLE};
-use crate::{ModelError, TensorProblem};
+use crate::ModelError;
 
-/// The opened files of a checkpoint. They hold every tensor of the index.
+/// The opened files of a checkpoint. As in `transformers`, their tensors are read whatever the index says of them.
 pub(super) struct Shards {
     files: Vec<TensorFile>,
-    /// The index in `files` by tensor name.
+    /// The index in `files` by tensor name. Of two files with a tensor of the same name, the last counts.
     places: BTreeMap<String, usize>,
+    /// True if the files leave out the beginning [`MODEL`] of names.
+    bare: bool,
+    remarks: Vec<String>,
 }
+
+/// The beginning of the names of all parameters but the output projection. A base model that was saved alone has names
+/// without it.
+const MODEL: &str = "model.";
 
 impl Shards {
     /// Opens `model.safetensors`, or all files that `model.safetensors.index.json` lists. Returns the first error.
@@ -26,10 +34,21 @@ impl Shards {
     /// Opens the same files, and returns every error.
     pub(super) fn open_all(dir: &Path) -> Result<Self, Vec<ModelError>> {
         // Opening the path checks that it is a file.
-        let exists = |name| dir.join(name).exists();
+        let exists = |name| kernels_io::is_there(&dir.join(name));
         if exists(SINGLE) {
-            let file = TensorFile::open(&dir.join(SINGLE));
-            return file.map(Self::of).map_err(|error| vec![error]);
+            let beside = exists(INDEX).then(|| {
+                format!(
+                    "{SINGLE} is read, and {INDEX} beside it is not; keep the one that is meant"
+                )
+            });
+            return match TensorFile::open(&dir.join(SINGLE)) {
+                Ok(file) => {
+                    let mut shards = Self::of(file);
+                    shards.remarks.extend(beside);
+                    Ok(shards)
+                }
+                Err(error) => Err(vec![with_remark(error, beside)]),
+            };
         }
         if exists(INDEX) {
             return Self::open_index(dir, &dir.join(INDEX));
@@ -48,17 +67,35 @@ impl Shards {
 
     /// Returns the only file of a checkpoint.
     pub(super) fn of(file: TensorFile) -> Self {
+        Self::of_all(vec![file])
+    }
+
+    fn of_all(files: Vec<TensorFile>) -> Self {
+        let stored = || files.iter().flat_map(TensorFile::names);
+        let has_layers =
+            |name: &str| name.starts_with("layers.") || name.starts_with("language_model.layers.");
+        let bare = stored().any(has_layers) && !stored().any(|name| name.starts_with(MODEL));
+        let places = files.iter().enumerate().flat_map(|(at, file)| {
+            let names = file.names();
+            names.map(move |name| (full_name(name, bare), at))
+        });
+        let remark =
+            "the names of the tensors lack `model.`, as in a base model that was saved alone";
         Self {
-            places: file.names().map(|name| (name.to_owned(), 0)).collect(),
-            files: vec![file],
+            places: places.collect(),
+            files,
+            bare,
+            remarks: bare.then(|| remark.to_owned()).into_iter().collect(),
         }
     }
 
     fn open_index(dir: &Path, index: &Path) -> Result<Self, Vec<ModelError>> {
         let weight_map = read_weight_map(index).map_err(|error| vec![error])?;
-        let names: BTreeSet<&str> = weight_map.values().map(String::as_str).collect();
+        let mut names: Vec<&String> = weight_map.values().collect();
+        names.sort();
+        names.dedup();
         let (mut files, mut errors) = (Vec::new(), Vec::new());
-        for name in &names {
+        for name in names {
             match TensorFile::open(&dir.join(name)) {
                 Ok(file) => files.push(file),
                 Err(error) => errors.push(error),
@@ -67,23 +104,58 @@ impl Shards {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let by_name: BTreeMap<&str, usize> = names.into_iter().zip(0..).collect();
-        let places: BTreeMap<String, usize> = weight_map
-            .iter()
-            .map(|(name, file)| (name.clone(), by_name[file.as_str()]))
-            .collect();
-        let problems = contradictions(index, &files, &places);
-        if !problems.is_empty() {
-            return Err(vec![ModelError::Tensors {
-                dir: dir.into(),
-                problems,
-            }]);
-        }
-        Ok(Self { files, places })
+        let mut shards = Self::of_all(files);
+        let contradictions = shards.contradictions(&weight_map);
+        shards.remarks.extend(contradictions);
+        Ok(shards)
     }
 
+    /// Returns a remark on each kind of difference between the index and the files.
+    fn contradictions(&self, weight_map: &BTreeMap<String, String>) -> Vec<String> {
+        let (mut repeated, mut unlisted) = (Vec::new(), Vec::new());
+        for (at, file) in self.files.iter().enumerate() {
+            for name in file.names() {
+                let taken = self.places.get(&full_name(name, self.bare)) == Some(&at);
+                if !taken {
+                    repeated.push(name);
+                } else if !weight_map.contains_key(name) {
+                    unlisted.push(name);
+                }
+            }
+        }
+        let files = self.files.iter();
+        let files = files.filter_map(|file| Some((file.path().file_name()?, file)));
+        let files: BTreeMap<&OsStr, &TensorFile> = files.collect();
+        let here = |name: &str, file: &str| files[OsStr::new(file)].info(name).is_some();
+        let listed = weight_map.iter();
+        let absent = listed.filter(|(name, file)| !here(name, file));
+        let absent: Vec<&str> = absent.map(|(name, _)| name.as_str()).collect();
+        let kinds = [
+            (repeated, "also in a later file, which is read"),
+            (unlisted, &*format!("in a file, and not in {INDEX}")),
+            (absent, &*format!("not in the file that {INDEX} names")),
+        ];
+        let remark =
+            |(names, what): (Vec<&str>, &str)| Some(format!("{} {what}", counted(&names)?));
+        kinds.into_iter().filter_map(remark).collect()
+    }
+
+    /// Returns the names of all tensors, with the beginning that the files may leave out.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.places.keys().map(String::as_str)
+    }
+
+    /// Returns the name of a tensor in its file.
+    pub(super) fn stored_name<'a>(&self, name: &'a str) -> &'a str {
+        match self.bare {
+            true => name.strip_prefix(MODEL).unwrap_or(name),
+            false => name,
+        }
+    }
+
+    /// Returns what the files have of their own that does not keep them from being read.
+    pub(super) fn remarks(&self) -> &[String] {
+        &self.remarks
     }
 
     pub(super) fn files(&self) -> &[TensorFile] {
@@ -93,7 +165,7 @@ impl Shards {
     /// Returns a tensor's file and description.
     pub(super) fn find(&self, name: &str) -> Option<(&TensorFile, &StoredTensor)> {
         let file = &self.files[*self.places.get(name)?];
-        Some((file, file.info(name)?))
+        Some((file, file.info(self.stored_name(name))?))
     }
 
     /// Returns every file that has tensors, with the name of one of them.
@@ -105,7 +177,7 @@ impl Shards {
         }
         let files = self.files.iter().zip(samples);
         files
-            .filter_map(|(file, name)| Some((file.path(), name?)))
+            .filter_map(|(file, name)| Some((file.path(), self.stored_name(name?))))
             .collect()
     }
 
@@ -156,32 +228,30 @@ fn is_plain_name(file: &str) -> bool {
     first_is_name && components.next().is_none() && !file.contains(['/', '\\'])
 }
 
-/// Returns the tensors that the index places in a file without them, and those that it does not list.
-fn contradictions(
-    index: &Path,
-    files: &[TensorFile],
-    places: &BTreeMap<String, usize>,
-) -> Vec<TensorProblem> {
-    let absent = places
-        .iter()
-        .filter(|&(name, &at)| files[at].info(name).is_none())
-        .map(|(name, &at)| TensorProblem {
-            file: files[at].path().into(),
-            tensor: name.clone(),
-            problem: format!(
-                "missing, though {} says that it is here",
-                escape_path(index)
-            ),
-        });
-    let unlisted = files.iter().enumerate().flat_map(|(at, file)| {
-        let names = file
-            .names()
-            .filter(move |&name| places.get(name) != Some(&at));
-        names.map(|name| TensorProblem {
-            file: file.path().into(),
-            problem: format!("{} does not say that it is here", escape_path(index)),
-            tensor: name.to_owned(),
-        })
-    });
-    absent.chain(unlisted).collect()
+/// Returns the name of a stored tensor in a checkpoint that leaves nothing out.
+fn full_name(stored: &str, bare: bool) -> String {
+    match bare && !stored.starts_with("lm_head.") {
+        true => format!("{MODEL}{stored}"),
+        false => stored.to_owned(),
+    }
+}
+
+/// Adds a remark to the problem with a file.
+fn with_remark(error: ModelError, remark: Option<String>) -> ModelError {
+    match (error, remark) {
+        (ModelError::Safetensors { file, problem }, Some(remark)) => ModelError::Safetensors {
+            file,
+            problem: format!("{problem}; {remark}"),
+        },
+        (error, _) => error,
+    }
+}
+
+/// Returns the beginning of a remark on tensors: `2 tensors, such as `a`, are`. Returns `None` for none.
+pub(super) fn counted(names: &[&str]) -> Option<String> {
+    let name = kernels_io::escape(names.first()?);
+    Some(match names.len() {
+        1 => format!("tensor `{name}` is"),
+        count => format!("{count} tensors, such as `{name}`, are"),
+    })
 }

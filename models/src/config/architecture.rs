@@ -60,7 +60,7 @@ architectures! {
     Glm4Moe = crate::glm4_moe::FAMILY,
     /// `GptOssForCausalLM`: gpt-oss.
     GptOss = crate::gpt_oss::FAMILY,
-    /// `SeedOssForCausalLM`: Seed-OSS, without dropout.
+    /// `SeedOssForCausalLM`: Seed-OSS. There is no dropout in training.
     SeedOss = crate::seed_oss::FAMILY,
     /// `Llama4ForCausalLM`: the text models of Llama 4.
     Llama4 = crate::llama4::FAMILY,
@@ -108,12 +108,10 @@ impl Architecture {
         let model_type = fields.string("model_type")?;
         let by_class = match classes.as_deref() {
             None => None,
-            Some([class]) => Some(Self::find(
-                fields,
-                "architectures",
-                class,
-                Self::class_name,
-            )?),
+            Some([class]) => Some(match Self::ALL.into_iter().find(|own| own.is_base(class)) {
+                Some(own) => own,
+                None => Self::find(fields, "architectures", class, Self::class_name)?,
+            }),
             Some(several) => {
                 let problem = format!("expected one class, found {}", several.len());
                 return Err(fields.error("architectures", problem));
@@ -132,6 +130,12 @@ impl Architecture {
             }
             (class, kind) => fields.required("architectures", class.or(kind)),
         }
+    }
+
+    /// Returns `true` for the class of a base model that was saved alone, without the output projection.
+    fn is_base(self, class: &str) -> bool {
+        let own = self.class_name().split("For").next().unwrap_or_default();
+        matches!(class.strip_prefix(own), Some("Model" | "TextModel"))
     }
 
     fn find(

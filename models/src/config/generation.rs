@@ -57,7 +57,7 @@ impl Generation {
     pub fn open(folder: &Path, config: &ModelConfig) -> Result<Self, ModelError> {
         const LIMIT: Limit = Limit::mib("a generation_config.json", 16);
         let file = folder.join("generation_config.json");
-        if !file.exists() {
+        if !kernels_io::is_there(&file) {
             let own = folder.join("config.json");
             return config.end_tokens(if own.exists() { &own } else { folder });
         }

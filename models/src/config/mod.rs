@@ -121,6 +121,10 @@ impl ModelConfig {
     /// Reads the fields of a `config.json`.
     pub(crate) fn read_fields(path: &Path) -> Result<Map<String, Value>, ModelError> {
         const LIMIT: Limit = Limit::mib("a config.json", 16);
+        let folder = path.parent().filter(|_| !path.exists());
+        if let Some(error) = folder.and_then(crate::adapters::no_model) {
+            return Err(error);
+        }
         parse_fields(&kernels_io::read_text(path, LIMIT)?, path)
     }
 

@@ -30,10 +30,13 @@ impl ScoreConfig {
             true => fields.positive(name),
             false => Ok(default),
         };
+        let scalar = "query_pre_attn_scalar";
+        let own = match family.honours.contains(&scalar) {
+            true => fields.positive(scalar)?,
+            false => None,
+        };
         Ok(Some(Self {
-            query_pre_attn_scalar: fields
-                .positive("query_pre_attn_scalar")?
-                .unwrap_or(default.query_pre_attn_scalar),
+            query_pre_attn_scalar: own.unwrap_or(default.query_pre_attn_scalar),
             attn_logit_softcapping: cap("attn_logit_softcapping", default.attn_logit_softcapping)?,
             final_logit_softcapping: cap(
                 "final_logit_softcapping",

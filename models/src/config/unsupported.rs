@@ -7,8 +7,8 @@
 use serde_json::Value;
 
 use super::fields::{Fields, brief};
-use crate::ModelError;
 use crate::family::Family;
+use crate::{ModelConfig, ModelError};
 
 /// The value at which a field has no effect. An absent or `null` field has no effect either.
 #[derive(Clone, Copy)]
@@ -44,15 +44,6 @@ pub(crate) type Refusal = (&'static str, Neutral, &'static str);
 /// The refused fields, with the effect of other values.
 #[rustfmt::skip] // one field, one line
 const REFUSED: &[Refusal] = &[
-    // Noise in training.
-    ("attention_dropout", Neutral::Number(0.0), "drops attention weights in training"),
-    ("hidden_dropout", Neutral::Number(0.0), "drops activations in training"),
-    ("hidden_dropout_prob", Neutral::Number(0.0), "drops activations in training"),
-    ("resid_pdrop", Neutral::Number(0.0), "drops activations in training"),
-    ("residual_dropout", Neutral::Number(0.0), "drops activations in training"),
-    ("embd_pdrop", Neutral::Number(0.0), "drops embeddings in training"),
-    // The order of sums.
-    ("pretraining_tp", Neutral::Number(1.0), "splits the projections into slices"),
     // Weights that differ from what the tensor names mean.
     ("quantization_config", Neutral::Nothing, "says that the weights are quantised"),
     ("compression_config", Neutral::Nothing, "says that the weights are quantised"),
@@ -108,15 +99,43 @@ const REFUSED: &[Refusal] = &[
     ("routed_scaling_factor", Neutral::Number(1.0), "scales what the experts give"),
     ("swiglu_alpha", Neutral::Number(1.702), "changes the activation"),
     ("swiglu_limit", Neutral::Nothing, "clamps the gates of the MLP"),
-    ("router_jitter_noise", Neutral::Number(0.0), "adds noise to the experts' input in training"),
     ("lm_head_bias", Neutral::False, "adds a bias to the logits"),
     ("text_config", Neutral::Nothing, "describes a model of several modalities"),
     ("vision_config", Neutral::Nothing, "describes a model of several modalities"),
 ];
 
-/// Returns the names of the fields of [`REFUSED`].
+/// Noise in training, which nothing else has: dropout of attention weights, activations and embeddings, and random factors of
+/// the router's input.
+const NOISE: [&str; 8] = [
+    "attention_dropout",
+    "attn_pdrop",
+    "hidden_dropout",
+    "hidden_dropout_prob",
+    "resid_pdrop",
+    "residual_dropout",
+    "embd_pdrop",
+    "router_jitter_noise",
+];
+
+impl ModelConfig {
+    /// Returns a field that asks for dropout or other noise in training, with its value, if there is one. Models here have
+    /// none of it: what they compute is right, and training would differ from that of `transformers`.
+    pub fn dropout(&self) -> Option<(&'static str, f64)> {
+        let defaults = self.family().dropout;
+        NOISE.into_iter().find_map(|field| {
+            let default = defaults.contains(&field).then_some(DROPPED);
+            let own = self.other.get(field).and_then(Value::as_f64).or(default)?;
+            (own != 0.0).then_some((field, own))
+        })
+    }
+}
+
+/// The dropout of the [defaults](Family::dropout) of `transformers`.
+const DROPPED: f64 = 0.1;
+
+/// Returns the names of the fields of [`REFUSED`] and [`NOISE`].
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    REFUSED.iter().map(|(name, ..)| *name)
+    REFUSED.iter().map(|(name, ..)| *name).chain(NOISE)
 }
 
 /// Returns `true` if the field has the value that the family always uses, as in some Qwen3-MoE files.
@@ -124,13 +143,15 @@ fn goes_without_saying(family: &Family, name: &str, value: &Value) -> bool {
     let own = match name {
         "use_qk_norm" => family.head_norms.is_some(),
         "qkv_bias" => family.defaults.qkv_bias,
+        // The class of Gemma 3n has no scale, whatever the file says.
+        "query_pre_attn_scalar" => return family.altup,
         _ => return false,
     };
     *value == Value::Bool(own)
 }
 
 /// Refuses every field of [`REFUSED`] whose value has an effect, unless the family reads it. Also refuses the fields
-/// that the family itself refuses, and the absence of those that it requires.
+/// that the family itself refuses.
 pub(super) fn refuse(fields: Fields<'_>, family: &Family) -> Result<(), ModelError> {
     for &(name, neutral, effect) in REFUSED {
         if family.honours.contains(&name) {
@@ -144,11 +165,8 @@ pub(super) fn refuse(fields: Fields<'_>, family: &Family) -> Result<(), ModelErr
             return Err(fields.error(name, problem));
         }
     }
-    for &field in family.requires {
-        let problem = "missing, and the default of `transformers` is not supported; write it";
-        fields
-            .value(field)
-            .ok_or_else(|| fields.error(field, problem))?;
+    for field in NOISE {
+        fields.number(field)?;
     }
     for (field, neutral, why) in family.refuses {
         if let Some(value) = fields.value(field)

@@ -4,18 +4,25 @@ use std::ops::ControlFlow;
 
 use super::run::{Generated, NewToken, Text};
 use super::{Generation, check};
-use crate::cache::Cache;
+use crate::cache::{Cache, Mark};
 use crate::causal_lm::CausalLm;
 use crate::error::ModelError;
 
-/// Generation that keeps the keys and values of its last text, for conversations: a prompt that begins with that text
-/// costs only its new tokens.
+/// Generation that keeps the keys and values of its last text, for conversations: of a prompt, only the tokens after the
+/// part that both have in common are computed.
+///
+/// A layer with a window drops keys. Where the common part ends before the last prompt did, some tokens before its end can
+/// be computed too, and all if it ends much earlier.
 #[derive(Debug)]
 pub struct Session<'a> {
     model: &'a CausalLm,
     cache: Cache,
     /// The tokens that the cache has taken.
     taken: Vec<u32>,
+    /// The layers with a window after the last prompt, which the tokens begin with.
+    mark: Option<Mark>,
+    /// The number of tokens of the last prompt that the cache had.
+    reused: usize,
     /// The number of texts so far. Each has its own draws.
     texts: usize,
 }
@@ -26,6 +33,8 @@ impl<'a> Session<'a> {
         Self {
             cache: model.config().cache(),
             taken: Vec::new(),
+            mark: None,
+            reused: 0,
             texts: 0,
             model,
         }
@@ -63,26 +72,43 @@ impl<'a> Session<'a> {
         settings: &Generation,
         on_token: &mut impl FnMut(NewToken) -> ControlFlow<()>,
     ) -> Result<(), ModelError> {
-        let known = prompt.len() > self.taken.len() && prompt.starts_with(&self.taken);
-        let turns = || {
-            let taken = self.taken.len();
-            self.model.turns_keys(taken, prompt.len() - taken)
-        };
-        if !known || turns() {
-            self.clear();
-        }
-        let new = &prompt[self.taken.len()..];
+        self.reused = self.reuse(prompt);
+        let new = &prompt[self.reused..];
         let ids = self.model.ids(new.iter().copied(), [1, new.len()]);
         let logits = self.model.next(ids, &mut self.cache)?;
+        self.mark = Some(self.cache.mark(self.model.config()));
         let texts = std::slice::from_mut(text);
         self.model
             .continue_texts(logits, texts, settings, &mut self.cache, on_token)
+    }
+
+    /// Cuts the cache back to the tokens that the prompt begins with. Returns their number.
+    fn reuse(&mut self, prompt: &[u32]) -> usize {
+        let both = prompt.iter().zip(&self.taken);
+        let common = both.take_while(|(new, taken)| new == taken).count();
+        // The last token is always read, for its logits.
+        let common = common.min(prompt.len() - 1);
+        let left = self.cache.cut(common, self.mark.as_ref());
+        let longest = prompt.len().max(self.taken.len());
+        match self.model.turns_keys(left, longest - left) {
+            true => {
+                self.clear();
+                0
+            }
+            false => left,
+        }
     }
 
     /// Forgets the text.
     pub fn clear(&mut self) {
         self.cache.clear();
         self.taken.clear();
+        self.mark = None;
+    }
+
+    /// Returns the number of tokens of the last prompt whose keys and values were there already.
+    pub fn reused(&self) -> usize {
+        self.reused
     }
 
     /// Returns the number of tokens whose keys and values are kept.

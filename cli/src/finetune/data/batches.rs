@@ -47,6 +47,14 @@ impl Batches {
         }
     }
 
+    /// Returns the bytes of memory that the examples and rows take.
+    pub fn bytes(&self) -> usize {
+        let examples = self.examples.iter().map(Example::bytes);
+        let rows = self.train.iter().chain(&self.valid);
+        let rows = rows.map(|row| size_of::<Row>() + size_of_val(&row[..]));
+        examples.chain(rows).sum()
+    }
+
     fn batch(&self, rows: &[&Row]) -> Batch {
         let tokens = |row: &Row| {
             row.iter()

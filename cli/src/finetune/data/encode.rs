@@ -1,10 +1,14 @@
 //! Records to token ids.
 
 use super::files::{Placed, report};
-use super::record::Record;
+use super::pair::PairEncoder;
+use super::record::{self, Record};
+use super::unlearned::Part;
 use anyhow::ensure;
-use kernels_cli::text::{Chat, Date, Message, TextError, Tokenizer};
+use kernels_cli::text::{Chat, Date, TextError, Tokenizer};
 use kernels_io::escape;
+use rayon::prelude::*;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::Path;
 
@@ -27,13 +31,20 @@ impl Example {
         ranges.map(|range| range.len()).sum()
     }
 
+    /// Returns the bytes of memory that the example takes.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + size_of_val(&self.ids[..]) + size_of_val(&self.learned[..])
+    }
+
     /// Cuts the end off, so that at most `length` tokens are left.
     fn cut(&mut self, length: usize) {
         self.ids.truncate(length);
+        self.ids.shrink_to_fit();
         for range in &mut self.learned {
             range.end = range.end.min(length);
             range.start = range.start.min(range.end);
         }
+        self.learned.retain(|range| !range.is_empty());
     }
 }
 
@@ -46,6 +57,17 @@ pub struct Encoded {
     pub cut: usize,
     /// The number of examples that were left out, because no target was left.
     pub left_out: usize,
+    /// The tokens that end answers and completions.
+    pub ends: Ends,
+}
+
+/// The tokens that end answers and completions.
+#[derive(Debug, Default)]
+pub struct Ends {
+    /// The tokens.
+    pub tokens: BTreeSet<u32>,
+    /// The number of answers and completions without one.
+    pub missing: usize,
 }
 
 /// Turns records into token ids.
@@ -53,6 +75,7 @@ pub struct Encoder {
     text: Text,
     /// The token at the end of a text, if the tokenizer names one.
     end: Option<u32>,
+    pairs: PairEncoder,
     /// The largest number of tokens of an example.
     length: usize,
     /// True if prompts are learned too.
@@ -64,6 +87,9 @@ enum Text {
     Plain(Tokenizer),
     Chat(Chat),
 }
+
+/// The examples of a record, with the ends of its answers.
+type Found = (Vec<Example>, Vec<Option<u32>>);
 
 impl Encoder {
     /// Reads the tokenizer of a checkpoint, and its chat template if a record needs one.
@@ -80,8 +106,8 @@ impl Encoder {
         let end = tokenizer
             .special("eos_token")
             .and_then(|token| tokenizer.id(token));
-        let is_chat =
-            |(_, record): &Placed| matches!(record, Record::Chat(_) | Record::Continued { .. });
+        let pairs = PairEncoder::new(&tokenizer, end)?;
+        let is_chat = |(_, record): &Placed| matches!(record, Record::Chat(_));
         let text = match records.iter().any(is_chat) {
             true => Text::Chat(Chat::open(folder, tokenizer)?),
             false => Text::Plain(tokenizer),
@@ -89,6 +115,7 @@ impl Encoder {
         Ok(Self {
             text,
             end,
+            pairs,
             length,
             all,
         })
@@ -109,19 +136,28 @@ impl Encoder {
         matches!(&self.text, Text::Chat(chat) if chat.template().writes_date())
     }
 
-    /// Returns the examples of records.
+    /// Returns the examples of records, in their order. `progress` is called again and again, with the number of records that
+    /// are done.
     ///
     /// # Errors
     /// Returns an error that lists all records that can't be turned into token ids, and one if no example is left.
-    pub fn encode(&self, records: &[Placed]) -> anyhow::Result<Encoded> {
+    pub fn encode(
+        &self,
+        records: &[Placed],
+        mut progress: impl FnMut(usize),
+    ) -> anyhow::Result<Encoded> {
+        const AT_ONCE: usize = 256;
         let mut encoded = Encoded::default();
         let mut problems = Vec::new();
-        for (place, record) in records {
-            match self.examples(record) {
-                Ok(examples) => examples
-                    .into_iter()
-                    .for_each(|example| self.add(&mut encoded, example)),
-                Err(error) => problems.push(format!("{place}: {}", escape(&error.to_string()))),
+        for (group, records) in records.chunks(AT_ONCE).enumerate() {
+            progress(group * AT_ONCE);
+            let found = records.par_iter().map(|(_, record)| self.examples(record));
+            let found: Vec<Result<Found, TextError>> = found.collect();
+            for ((place, _), found) in records.iter().zip(found) {
+                match found {
+                    Ok(found) => self.add(&mut encoded, found),
+                    Err(error) => problems.push(format!("{place}: {}", escape(&error.to_string()))),
+                }
             }
         }
         report(&problems)?;
@@ -133,12 +169,24 @@ impl Encoder {
         Ok(encoded)
     }
 
-    fn add(&self, encoded: &mut Encoded, mut example: Example) {
-        encoded.cut += usize::from(example.ids.len() > self.length);
-        example.cut(self.length);
-        match example.targets() {
-            0 => encoded.left_out += 1,
-            _ => encoded.examples.push(example),
+    fn add(&self, encoded: &mut Encoded, (examples, ends): Found) {
+        for mut example in examples {
+            encoded.cut += usize::from(example.ids.len() > self.length);
+            example.cut(self.length);
+            match example.targets() {
+                0 => encoded.left_out += 1,
+                _ => encoded.examples.push(example),
+            }
+        }
+        encoded.ends.missing += ends.iter().filter(|end| end.is_none()).count();
+        encoded.ends.tokens.extend(ends.into_iter().flatten());
+    }
+
+    /// Returns the tokenizer.
+    pub fn into_tokenizer(self) -> Tokenizer {
+        match self.text {
+            Text::Plain(tokenizer) => tokenizer,
+            Text::Chat(chat) => chat.into_tokenizer(),
         }
     }
 
@@ -149,22 +197,22 @@ impl Encoder {
         }
     }
 
-    fn examples(&self, record: &Record) -> Result<Vec<Example>, TextError> {
+    fn examples(&self, record: &Record) -> Result<Found, TextError> {
         match record {
-            Record::Text(text) => self.pieces(text),
-            Record::Pair { prompt, completion } => Ok(vec![self.pair(prompt, completion)?]),
-            Record::Chat(messages) => Ok(vec![self.chat(messages, usize::MAX)?]),
-            Record::Continued { prompt, completion } => {
-                let learned = completion.iter().filter(|turn| turn.is_answer()).count();
-                let messages = [&prompt[..], completion].concat();
-                Ok(vec![self.chat(&messages, learned)?])
+            Record::Text(text) => Ok((self.pieces(text)?, Vec::new())),
+            Record::Pair { prompt, completion } => {
+                let (ids, start) = self.pairs.encode(self.tokenizer(), prompt, completion)?;
+                let start = if self.all { 0 } else { start };
+                let learned = std::iter::once(start..ids.len()).collect();
+                Ok((vec![Example { ids, learned }], vec![self.end]))
             }
+            Record::Chat(chat) => self.chat(chat),
         }
     }
 
     /// Returns a text in pieces that are not too long.
     fn pieces(&self, text: &str) -> Result<Vec<Example>, TextError> {
-        let mut ids = self.tokenizer().encode(text)?;
+        let mut ids = self.tokenizer().encode_long(text)?;
         ids.extend(self.end.filter(|end| ids.last() != Some(end)));
         let whole = |ids: &[u32]| Example {
             ids: ids.to_vec(),
@@ -173,42 +221,55 @@ impl Encoder {
         Ok(ids.chunks(self.length).map(whole).collect())
     }
 
-    fn pair(&self, prompt: &str, completion: &str) -> Result<Example, TextError> {
-        let mut ids = self.tokenizer().encode(prompt)?;
-        // Some tokenizers end every text with a token, which would end this one before its completion.
-        if ids.last().copied() == self.end {
-            ids.pop();
-        }
-        let start = ids.len();
-        ids.extend(self.tokenizer().encode_plain(completion)?.ids);
-        ids.extend(self.end);
-        let learned = if self.all {
-            0..ids.len()
-        } else {
-            start..ids.len()
-        };
-        Ok(Example {
-            learned: std::iter::once(learned).collect(),
-            ids,
-        })
-    }
-
-    /// Returns a conversation, of whose answers the last `count` are learned.
-    fn chat(&self, messages: &[Message], count: usize) -> Result<Example, TextError> {
+    fn chat(&self, record: &record::Chat) -> Result<Found, TextError> {
         let Text::Chat(chat) = &self.text else {
             unreachable!("conversations have a template");
         };
-        let mut tokens = chat.tokens(messages)?;
-        let first = tokens.answers.len().saturating_sub(count);
+        let tokens = chat.tokens(&record.messages)?;
+        let turns = record.messages.iter().zip(&record.parts);
+        let parts = turns.filter(|(message, _)| message.is_answer());
+        let parts: Vec<Part> = parts.map(|(_, part)| *part).collect();
+        if parts.len() != tokens.answers.len() && parts.iter().any(|part| *part != Part::Answer) {
+            return Err(TextError::Conversation(format!(
+                "some answers are not to be learned, but the chat template marks {} parts for {} answers, so which to leave \
+                 out can't be told",
+                tokens.answers.len(),
+                parts.len()
+            )));
+        }
+        let parts = parts.into_iter().chain(std::iter::repeat(Part::Answer));
+        let answers = tokens.answers.into_iter().zip(parts);
+        let (learned, others): (Vec<_>, Vec<_>) =
+            answers.partition(|(_, part)| *part == Part::Answer);
+        let end = |range: &Range<usize>| tokens.ids[range.clone()].last().copied();
+        let ends = learned.iter().map(|(range, _)| end(range));
+        let ends = ends
+            .map(|end| end.filter(|end| chat.is_end(*end)))
+            .collect();
         let learned = match self.all {
-            true => std::iter::once(0..tokens.ids.len()).collect(),
-            false => tokens.answers.split_off(first),
+            true => {
+                let unlearned = others
+                    .into_iter()
+                    .filter(|(_, part)| *part == Part::Unlearned);
+                without(tokens.ids.len(), unlearned.map(|(range, _)| range))
+            }
+            false => learned.into_iter().map(|(range, _)| range).collect(),
         };
-        Ok(Example {
-            ids: tokens.ids,
-            learned,
-        })
+        let ids = tokens.ids;
+        Ok((vec![Example { ids, learned }], ends))
     }
+}
+
+/// Returns what is left of so many tokens without some.
+fn without(length: usize, ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
+    let (mut left, mut start) = (Vec::new(), 0);
+    for range in ranges {
+        left.push(start..range.start);
+        start = range.end;
+    }
+    left.push(start..length);
+    left.retain(|range| !range.is_empty());
+    left
 }
 
 #[cfg(test)]
@@ -226,5 +287,12 @@ mod tests {
         assert_eq!((example.ids.len(), example.targets()), (7, 2 + 1));
         example.cut(1);
         assert_eq!(example.targets(), 0);
+    }
+
+    #[test]
+    fn ranges_are_taken_away() {
+        let left = |ranges: &[Range<usize>]| without(9, ranges.iter().cloned());
+        assert_eq!(left(&[0..2, 5..6]), [2..5, 6..9]);
+        assert_eq!(left(&[3..9]), [Range { start: 0, end: 3 }]);
     }
 }

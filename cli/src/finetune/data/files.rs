@@ -1,9 +1,10 @@
-//! Data files: a text, JSON lines, or a JSON list.
+//! Data files: a text, JSON lines, or JSON.
 
+use super::json;
 use super::record::Record;
-use anyhow::{bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use kernels_io::{Limit, escape, escape_path};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
 
 /// The number of problems that a message lists.
@@ -12,18 +13,14 @@ const LISTED: usize = 100;
 /// A record and its place, for messages: `data.jsonl:3`.
 pub type Placed = (String, Record);
 
-/// Reads all records of files. A file whose name ends in `.jsonl` or `.json` holds JSON lines, or one JSON list; any other
-/// is one text.
+/// Reads all records of files. The end of a file's name says what it holds.
 ///
 /// # Errors
-/// Returns an error if a file can't be read, and one that lists everything that is wrong with records.
+/// Returns an error if a file can't be read or is of another kind, and one that lists everything that is wrong with records.
 pub fn read(files: &[PathBuf]) -> anyhow::Result<Vec<Placed>> {
-    const LIMIT: Limit = Limit::mib("training data", 16 << 10);
     let mut found = Found::default();
     for file in files {
-        let text = kernels_io::read_text(file, LIMIT)?;
-        ensure!(!text.trim().is_empty(), "{} is empty", escape_path(file));
-        found.add(file, &text);
+        found.add(&escape_path(file), kind(file)?, text(file)?);
     }
     report(&found.problems)?;
     Ok(found.records)
@@ -48,6 +45,104 @@ pub fn report(problems: &[String]) -> anyhow::Result<()> {
     )
 }
 
+/// What a file holds.
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    Lines,
+    Json,
+}
+
+/// Returns the kind of a file by the end of its name.
+fn kind(file: &Path) -> anyhow::Result<Kind> {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.trim_start_matches('.').to_ascii_lowercase();
+    let Some((_, ends)) = name.split_once('.') else {
+        return Ok(Kind::Text);
+    };
+    let mut ends = ends.rsplit('.');
+    let advice = match ends.next() {
+        Some("json") => return Ok(Kind::Json),
+        Some("jsonl") => return Ok(Kind::Lines),
+        Some("txt" | "text" | "md" | "markdown" | "rst" | "tex") => match ends.next() {
+            Some("jsonl" | "json" | "ndjson") => {
+                "it may hold JSON, which is read from a name that ends in .jsonl or .json, and would be learned as plain \
+                 text; rename it"
+            }
+            _ => return Ok(Kind::Text),
+        },
+        Some("ndjson" | "jsonlines" | "ldjson") => {
+            "JSON lines are read from a file whose name ends in .jsonl; rename it"
+        }
+        Some("gz" | "tgz" | "zst" | "xz" | "bz2" | "lz4" | "zip" | "7z" | "tar") => {
+            "compressed files are not read; unpack it, and name the file that comes out"
+        }
+        Some("csv" | "tsv" | "xls" | "xlsx" | "parquet" | "arrow" | "feather" | "orc") => {
+            "tables are not read; write it as JSON lines, for example with pandas: \
+             `frame.to_json(\"data.jsonl\", orient=\"records\", lines=True)`"
+        }
+        _ => {
+            "this ending is not known; JSON lines are read from .jsonl, one JSON value from .json, and a text, all of which \
+             is learned, from .txt or .md; rename it"
+        }
+    };
+    bail!("{}: {advice}", escape_path(file))
+}
+
+/// The first bytes of files that are no text, and what such a file is.
+const FOREIGN: [(&[u8], &str); 10] = [
+    (b"\xff\xfe", UTF16),
+    (b"\xfe\xff", UTF16),
+    (b"\x1f\x8b", "compressed by gzip; unpack it"),
+    (b"\x28\xb5\x2f\xfd", "compressed by zstd; unpack it"),
+    (b"\xfd7zXZ", "compressed by xz; unpack it"),
+    (b"BZh", "compressed by bzip2; unpack it"),
+    (b"PK\x03\x04", "a zip archive; unpack it"),
+    (b"PAR1", "a Parquet file; write it as JSON lines"),
+    (b"ARROW1", "an Arrow file; write it as JSON lines"),
+    (
+        b"version https://git-lfs.github.com/spec/",
+        "a pointer of Git LFS in place of the file; fetch it with `git lfs pull`",
+    ),
+];
+
+const UTF16: &str =
+    "text in UTF-16, and not in UTF-8; convert it, for example with `iconv -f UTF-16 -t UTF-8`";
+
+/// Returns the text of a file, without a byte order mark.
+fn text(file: &Path) -> anyhow::Result<String> {
+    const LIMIT: Limit = Limit::mib("training data", 16 << 10);
+    let bytes = kernels_io::read(file, LIMIT)?;
+    let name = escape_path(file);
+    let foreign = FOREIGN.iter().find(|(first, _)| bytes.starts_with(first));
+    if let Some((_, what)) = foreign {
+        bail!("{name} is {what}");
+    }
+    // Text in UTF-16 without a mark begins with half a letter.
+    ensure!(
+        !bytes.iter().take(2).any(|byte| *byte == 0),
+        "{name} is {UTF16}"
+    );
+    let text = String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        let line = 1 + lines_in(&error.as_bytes()[..valid]);
+        anyhow!("{name}:{line}: no text in UTF-8; convert it, for example with `iconv -f LATIN1 -t UTF-8`")
+    })?;
+    let text = match text.strip_prefix(MARK) {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    };
+    ensure!(!text.trim().is_empty(), "{name} is empty");
+    Ok(text)
+}
+
+/// The byte order mark.
+const MARK: char = '\u{feff}';
+
+fn lines_in(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte == b'\n').count()
+}
+
 #[derive(Default)]
 struct Found {
     records: Vec<Placed>,
@@ -55,37 +150,49 @@ struct Found {
 }
 
 impl Found {
-    fn add(&mut self, file: &Path, text: &str) {
-        let name = escape_path(file);
-        let end = file.extension().and_then(|end| end.to_str());
-        match end.map(str::to_ascii_lowercase).as_deref() {
-            Some("json" | "jsonl") if text.trim_start().starts_with('[') => self.list(&name, text),
-            Some("json" | "jsonl") => self.lines(&name, text),
-            _ => self.records.push((name, Record::Text(text.to_owned()))),
+    fn add(&mut self, name: &str, kind: Kind, text: String) {
+        match kind {
+            Kind::Text => self.records.push((name.to_owned(), Record::Text(text))),
+            Kind::Lines if !text.trim_start().starts_with('[') => self.lines(name, &text),
+            Kind::Lines | Kind::Json => self.whole(name, &text),
         }
     }
 
     fn lines(&mut self, name: &str, text: &str) {
         for (at, line) in text.lines().enumerate() {
             let place = format!("{name}:{}", at + 1);
+            // Files that were joined have their marks inside.
+            let line = line.trim_start_matches(MARK);
             if line.trim().is_empty() {
                 continue;
             }
-            match serde_json::from_str::<Value>(line) {
+            match json::parse(line) {
                 Ok(value) => self.record(place, &value),
-                Err(error) => self.problem(&place, &format!("not valid JSON: {error}")),
+                Err(error) => self.problem(&place, &json::problem(&error)),
             }
         }
     }
 
-    fn list(&mut self, name: &str, text: &str) {
-        match serde_json::from_str::<Vec<Value>>(text) {
-            Ok(values) => {
+    /// Reads a file that is one JSON value: a list of records, an object with such a list, or a record.
+    fn whole(&mut self, name: &str, text: &str) {
+        let entries = match json::parse(text) {
+            Ok(Value::Array(values)) => Ok(Some(values)),
+            Ok(Value::Object(fields)) => wrapped(fields)
+                .map(Some)
+                .map_err(|problem| (name.to_owned(), problem)),
+            Ok(_) => Err((name.to_owned(), "expected a list of records".to_owned())),
+            // JSON lines under the name of JSON.
+            Err(_) if first_line(text).is_some_and(|line| json::parse(line).is_ok()) => Ok(None),
+            Err(error) => Err((format!("{name}:{}", error.line()), json::problem(&error))),
+        };
+        match entries {
+            Ok(Some(values)) => {
                 for (at, value) in values.iter().enumerate() {
                     self.record(format!("{name}, entry {}", at + 1), value);
                 }
             }
-            Err(error) => self.problem(name, &format!("not valid JSON: {error}")),
+            Ok(None) => self.lines(name, text),
+            Err((place, problem)) => self.problem(&place, &problem),
         }
     }
 
@@ -101,11 +208,39 @@ impl Found {
     }
 }
 
+fn first_line(text: &str) -> Option<&str> {
+    text.lines().find(|line| !line.trim().is_empty())
+}
+
+/// Returns the records of an object: itself, or the one list of objects in it.
+fn wrapped(mut fields: Map<String, Value>) -> Result<Vec<Value>, String> {
+    if Record::FIELDS.iter().any(|name| fields.contains_key(*name)) {
+        return Ok(vec![Value::Object(fields)]);
+    }
+    let is_list = |value: &Value| {
+        let list = value.as_array();
+        list.is_some_and(|list| list.first().is_some_and(Value::is_object))
+    };
+    let lists = fields.iter().filter(|(_, value)| is_list(value));
+    let names: Vec<String> = lists.map(|(name, _)| name.clone()).collect();
+    match &names[..] {
+        [] => Err("expected a list of records, or an object with one, such as `data`".into()),
+        [name] => match fields.remove(name) {
+            Some(Value::Array(list)) => Ok(list),
+            _ => unreachable!("a list has this name"),
+        },
+        several => Err(format!(
+            "the lists `{}` are each of records; write the one to learn into a file of its own",
+            several.join("`, `")
+        )),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn file(name: &str, text: &str) -> (tempfile::TempDir, Vec<PathBuf>) {
+    fn file(name: &str, text: impl AsRef<[u8]>) -> (tempfile::TempDir, Vec<PathBuf>) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -118,6 +253,8 @@ mod tests {
             let (_folder, files) = file(name, text);
             read(&files).map(|records| records.len()).unwrap()
         };
+        assert_eq!(count("corpus", "a"), 1);
+        assert_eq!(count("a.b.md", "a"), 1);
         assert_eq!(count("a.txt", "{\"text\": \"a\"}\nb"), 1);
         assert_eq!(
             count("a.jsonl", "{\"text\": \"a\"}\n\n{\"text\": \"b\"}\n"),
@@ -130,6 +267,74 @@ mod tests {
             ),
             3
         );
+        let one = "{\"text\": \"a\"}";
+        for (name, text, records) in [
+            ("a.json", format!("{one}\r\n{one}"), 2),
+            ("a.json", one.replace(' ', "\n"), 1),
+            (
+                "a.json",
+                format!("{{\"version\": 1, \"data\": [{one}, {one}]}}"),
+                2,
+            ),
+            ("a.json", format!("{{\n\"train\":\n[{one}]}}\n"), 1),
+            ("a.jsonl", format!("\u{feff}{one}\r\n\u{feff}{one}"), 2),
+            ("a.json", format!("\u{feff}[{one}]"), 1),
+            (
+                "a.jsonl",
+                format!("{{\"text\": \"a\", \"score\": NaN}}\n{one}"),
+                2,
+            ),
+        ] {
+            assert_eq!(count(name, &text), records, "{text}");
+        }
+        let (_folder, files) = file("a.txt", "\u{feff}a");
+        assert_eq!(read(&files).unwrap()[0].1, Record::Text("a".into()));
+    }
+
+    #[test]
+    fn files_of_other_kinds_are_refused_with_what_to_do() {
+        let one = "{\"text\": \"a\"}\n";
+        let utf16: Vec<u8> = one.encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let marked = [&b"\xff\xfe"[..], &utf16].concat();
+        let latin = [one.as_bytes(), b"{\"text\": \"\xe9\"}"].concat();
+        for (name, bytes, words) in [
+            ("a.csv", &b"text\na"[..], ["a.csv", "JSON lines"]),
+            ("a.parquet", b"PAR1", ["tables", "to_json"]),
+            ("a.ndjson", one.as_bytes(), [".jsonl", "rename"]),
+            ("a.jsonl.txt", one.as_bytes(), [".jsonl", "rename"]),
+            ("a.jsonl.gz", b"\x1f\x8b", ["a.jsonl.gz", "unpack"]),
+            ("a.toml", b"a = 1", ["not known", ".txt"]),
+            ("a.jsonl", b"\x1f\x8b\x08", ["gzip", "unpack"]),
+            ("a.txt", b"PAR1", ["Parquet", "JSON lines"]),
+            (
+                "a.jsonl",
+                b"version https://git-lfs.github.com/spec/v1",
+                ["Git LFS", "pull"],
+            ),
+            ("a.jsonl", &marked, ["UTF-16", "iconv"]),
+            ("a.jsonl", &utf16, ["UTF-16", "iconv"]),
+            ("a.jsonl", &latin, ["a.jsonl:2", "UTF-8"]),
+            (
+                "a.jsonl",
+                b"\n{\"text\": \"\\ud83d\"}",
+                ["a.jsonl:2", "surrogate"],
+            ),
+            ("a.json", b"[{},\n{]", ["a.json:2", "column 2"]),
+            (
+                "a.json",
+                b"{\"train\": [{}], \"test\": [{}]}",
+                ["`test`, `train`", "of its own"],
+            ),
+            ("a.json", b"{\"train\": {}}", ["a.json", "such as `data`"]),
+            ("a.json", b"7", ["a.json", "a list of records"]),
+            ("a.txt", b"\xef\xbb\xbf \n", ["a.txt", "is empty"]),
+        ] {
+            let (_folder, files) = file(name, bytes);
+            let said = read(&files).unwrap_err().to_string();
+            for word in words {
+                assert!(said.contains(word), "{name}: {said}");
+            }
+        }
     }
 
     #[test]

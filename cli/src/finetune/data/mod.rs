@@ -1,15 +1,18 @@
 //! Training data: files to token ids, with the tokens that the model learns to write.
 //!
-//! [`files`] reads records and tells everything that is wrong with them, [`encode`] turns them into token ids, [`mod@pack`]
+//! [`files`] reads files, and [`record`] the records in them; everything that is wrong is told at once. [`encode`] turns records into token ids, [`mod@pack`]
 //! puts several examples into one sequence, and [`batches`] makes the batches of each step.
 
 mod batches;
 mod encode;
 mod files;
+mod json;
 mod pack;
+mod pair;
 mod record;
+mod unlearned;
 
 pub use batches::{Batches, Sizes};
-pub use encode::{Encoded, Encoder, Example};
+pub use encode::{Encoded, Encoder, Ends, Example};
 pub use files::read;
 pub use pack::{Row, pack};

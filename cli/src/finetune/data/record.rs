@@ -1,5 +1,6 @@
 //! One record of a data file, in the forms that are common.
 
+use super::unlearned::{self, Part};
 use kernels_cli::text::Message;
 use serde_json::{Map, Value};
 
@@ -10,19 +11,46 @@ pub enum Record {
     Text(String),
     /// A prompt, and the completion that is learned.
     Pair { prompt: String, completion: String },
-    /// A conversation, of which the assistant's turns are learned.
-    Chat(Vec<Message>),
-    /// A conversation, and the turns that follow. Of these alone the assistant's are learned.
-    Continued {
-        prompt: Vec<Message>,
-        completion: Vec<Message>,
-    },
+    /// A conversation, of which some of the assistant's turns are learned.
+    Chat(Chat),
 }
+
+/// A conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Chat {
+    /// The turns.
+    pub messages: Vec<Message>,
+    /// What the model learns of each turn.
+    pub parts: Vec<Part>,
+}
+
+/// The fields that change what a record means.
+const UNKNOWN: [&str; 9] = [
+    "tools",
+    "functions",
+    "tool_calls",
+    "function_call",
+    "history",
+    "documents",
+    "reasoning_content",
+    "reasoning",
+    "thinking",
+];
 
 /// The roles of a conversation.
 const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 
 impl Record {
+    /// The fields of which a record has at least one.
+    pub const FIELDS: [&str; 6] = [
+        "text",
+        "prompt",
+        "completion",
+        "messages",
+        "conversations",
+        "instruction",
+    ];
+
     /// Reads a record from a JSON value.
     ///
     /// # Errors
@@ -32,28 +60,19 @@ impl Record {
             return Err("expected a JSON object".into());
         };
         refuse_unknown(fields)?;
+        unlearned::refuse(fields)?;
         let has = |name: &str| fields.contains_key(name);
         if has("messages") {
-            return messages(fields, "messages").and_then(Self::chat);
+            return messages(fields, "messages")?.checked().map(Self::Chat);
         }
         if has("conversations") {
-            return shared(fields).and_then(Self::chat);
+            return shared(fields)?.checked().map(Self::Chat);
         }
         if has("instruction") {
-            return alpaca(fields).and_then(Self::chat);
+            return alpaca(fields)?.checked().map(Self::Chat);
         }
         if has("prompt") && fields["prompt"].is_array() {
-            let prompt = messages(fields, "prompt")?;
-            check_turns(&prompt)?;
-            let completion = messages(fields, "completion")?;
-            check_turns(&completion).map_err(|problem| format!("`completion`: {problem}"))?;
-            return match completion.iter().any(Message::is_answer) {
-                true => Ok(Self::Continued { prompt, completion }),
-                false => Err(
-                    "no turn of `completion` is the assistant's, so there is nothing to learn"
-                        .into(),
-                ),
-            };
+            return continued(fields).map(Self::Chat);
         }
         if has("prompt") || has("completion") {
             let completion = text(fields, "completion")?;
@@ -78,12 +97,22 @@ impl Record {
                 .into(),
         )
     }
+}
 
-    /// Checks a conversation.
-    fn chat(messages: Vec<Message>) -> Result<Self, String> {
-        check_turns(&messages)?;
-        match messages.iter().any(Message::is_answer) {
-            true => Ok(Self::Chat(messages)),
+impl Chat {
+    fn new(turns: impl IntoIterator<Item = (Message, Part)>) -> Self {
+        let (messages, parts) = turns.into_iter().unzip();
+        Self { messages, parts }
+    }
+
+    /// Checks that there is something to learn.
+    fn checked(self) -> Result<Self, String> {
+        check_turns(&self.messages)?;
+        match self.parts.contains(&Part::Answer) {
+            true => Ok(self),
+            false if self.parts.contains(&Part::Unlearned) => {
+                Err("every turn of the assistant is marked as not to be learned".into())
+            }
             false => Err("no turn is the assistant's, so there is nothing to learn".into()),
         }
     }
@@ -91,15 +120,15 @@ impl Record {
 
 /// Refuses fields that other programs learn from in another way. Without them, a record would mean something else.
 fn refuse_unknown(fields: &Map<String, Value>) -> Result<(), String> {
-    let is_a_list = |name: &str| {
-        let list = fields.get(name).and_then(Value::as_array);
-        list.is_some_and(|list| !list.is_empty())
+    let says = |name: &&&str| match fields.get(**name) {
+        None | Some(Value::Null) => false,
+        Some(Value::Array(list)) => !list.is_empty(),
+        Some(Value::Object(object)) => !object.is_empty(),
+        // A list or an object can be written as text.
+        Some(Value::String(text)) => !["", "[]", "{}", "null"].contains(&text.trim()),
+        Some(_) => true,
     };
-    let lists = ["tools", "tool_calls", "history"];
-    // A completion that is not to be learned.
-    let is_bad = fields.get("label") == Some(&Value::Bool(false));
-    let unknown = lists.into_iter().find(|name| is_a_list(name));
-    match unknown.or(is_bad.then_some("label")) {
+    match UNKNOWN.iter().find(says) {
         None => Ok(()),
         Some(name) => Err(format!(
             "`{name}` is not supported, and would change what is learned; remove it to learn without it"
@@ -155,7 +184,7 @@ fn turns<'a>(
     turns.iter().enumerate().map(number).collect()
 }
 
-fn messages(fields: &Map<String, Value>, name: &str) -> Result<Vec<Message>, String> {
+fn messages(fields: &Map<String, Value>, name: &str) -> Result<Chat, String> {
     of_turns(fields, name, "role", "content", str::to_owned)
 }
 
@@ -166,21 +195,39 @@ fn of_turns(
     role: &str,
     content: &str,
     named: impl Fn(&str) -> String,
-) -> Result<Vec<Message>, String> {
-    let turns = turns(fields, name)?;
-    let message = |(at, turn): (usize, &Map<String, Value>)| {
-        let inside = |problem: String| format!("message {}: {problem}", at + 1);
-        refuse_unknown(turn).map_err(inside)?;
-        Ok(Message::new(
-            named(&text(turn, role).map_err(inside)?),
-            text(turn, content).map_err(inside)?,
-        ))
+) -> Result<Chat, String> {
+    let message = |turn: &Map<String, Value>| {
+        refuse_unknown(turn)?;
+        let message = Message::new(named(&text(turn, role)?), text(turn, content)?);
+        let part = unlearned::part(turn, &message)?;
+        Ok((message, part))
     };
-    turns.into_iter().enumerate().map(message).collect()
+    let turns = turns(fields, name)?.into_iter().enumerate();
+    let turns = turns.map(|(at, turn)| {
+        message(turn).map_err(|problem: String| format!("message {}: {problem}", at + 1))
+    });
+    Ok(Chat::new(turns.collect::<Result<Vec<_>, _>>()?))
+}
+
+/// Reads a conversation and the turns that follow. Of these alone the assistant's are learned.
+fn continued(fields: &Map<String, Value>) -> Result<Chat, String> {
+    let mut chat = messages(fields, "prompt")?;
+    check_turns(&chat.messages)?;
+    for part in &mut chat.parts {
+        if *part == Part::Answer {
+            *part = Part::Prompt;
+        }
+    }
+    let inside = |problem| format!("`completion`: {problem}");
+    let completion = messages(fields, "completion").and_then(Chat::checked);
+    let completion = completion.map_err(inside)?;
+    chat.messages.extend(completion.messages);
+    chat.parts.extend(completion.parts);
+    Ok(chat)
 }
 
 /// Reads a conversation as ShareGPT writes it.
-fn shared(fields: &Map<String, Value>) -> Result<Vec<Message>, String> {
+fn shared(fields: &Map<String, Value>) -> Result<Chat, String> {
     let named = |role: &str| match role {
         "human" => "user".to_owned(),
         "gpt" | "chatgpt" => "assistant".to_owned(),
@@ -191,31 +238,34 @@ fn shared(fields: &Map<String, Value>) -> Result<Vec<Message>, String> {
         Some(first) if first.contains_key("role") => messages(fields, "conversations")?,
         _ => of_turns(fields, "conversations", "from", "value", named)?,
     };
-    let system = optional(fields, "system")?.filter(|system| !system.is_empty());
-    Ok(system
-        .map(Message::system)
-        .into_iter()
-        .chain(turns)
-        .collect())
+    with_system(fields, turns.messages.into_iter().zip(turns.parts))
 }
 
 /// Reads an instruction as Alpaca writes it.
-fn alpaca(fields: &Map<String, Value>) -> Result<Vec<Message>, String> {
+fn alpaca(fields: &Map<String, Value>) -> Result<Chat, String> {
     let mut question = text(fields, "instruction")?;
     if let Some(input) = optional(fields, "input")?.filter(|input| !input.is_empty()) {
         question.push('\n');
         question.push_str(&input);
     }
+    let answer = Message::assistant(text(fields, "output")?);
+    with_system(
+        fields,
+        [
+            (Message::user(question), Part::Prompt),
+            (answer, Part::Answer),
+        ],
+    )
+}
+
+/// Returns turns, behind the field `system` if it holds a text.
+fn with_system(
+    fields: &Map<String, Value>,
+    turns: impl IntoIterator<Item = (Message, Part)>,
+) -> Result<Chat, String> {
     let system = optional(fields, "system")?.filter(|system| !system.is_empty());
-    let turns = [
-        Message::user(question),
-        Message::assistant(text(fields, "output")?),
-    ];
-    Ok(system
-        .map(Message::system)
-        .into_iter()
-        .chain(turns)
-        .collect())
+    let system = system.map(|system| (Message::system(system), Part::Prompt));
+    Ok(Chat::new(system.into_iter().chain(turns)))
 }
 
 #[cfg(test)]
@@ -228,11 +278,11 @@ mod tests {
 
     #[test]
     fn all_forms_are_read() {
-        let chat = Record::Chat(vec![
-            Message::system("s"),
-            Message::user("q\ni"),
-            Message::assistant("a"),
-        ]);
+        let chat = Record::Chat(Chat::new([
+            (Message::system("s"), Part::Prompt),
+            (Message::user("q\ni"), Part::Prompt),
+            (Message::assistant("a"), Part::Answer),
+        ]));
         for text in [
             r#"{"messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "q\ni"}, {"role": "assistant", "content": "a"}]}"#,
             r#"{"system": "s", "conversations": [{"from": "human", "value": "q\ni"}, {"from": "gpt", "value": "a"}]}"#,
@@ -242,12 +292,13 @@ mod tests {
             assert_eq!(parse(text), Ok(chat.clone()), "{text}");
         }
         let continued = parse(
-            r#"{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "q"}], "completion": [{"role": "assistant", "content": "a"}]}"#,
+            r#"{"prompt": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "b"}], "completion": [{"role": "assistant", "content": "a"}]}"#,
         );
-        let expected = Record::Continued {
-            prompt: vec![Message::system("s"), Message::user("q")],
-            completion: vec![Message::assistant("a")],
-        };
+        let expected = Record::Chat(Chat::new([
+            (Message::user("q"), Part::Prompt),
+            (Message::assistant("b"), Part::Prompt),
+            (Message::assistant("a"), Part::Answer),
+        ]));
         assert_eq!(continued, Ok(expected));
         let pair = parse(r#"{"prompt": "", "completion": "c"}"#);
         let expected = Record::Pair {
@@ -267,12 +318,20 @@ mod tests {
                 "`tools` is not supported",
             ),
             (
+                r#"{"messages": [], "tools": "[{\"name\": \"f\"}]"}"#,
+                "`tools` is not supported",
+            ),
+            (
+                r#"{"messages": [{"role": "assistant", "content": "a", "reasoning_content": "r"}]}"#,
+                "message 1: `reasoning_content` is not supported",
+            ),
+            (
                 r#"{"messages": [{"role": "assistant", "content": "a", "tool_calls": [{"name": "f"}]}]}"#,
                 "message 1: `tool_calls` is not supported",
             ),
             (
                 r#"{"prompt": "p", "completion": "c", "label": false}"#,
-                "`label` is not supported",
+                "`label` is false",
             ),
             ("{}", "expected `text`"),
             (r#"{"text": " "}"#, "the text is empty"),
@@ -312,7 +371,7 @@ mod tests {
             (r#"{"instruction": "q"}"#, "`output` is missing"),
             (
                 r#"{"prompt": [{"role": "assistant", "content": "a"}], "completion": [{"role": "user", "content": "q"}]}"#,
-                "no turn of `completion` is the assistant's",
+                "`completion`: no turn is the assistant's",
             ),
             (
                 r#"{"prompt": [], "completion": [{"role": "assistant", "content": ""}]}"#,

@@ -1,5 +1,6 @@
 //! The frames of a connection, which are counted while they pass.
 
+use super::values::{MOST, Values};
 use std::io::Cursor;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -11,11 +12,13 @@ use tungstenite::protocol::frame::coding::{Data, OpCode};
 pub(super) enum Unfit {
     #[error("a message of {bytes} bytes, where one may have {most} (`--max-message`)")]
     Large { bytes: u64, most: u64 },
+    #[error("a message of more than {0} values, such as tasks and their numbers; send it in parts")]
+    Many(u64),
     #[error("bytes that are no WebSocket frame: {0}")]
     Malformed(String),
 }
 
-/// A reader of the headers of frames in a stream of bytes. It skips the contents.
+/// A reader of the headers of frames in a stream of bytes. Of the contents, it counts the values.
 #[derive(Debug)]
 pub(super) struct Meter {
     /// The maximum size of a message with all its frames, in bytes.
@@ -28,6 +31,9 @@ pub(super) struct Meter {
     message: u64,
     /// True if a message has begun.
     has_message: bool,
+    /// The mask of the frame, turned to its next byte. `None` in a control frame.
+    mask: Option<[u8; 4]>,
+    values: Values,
 }
 
 /// The length of the longest header: two bytes, eight of the length, four of the mask.
@@ -41,6 +47,8 @@ impl Meter {
             left: 0,
             message: 0,
             has_message: false,
+            mask: None,
+            values: Values::default(),
         }
     }
 
@@ -56,6 +64,7 @@ impl Meter {
             let inside =
                 usize::try_from(self.left).map_or(bytes.len(), |left| left.min(bytes.len()));
             self.left -= inside as u64;
+            self.count(&bytes[..inside])?;
             bytes = &bytes[inside..];
             if bytes.is_empty() {
                 return Ok(begun);
@@ -80,15 +89,30 @@ impl Meter {
         }
     }
 
+    /// Counts the values in bytes of the frame.
+    fn count(&mut self, bytes: &[u8]) -> Result<(), Unfit> {
+        if let Some(mask) = &mut self.mask {
+            self.values.pass(bytes.len(), |at| bytes[at] ^ mask[at % 4]);
+            mask.rotate_left(bytes.len() % 4);
+        }
+        match self.values.count() > MOST {
+            true => Err(Unfit::Many(MOST)),
+            false => Ok(()),
+        }
+    }
+
     fn begin(&mut self, header: &FrameHeader, length: u64) -> Result<(), Unfit> {
         self.left = length;
+        self.mask = None;
         let OpCode::Data(data) = header.opcode else {
             // Control frames may come between the frames of a message. Burn refuses long ones.
             return self.fits(length);
         };
         self.has_message = true;
+        self.mask = Some(header.mask.unwrap_or_default());
         if data != Data::Continue {
             self.message = 0;
+            self.values = Values::default();
         }
         self.message = self.message.saturating_add(length);
         self.fits(self.message)
@@ -196,6 +220,37 @@ mod tests {
         }
         let reserved = Meter::new(most).pass(&[0x83, 0x80, 0, 0, 0, 0]);
         assert!(matches!(reserved, Err(Unfit::Malformed(_))), "{reserved:?}");
+    }
+
+    #[test]
+    fn a_message_of_too_many_values_does_not_pass() {
+        let small = |data: Data, values: usize| {
+            let mask = [7, 99, 0, 255];
+            let header = FrameHeader {
+                opcode: OpCode::Data(data),
+                mask: Some(mask),
+                is_final: false,
+                ..FrameHeader::default()
+            };
+            let mut bytes = Vec::new();
+            header.format(values as u64, &mut bytes).unwrap();
+            bytes.extend((0..values).map(|at| 0xc0 ^ mask[at % 4]));
+            bytes
+        };
+        let half = MOST as usize / 2;
+        let mut meter = Meter::new(1 << 30);
+        for (data, cut) in [(Data::Binary, 1001), (Data::Continue, 4096)] {
+            for part in small(data, half).chunks(cut) {
+                meter.pass(part).unwrap();
+            }
+        }
+        let more = small(Data::Continue, 1);
+        assert_eq!(meter.pass(&more), Err(Unfit::Many(MOST)));
+        // The count starts again with the next message.
+        meter = Meter::new(1 << 30);
+        for _ in 0..3 {
+            meter.pass(&small(Data::Binary, half)).unwrap();
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod frames;
 mod handshake;
 mod session;
 mod stranger;
+mod values;
 mod waiting;
 
 pub(super) use waiting::{Place, Waiting};

@@ -1,0 +1,53 @@
+//! The dtypes that parameters have in the files of a checkpoint.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use burn::module::Param;
+use burn::tensor::{Device, FloatDType, Tensor};
+use safetensors::Dtype;
+
+use super::check::stored_ways;
+use super::open::Checkpoint;
+use super::shards::Shards;
+use super::storage::Storage;
+use crate::ModelError;
+use crate::config::StoredDtype;
+use crate::parameters::{ParameterInfo, Visit, walk};
+
+/// Returns the dtype of each parameter in the files, by its name in memory. Quantised ones have that of `config.json`.
+pub(crate) fn stored_dtypes(path: &Path) -> Result<BTreeMap<String, FloatDType>, ModelError> {
+    let Checkpoint { config, shards, .. } = Checkpoint::open(path)?;
+    // Nothing of it is initialised.
+    let model = config.init(&Device::flex());
+    let named = config.dtype.map(StoredDtype::float_dtype);
+    let mut find = Find {
+        shards: &shards,
+        usual: named.unwrap_or(FloatDType::BF16),
+        found: BTreeMap::new(),
+    };
+    walk(&model, &mut find);
+    Ok(find.found)
+}
+
+struct Find<'a> {
+    shards: &'a Shards,
+    usual: FloatDType,
+    found: BTreeMap<String, FloatDType>,
+}
+
+impl Visit for Find<'_> {
+    fn visit<const D: usize>(&mut self, info: &ParameterInfo, param: &Param<Tensor<D>>) {
+        let ways = stored_ways(self.shards, info, param.lazy_shape().as_slice());
+        let first = ways.last().and_then(|way| way.first());
+        let stored = first.and_then(|part| self.shards.find(&part.name));
+        let dtype = match stored.map(|(_, stored)| stored.storage) {
+            Some(Storage::Plain(Dtype::F16)) => FloatDType::F16,
+            Some(Storage::Plain(Dtype::BF16)) => FloatDType::BF16,
+            Some(Storage::Plain(Dtype::F32)) => FloatDType::F32,
+            Some(Storage::Plain(Dtype::F64)) => FloatDType::F64,
+            _ => self.usual,
+        };
+        self.found.insert(info.name().to_owned(), dtype);
+    }
+}
