@@ -119,20 +119,23 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     facts.date = date;
     let device = devices.first().device()?.autodiff();
     let dtype = args.dtype.float_dtype();
-    let adapts = !matches!(trained, Trained::Whole) && !args.dry_run;
+    let adapts = !matches!(trained, Trained::Whole);
+    let mut settings = Settings::new(args, (folder.clone(), config, adapts), packs, &batches)?;
     let (loaded, base) = thread::scope(|scope| {
-        let base = adapts.then(|| scope.spawn(|| kernels_models::weights_checksum(&folder)));
+        let sum = || kernels_models::weights_checksum(&folder);
+        let sum = (adapts && !args.dry_run).then(|| scope.spawn(sum));
         let loaded = model::load(&folder, &trained, dtype, (&device, args.seed));
-        let base = base.map(|base| base.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        (loaded, base)
+        let sum = sum.map(|sum| sum.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        (loaded, sum)
     });
-    let ((config, model, adapters), base) = (loaded?, base.transpose()?);
+    let (config, model, adapters) = loaded?;
     if let Some(adapters) = &adapters {
         check_dropout(adapters, &devices)?;
         tell_of_peft(adapters, &config, args.lora.merge)?;
     }
-    let mut settings = Settings::new(args, (folder, config, adapters), packs, &batches)?;
-    settings.base = base;
+    settings.base = base.transpose()?;
+    settings.config = config;
+    settings.adapters = adapters;
     Ok(Prepared {
         settings,
         batches,

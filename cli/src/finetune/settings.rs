@@ -73,9 +73,10 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Checks the options. `adapts` is true for a run that trains adapters, whose settings are not known yet.
     pub(super) fn new(
         args: &Args,
-        (model, config, adapters): (PathBuf, ModelConfig, Option<AdapterConfig>),
+        (model, config, adapts): (PathBuf, ModelConfig, bool),
         packs: bool,
         batches: &Batches,
     ) -> anyhow::Result<Self> {
@@ -95,9 +96,7 @@ impl Settings {
             warmup <= steps,
             "--warmup is {warmup}, but the run has {steps} steps, so the learning rate would never be the highest"
         );
-        let lr = args
-            .lr
-            .unwrap_or(if adapters.is_some() { 2e-4 } else { 2e-5 });
+        let lr = args.lr.unwrap_or(if adapts { 2e-4 } else { 2e-5 });
         let decay = lr * f64::from(args.weight_decay);
         ensure!(
             decay < 1.0,
@@ -106,7 +105,7 @@ impl Settings {
         Ok(Self {
             model,
             config,
-            adapters,
+            adapters: None,
             base: None,
             merge: args.lora.merge,
             steps,

@@ -207,8 +207,9 @@ pub(super) fn read(
     let mut targets: Vec<(ParamId, &Target)> = all.iter().map(|(id, one)| (*id, one)).collect();
     targets.sort_by(|(_, one), (_, other)| one.name.cmp(&other.name));
     let is_named = |target: &Target| {
-        let mut entries = parameters.iter();
-        target.experts.is_some() && entries.any(|entry| peft::targets(entry, &target.name))
+        let former = peft::former(&target.name);
+        let names = |entry: &String| [&target.name, &former].map(|name| peft::targets(entry, name));
+        target.experts.is_some() && parameters.iter().any(|entry| names(entry).contains(&true))
     };
     let adapted = all.values().filter(|target| is_named(target));
     let adapted = adapted.map(|target| target.name.as_str());

@@ -30,6 +30,8 @@ pub fn weights_checksum(path: &Path) -> Result<String, ModelError> {
 }
 
 const LANES: usize = 4;
+/// The number of bytes of a word for each lane.
+const ROW: usize = LANES * size_of::<u64>();
 
 /// A hash of bytes, four words at a time. Every step can be undone, so that a change of one word always changes it.
 struct Checksum {
@@ -48,19 +50,17 @@ impl Default for Checksum {
 
 impl Checksum {
     fn add(&mut self, bytes: &[u8]) {
-        const WORD: usize = size_of::<u64>();
-        let mut rows = bytes.chunks_exact(LANES * WORD);
-        for row in &mut rows {
+        let (rows, rest) = bytes.as_chunks();
+        for row in rows {
             self.mix(row);
         }
-        let mut last = [0; LANES * WORD];
-        let rest = rows.remainder();
+        let mut last = [0; ROW];
         last[..rest.len()].copy_from_slice(rest);
         self.mix(&last);
         self.bytes += bytes.len() as u64;
     }
 
-    fn mix(&mut self, row: &[u8]) {
+    fn mix(&mut self, row: &[u8; ROW]) {
         let (words, _) = row.as_chunks();
         for (lane, word) in self.lanes.iter_mut().zip(words) {
             *lane = mixed(*lane ^ u64::from_le_bytes(*word));
