@@ -1,7 +1,7 @@
 //! A conversation: messages from standard input, answers to standard output.
 
 use super::interrupt::Interrupt;
-use super::lines::{self, Lines, Next};
+use super::lines::{Lines, Next};
 use super::{Args, load, opening};
 use crate::output;
 use kernels_cli::text::{Chat, Message, TextError, Writer};
@@ -37,11 +37,8 @@ pub fn converse(args: &Args, chat: &Chat, settings: &Generation) -> anyhow::Resu
         let text = match lines.read()? {
             Next::Text(text) => text,
             Next::End => return Ok(()),
-            Next::TooLong => {
-                output::note(format_args!(
-                    "the message is left out: it has more than {} MiB",
-                    lines::LONGEST >> 20
-                ));
+            Next::Unusable(reason) => {
+                output::note(format_args!("the message is left out: {reason}"));
                 continue;
             }
         };

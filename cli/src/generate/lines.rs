@@ -9,15 +9,17 @@ use rustyline::history::MemHistory;
 use std::io::{self, BufRead, IsTerminal, Read, Write};
 
 /// The largest message, in bytes.
-pub const LONGEST: usize = 16 << 20;
+const LONGEST: usize = 16 << 20;
+
+const TOO_LONG: &str = "it has more than 16 MiB";
 
 /// What the user wants next.
 #[derive(Debug)]
 pub enum Next {
     /// A message or a command, without the space around it.
     Text(String),
-    /// More than [`LONGEST`], which is left out.
-    TooLong,
+    /// A message that can't be used, and the reason. It is left out.
+    Unusable(&'static str),
     /// The end of the input.
     End,
 }
@@ -88,10 +90,13 @@ fn edited(editor: &mut rustyline::Editor<(), MemHistory>) -> anyhow::Result<Next
     let read = editor.readline("> ");
     mark_pastes(true);
     match read {
-        Ok(text) if text.len() > LONGEST => Ok(Next::TooLong),
+        Ok(text) if text.len() > LONGEST => Ok(Next::Unusable(TOO_LONG)),
         Ok(text) => Ok(Next::Text(text.trim().to_owned())),
         Err(ReadlineError::Eof) => Ok(Next::End),
         Err(ReadlineError::Interrupted) => Err(Interrupted("the conversation ends").into()),
+        Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
+            Ok(Next::Unusable("it is not text in UTF-8"))
+        }
         Err(error) => Err(anyhow::Error::from(error).context(UNREADABLE)),
     }
 }
@@ -115,7 +120,7 @@ fn plain() -> anyhow::Result<Next> {
         if line.last() != Some(&b'\n') {
             input.skip_until(b'\n').context(UNREADABLE)?;
         }
-        return Ok(Next::TooLong);
+        return Ok(Next::Unusable(TOO_LONG));
     }
     let line = String::from_utf8(line).context(UNREADABLE)?;
     Ok(Next::Text(line.trim().to_owned()))

@@ -46,13 +46,13 @@ impl InTerminal {
     }
 
     /// Types this once the program has shown a text so many times.
-    fn type_after(&mut self, text: &str, times: usize, keys: &str) {
+    fn type_after(&mut self, text: &str, times: usize, keys: impl AsRef<[u8]>) {
         let begin = std::time::Instant::now();
         while self.shown().matches(text).count() < times {
             assert!(begin.elapsed().as_secs() < 120, "{:?}", self.shown());
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        self.control.write_all(keys.as_bytes()).unwrap();
+        self.control.write_all(keys.as_ref()).unwrap();
     }
 
     /// Waits for the end. Returns the exit code, standard error, and what the terminal showed.
@@ -101,11 +101,14 @@ fn a_terminal_edits_and_recalls_messages_and_takes_a_paste_for_one() {
     assert_eq!(code, Some(0));
 
     let mut talk = InTerminal::start("xterm");
-    talk.type_after(PASTES, prompt(1), "half\x03");
+    talk.type_after(PASTES, prompt(1), b"caf\xe9 \r");
+    talk.type_after(PASTES, prompt(2), "half\x03");
     let (code, said, shown) = talk.end();
     assert!(shown.ends_with("\x1b[?2004l"), "{shown:?}");
     assert_eq!(code, Some(130), "{said}");
     assert!(said.contains("interrupted by Ctrl-C"), "{said}");
+    let expected = "the message is left out: it is not text in UTF-8";
+    assert!(said.contains(expected), "{said}");
 }
 
 #[test]
