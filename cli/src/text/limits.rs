@@ -260,7 +260,8 @@ mod tests {
         // Through another character.
         let there = replace(json!({"String": "a"}), "bbbb");
         let back = replace(json!({"String": "b"}), "aaaa");
-        assert!(said(sequence([there, back].repeat(3))).is_some());
+        let again = (0..3).flat_map(|_| [there.clone(), back.clone()]);
+        assert!(said(sequence(again.collect())).is_some());
         // Many that don't meet, as for runs of blanks.
         let blanks = |count| {
             replace(
