@@ -79,7 +79,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.json {
         output::json(&plan)?;
     } else {
-        page.page(&plan.page(page.look(), PlanRow::cell));
+        page.page(&plan.page(page.look(), None, PlanRow::cell));
         page.line("");
         page.paragraph(match &args.model {
             Some(_) => OF_A_MODEL,

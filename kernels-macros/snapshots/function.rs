@@ -1,4 +1,5 @@
 #[inline]
+#[track_caller]
 pub(crate) fn rotate(
     k: Tensor<4>,
     q: Tensor<4>,
@@ -7,9 +8,10 @@ pub(crate) fn rotate(
 ) -> (Tensor<4>, Tensor<4>) {
     ::burn_kernels::__private::declare_site! {
         static SITE = ::burn_kernels::__private::SiteSpec { kernel : "npu_fused_rope",
-        item : "rotate", module : ::core::module_path!(), krate : "models", crate_version
-        : "1.2.3", file : "src/lib.rs", line : 7u32, form :
-        ::burn_kernels::__private::Form::Function, key :
+        item : "rotate", path : ::core::option::Option::None, module :
+        ::core::module_path!(), krate : "models", crate_version : "1.2.3", file :
+        "src/lib.rs", line : 7u32, form : ::burn_kernels::__private::Form::Function, key
+        :
         ::burn_kernels::__private::SemanticsKey::Rope(::burn_kernels::__private::RopeKey
         { style : ::burn_kernels::__private::RopeStyle::Interleaved, width :
         ::burn_kernels::__private::RotaryWidth::Full, layout :

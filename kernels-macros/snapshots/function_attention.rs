@@ -1,3 +1,4 @@
+#[track_caller]
 fn attend(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -8,9 +9,10 @@ fn attend(
 ) -> Tensor<4> {
     ::burn_kernels::__private::declare_site! {
         static SITE = ::burn_kernels::__private::SiteSpec { kernel :
-        "npu_fused_attention", item : "attend", module : ::core::module_path!(), krate :
-        "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
-        ::burn_kernels::__private::Form::Function, key :
+        "npu_fused_attention", item : "attend", path : ::core::option::Option::None,
+        module : ::core::module_path!(), krate : "models", crate_version : "1.2.3", file
+        : "src/lib.rs", line : 7u32, form : ::burn_kernels::__private::Form::Function,
+        key :
         ::burn_kernels::__private::SemanticsKey::Attention(::burn_kernels::__private::AttentionKey
         { mask : ::burn_kernels::__private::AttentionMask::Causal, window :
         ::burn_kernels::__private::AttentionWindow::Chunked, bias :

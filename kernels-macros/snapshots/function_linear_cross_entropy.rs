@@ -1,3 +1,4 @@
+#[track_caller]
 fn loss(
     hidden: Tensor<2>,
     lm_head: Tensor<2>,
@@ -7,9 +8,10 @@ fn loss(
 ) -> Tensor<1> {
     ::burn_kernels::__private::declare_site! {
         static SITE = ::burn_kernels::__private::SiteSpec { kernel :
-        "npu_fused_linear_cross_entropy", item : "loss", module : ::core::module_path!(),
-        krate : "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form
-        : ::burn_kernels::__private::Form::Function, key :
+        "npu_fused_linear_cross_entropy", item : "loss", path :
+        ::core::option::Option::None, module : ::core::module_path!(), krate : "models",
+        crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+        ::burn_kernels::__private::Form::Function, key :
         ::burn_kernels::__private::SemanticsKey::LinearCrossEntropy(::burn_kernels::__private::LinearCrossEntropyKey
         { reduction : ::burn_kernels::__private::LossReduction::Mean, cap :
         ::burn_kernels::__private::LogitCap::None, layout :

@@ -1,3 +1,4 @@
+#[track_caller]
 fn experts(
     limit: f64,
     routing: Tensor<2>,
@@ -8,9 +9,10 @@ fn experts(
 ) -> Tensor<2> {
     ::burn_kernels::__private::declare_site! {
         static SITE = ::burn_kernels::__private::SiteSpec { kernel : "npu_fused_moe",
-        item : "experts", module : ::core::module_path!(), krate : "models",
-        crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
-        ::burn_kernels::__private::Form::Function, key :
+        item : "experts", path : ::core::option::Option::None, module :
+        ::core::module_path!(), krate : "models", crate_version : "1.2.3", file :
+        "src/lib.rs", line : 7u32, form : ::burn_kernels::__private::Form::Function, key
+        :
         ::burn_kernels::__private::SemanticsKey::MoeExperts(::burn_kernels::__private::MoeExpertsKey
         { activation : ::burn_kernels::__private::Activation::Silu, projections :
         ::burn_kernels::__private::Projections::Chunked, clamp :

@@ -1,3 +1,4 @@
+#[track_caller]
 fn prepare(
     q: Tensor<4>,
     k: Tensor<4>,
@@ -9,9 +10,10 @@ fn prepare(
 ) -> (Tensor<4>, Tensor<4>) {
     ::burn_kernels::__private::declare_site! {
         static SITE = ::burn_kernels::__private::SiteSpec { kernel :
-        "npu_fused_qk_norm_rope", item : "prepare", module : ::core::module_path!(),
-        krate : "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form
-        : ::burn_kernels::__private::Form::Function, key :
+        "npu_fused_qk_norm_rope", item : "prepare", path : ::core::option::Option::None,
+        module : ::core::module_path!(), krate : "models", crate_version : "1.2.3", file
+        : "src/lib.rs", line : 7u32, form : ::burn_kernels::__private::Form::Function,
+        key :
         ::burn_kernels::__private::SemanticsKey::QkNormRope(::burn_kernels::__private::QkNormRopeKey
         { norm : ::burn_kernels::__private::QkNorm::Head, offset :
         ::burn_kernels::__private::Offset::One, rounding :

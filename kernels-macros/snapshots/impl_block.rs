@@ -3,12 +3,14 @@ impl<L: Layer> Mlp<L> {
     /// The user's docs.
     #[must_use]
     #[tracing::instrument]
+    #[track_caller]
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
         ::burn_kernels::__private::declare_site! {
             static SITE = ::burn_kernels::__private::SiteSpec { kernel :
-            "npu_fused_swiglu", item : "Mlp::forward", module : ::core::module_path!(),
-            krate : "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32,
-            form : ::burn_kernels::__private::Form::Impl, key :
+            "npu_fused_swiglu", item : "Mlp::forward", path :
+            ::core::option::Option::None, module : ::core::module_path!(), krate :
+            "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+            ::burn_kernels::__private::Form::Impl, key :
             ::burn_kernels::__private::SemanticsKey::Glu(::burn_kernels::__private::GluKey
             { activation : ::burn_kernels::__private::Activation::Silu, projections :
             ::burn_kernels::__private::Projections::Separate, clamp :

@@ -1,11 +1,13 @@
 impl Layer for Norm {
     type Output = Tensor<3>;
+    #[track_caller]
     fn forward(&self, x: Tensor<3>, gate: Tensor<3>) -> Self::Output {
         ::burn_kernels::__private::declare_site! {
             static SITE = ::burn_kernels::__private::SiteSpec { kernel :
-            "npu_fused_rmsnorm", item : "Norm::forward", module : ::core::module_path!(),
-            krate : "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32,
-            form : ::burn_kernels::__private::Form::Impl, key :
+            "npu_fused_rmsnorm", item : "Norm::forward", path :
+            ::core::option::Option::None, module : ::core::module_path!(), krate :
+            "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+            ::burn_kernels::__private::Form::Impl, key :
             ::burn_kernels::__private::SemanticsKey::RmsNorm(::burn_kernels::__private::RmsNormKey
             { offset : ::burn_kernels::__private::Offset::Zero, rounding :
             ::burn_kernels::__private::Rounding::Llama, scale :

@@ -1,10 +1,12 @@
 impl Block {
+    #[track_caller]
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> (Tensor<D>, Tensor<2>) {
         ::burn_kernels::__private::declare_site! {
             static SITE = ::burn_kernels::__private::SiteSpec { kernel : "npu_fused_moe",
-            item : "Block::forward", module : ::core::module_path!(), krate : "models",
-            crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
-            ::burn_kernels::__private::Form::Impl, key :
+            item : "Block::forward", path : ::core::option::Option::None, module :
+            ::core::module_path!(), krate : "models", crate_version : "1.2.3", file :
+            "src/lib.rs", line : 7u32, form : ::burn_kernels::__private::Form::Impl, key
+            :
             ::burn_kernels::__private::SemanticsKey::MoeBlock(::burn_kernels::__private::MoeBlockKey
             { scoring : ::burn_kernels::__private::Scoring::Softmax, correction :
             ::burn_kernels::__private::Correction::None, grouping :

@@ -1,10 +1,12 @@
 impl Mlp {
+    #[track_caller]
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
         ::burn_kernels::__private::declare_site! {
             static SITE = ::burn_kernels::__private::SiteSpec { kernel :
-            "npu_fused_swiglu", item : "Mlp::forward", module : ::core::module_path!(),
-            krate : "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32,
-            form : ::burn_kernels::__private::Form::Impl, key :
+            "npu_fused_swiglu", item : "Mlp::forward", path :
+            ::core::option::Option::None, module : ::core::module_path!(), krate :
+            "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+            ::burn_kernels::__private::Form::Impl, key :
             ::burn_kernels::__private::SemanticsKey::Glu(::burn_kernels::__private::GluKey
             { activation : ::burn_kernels::__private::Activation::Silu, projections :
             ::burn_kernels::__private::Projections::Separate, clamp :

@@ -1,9 +1,12 @@
+#[track_caller]
 fn forward(&self, hidden: Tensor<3>) -> Tensor<3> {
     ::burn_kernels::__private::declare_site! {
         static SITE = ::burn_kernels::__private::SiteSpec { kernel : "npu_fused_rmsnorm",
-        item : "forward", module : ::core::module_path!(), krate : "models",
-        crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
-        ::burn_kernels::__private::Form::Method, key :
+        item : "forward", path :
+        ::core::option::Option::Some(::burn_kernels::__private::PathInside(|| { fn here()
+        {} ::core::any::type_name_of_val(& here) })), module : ::core::module_path!(),
+        krate : "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form
+        : ::burn_kernels::__private::Form::Method, key :
         ::burn_kernels::__private::SemanticsKey::RmsNorm(::burn_kernels::__private::RmsNormKey
         { offset : ::burn_kernels::__private::Offset::Zero, rounding :
         ::burn_kernels::__private::Rounding::Llama, scale :

@@ -1,3 +1,4 @@
+#[track_caller]
 fn forward(
     &self,
     x: Tensor<2>,
@@ -6,9 +7,11 @@ fn forward(
 ) -> Tensor<2> {
     ::burn_kernels::__private::declare_site! {
         static SITE = ::burn_kernels::__private::SiteSpec { kernel : "npu_fused_moe",
-        item : "forward", module : ::core::module_path!(), krate : "models",
-        crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
-        ::burn_kernels::__private::Form::Method, key :
+        item : "forward", path :
+        ::core::option::Option::Some(::burn_kernels::__private::PathInside(|| { fn here()
+        {} ::core::any::type_name_of_val(& here) })), module : ::core::module_path!(),
+        krate : "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form
+        : ::burn_kernels::__private::Form::Method, key :
         ::burn_kernels::__private::SemanticsKey::MoeExperts(::burn_kernels::__private::MoeExpertsKey
         { activation : ::burn_kernels::__private::Activation::Silu, projections :
         ::burn_kernels::__private::Projections::Chunked, clamp :

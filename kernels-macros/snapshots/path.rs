@@ -1,13 +1,15 @@
 impl Head {
+    #[track_caller]
     pub fn forward<const D: usize>(
         &self,
         logits: Tensor<D>,
         bias: &Tensor<1>,
     ) -> Tensor<D> {
         ::burn_kernels::__private::declare_site! {
-            static SITE = { kernel : acme::soft_cap::ID, item : "Head::forward", form :
-            Form::Impl, key : SemanticsKey::Custom(acme::soft_cap::KEY), key_json : "",
-            layer : ::core::option::Option::Some("SoftCap"), condition :
+            static SITE = { kernel : acme::soft_cap::ID, item : "Head::forward", path :
+            ::core::option::Option::None, form : Form::Impl, key :
+            SemanticsKey::Custom(acme::soft_cap::KEY), key_json : "", layer :
+            ::core::option::Option::Some("SoftCap"), condition :
             ::core::option::Option::None }
         }
         ::burn_kernels::__private::custom(

@@ -10,6 +10,7 @@ impl AddNorm {
 `x` and `residual` are `[.., n]` and `weight` is `[n]`; both results have the shape and dtype of `x`. The mean is taken in `f32` (`f64` for `f64`).
 
 Runs the kernel `npu_fused_add_rmsnorm` (`offset = 0`, `rounding = llama`, `scale = weight`, `gating = none`, `groups = one`) where the device has it, else [`Self::forward_reference`].*/
+    #[track_caller]
     pub fn forward<const D: usize>(
         &self,
         x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
@@ -20,10 +21,10 @@ Runs the kernel `npu_fused_add_rmsnorm` (`offset = 0`, `rounding = llama`, `scal
     ) {
         ::burn_kernels::__private::declare_site! {
             static SITE = ::burn_kernels::__private::SiteSpec { kernel :
-            "npu_fused_add_rmsnorm", item : "AddNorm::forward", module :
-            ::core::module_path!(), krate : "models", crate_version : "1.2.3", file :
-            "src/lib.rs", line : 7u32, form : ::burn_kernels::__private::Form::Struct,
-            key :
+            "npu_fused_add_rmsnorm", item : "AddNorm::forward", path :
+            ::core::option::Option::None, module : ::core::module_path!(), krate :
+            "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+            ::burn_kernels::__private::Form::Struct, key :
             ::burn_kernels::__private::SemanticsKey::AddRmsNorm(::burn_kernels::__private::AddRmsNormKey
             { offset : ::burn_kernels::__private::Offset::Zero, rounding :
             ::burn_kernels::__private::Rounding::Llama, scale :

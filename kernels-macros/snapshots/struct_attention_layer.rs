@@ -15,16 +15,17 @@ impl Attention {
 `x` is `[.., positions, width]`, and the result is what `o` makes of `[.., positions, num_heads · value_width]`. `q(x)` is split into `num_heads` heads, `k(x)` and `v(x)` into `num_kv_heads`, which divides `num_heads`. Norms of `q` and `k` run on the heads, `[batch, positions, heads, head_width]`, and the rotation after them on `[batch, heads, positions, head_width]`. All are the layers of this struct, called through their own `forward`.
 
 Runs the kernel `npu_fused_attention` (`part = layer`, `mask = causal`, `window = none`, `bias = none`, `cap = none`, `sink = learned`, `lengths = none`, `layout = bsnd`) where the device has it, else [`Self::forward_reference`].*/
+    #[track_caller]
     fn forward<const D: usize>(
         &self,
         x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
         ::burn_kernels::__private::declare_site! {
             static SITE = ::burn_kernels::__private::SiteSpec { kernel :
-            "npu_fused_attention", item : "Attention::forward", module :
-            ::core::module_path!(), krate : "models", crate_version : "1.2.3", file :
-            "src/lib.rs", line : 7u32, form : ::burn_kernels::__private::Form::Struct,
-            key :
+            "npu_fused_attention", item : "Attention::forward", path :
+            ::core::option::Option::None, module : ::core::module_path!(), krate :
+            "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+            ::burn_kernels::__private::Form::Struct, key :
             ::burn_kernels::__private::SemanticsKey::Attention(::burn_kernels::__private::AttentionKey
             { mask : ::burn_kernels::__private::AttentionMask::Causal, window :
             ::burn_kernels::__private::AttentionWindow::None, bias :

@@ -12,6 +12,7 @@ impl Loss {
 The result is the mean over the tokens that are not ignored, `[1]`; it is NaN if all are. It is computed in `f32` (`f64` for `f64`), and is of that type.
 
 Runs the kernel `npu_fused_cross_entropy` (`reduction = mean`, `cap = tanh`) where the device has it, else [`Self::forward_reference`].*/
+    #[track_caller]
     pub fn forward(
         &self,
         logits: ::burn_kernels::__private::burn::tensor::Tensor<2usize>,
@@ -22,10 +23,10 @@ Runs the kernel `npu_fused_cross_entropy` (`reduction = mean`, `cap = tanh`) whe
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<1usize> {
         ::burn_kernels::__private::declare_site! {
             static SITE = ::burn_kernels::__private::SiteSpec { kernel :
-            "npu_fused_cross_entropy", item : "Loss::forward", module :
-            ::core::module_path!(), krate : "models", crate_version : "1.2.3", file :
-            "src/lib.rs", line : 7u32, form : ::burn_kernels::__private::Form::Struct,
-            key :
+            "npu_fused_cross_entropy", item : "Loss::forward", path :
+            ::core::option::Option::None, module : ::core::module_path!(), krate :
+            "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+            ::burn_kernels::__private::Form::Struct, key :
             ::burn_kernels::__private::SemanticsKey::CrossEntropy(::burn_kernels::__private::CrossEntropyKey
             { reduction : ::burn_kernels::__private::LossReduction::Mean, cap :
             ::burn_kernels::__private::LogitCap::Tanh }), layer :

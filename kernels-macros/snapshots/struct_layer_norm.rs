@@ -11,16 +11,17 @@ impl Norm {
 `x` is `[.., n]` and `weight` and `bias` are `[n]`; the result has the shape and dtype of `x`. It is computed in `f32` (`f64` for `f64`) and rounded once.
 
 Runs the kernel `npu_fused_layernorm` (`shift = bias`) where the device has it, else [`Self::forward_reference`].*/
+    #[track_caller]
     pub fn forward<const D: usize>(
         &self,
         x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
         ::burn_kernels::__private::declare_site! {
             static SITE = ::burn_kernels::__private::SiteSpec { kernel :
-            "npu_fused_layernorm", item : "Norm::forward", module :
-            ::core::module_path!(), krate : "models", crate_version : "1.2.3", file :
-            "src/lib.rs", line : 7u32, form : ::burn_kernels::__private::Form::Struct,
-            key :
+            "npu_fused_layernorm", item : "Norm::forward", path :
+            ::core::option::Option::None, module : ::core::module_path!(), krate :
+            "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+            ::burn_kernels::__private::Form::Struct, key :
             ::burn_kernels::__private::SemanticsKey::LayerNorm(::burn_kernels::__private::LayerNormKey
             { shift : ::burn_kernels::__private::Shift::Bias }), layer :
             ::core::option::Option::Some("LayerNorm"), condition :

@@ -10,16 +10,17 @@ impl Projection {
 `x` is `[.., inputs]`, `weight` is `[inputs, outputs]` and `bias` `[outputs]`; the result is `[.., outputs]` in the dtype of `x`. Half types are summed in `f32` and rounded once.
 
 Runs the kernel `npu_fused_linear` (`layout = input_major`, `shift = bias`) where the device has it, else [`Self::forward_reference`].*/
+    #[track_caller]
     pub fn forward<const D: usize>(
         &self,
         x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
         ::burn_kernels::__private::declare_site! {
             static SITE = ::burn_kernels::__private::SiteSpec { kernel :
-            "npu_fused_linear", item : "Projection::forward", module :
-            ::core::module_path!(), krate : "models", crate_version : "1.2.3", file :
-            "src/lib.rs", line : 7u32, form : ::burn_kernels::__private::Form::Struct,
-            key :
+            "npu_fused_linear", item : "Projection::forward", path :
+            ::core::option::Option::None, module : ::core::module_path!(), krate :
+            "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+            ::burn_kernels::__private::Form::Struct, key :
             ::burn_kernels::__private::SemanticsKey::Linear(::burn_kernels::__private::LinearKey
             { layout : ::burn_kernels::__private::OutputLayout::InputMajor, shift :
             ::burn_kernels::__private::Shift::Bias }), layer :

@@ -7,6 +7,7 @@ impl Experts {
 `x` is `[tokens, hidden]`, `indices` and `routing` are `[tokens, k]`; the result is like `x`. An index that is the number of experts is one on another device and adds nothing. A kernel runs if all projections are plain `Linear`s; any other layer, such as one with an adapter, is called through its own `forward`.
 
 Runs the kernel `npu_fused_moe` (`part = experts`, `experts = list`, `activation = silu`, `projections = separate`, `clamp = none`, `up_offset = 0`, `layout = matmul`, `bias = none`) where the device has it, else [`Self::forward_reference`].*/
+    #[track_caller]
     pub fn forward(
         &self,
         x: ::burn_kernels::__private::burn::tensor::Tensor<2usize>,
@@ -18,9 +19,10 @@ Runs the kernel `npu_fused_moe` (`part = experts`, `experts = list`, `activation
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<2usize> {
         ::burn_kernels::__private::declare_site! {
             static SITE = ::burn_kernels::__private::SiteSpec { kernel : "npu_fused_moe",
-            item : "Experts::forward", module : ::core::module_path!(), krate : "models",
-            crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
-            ::burn_kernels::__private::Form::Struct, key :
+            item : "Experts::forward", path : ::core::option::Option::None, module :
+            ::core::module_path!(), krate : "models", crate_version : "1.2.3", file :
+            "src/lib.rs", line : 7u32, form : ::burn_kernels::__private::Form::Struct,
+            key :
             ::burn_kernels::__private::SemanticsKey::MoeExperts(::burn_kernels::__private::MoeExpertsKey
             { activation : ::burn_kernels::__private::Activation::Silu, projections :
             ::burn_kernels::__private::Projections::Separate, clamp :

@@ -10,15 +10,17 @@ impl Norm {
 `x` is `[.., n]` and `weight` is `[n]`; the result has the shape and dtype of `x`. The mean is taken in `f32` (`f64` for `f64`).
 
 Runs the kernel `npu_fused_rmsnorm` (`offset = 1`, `rounding = gemma`, `scale = weight`, `gating = none`, `groups = one`) where the device has it, else [`Self::forward_reference`].*/
+    #[track_caller]
     pub fn forward<const D: usize>(
         &self,
         x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
         ::burn_kernels::__private::declare_site! {
             static SITE = ::burn_kernels::__private::SiteSpec { kernel :
-            "npu_fused_rmsnorm", item : "Norm::forward", module : ::core::module_path!(),
-            krate : "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32,
-            form : ::burn_kernels::__private::Form::Struct, key :
+            "npu_fused_rmsnorm", item : "Norm::forward", path :
+            ::core::option::Option::None, module : ::core::module_path!(), krate :
+            "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+            ::burn_kernels::__private::Form::Struct, key :
             ::burn_kernels::__private::SemanticsKey::RmsNorm(::burn_kernels::__private::RmsNormKey
             { offset : ::burn_kernels::__private::Offset::One, rounding :
             ::burn_kernels::__private::Rounding::Gemma, scale :

@@ -17,16 +17,17 @@ where
 `x` is `[.., d]`; the result is what `down` makes of `[.., hidden]`. The projections are the layers of this struct, called through their own `forward`.
 
 Runs the kernel `npu_fused_swiglu` (`activation = quick_gelu`, `projections = interleaved`, `clamp = limit`, `up_offset = 1`, `topk = none`) where the device has it, else [`Self::forward_reference`].*/
+    #[track_caller]
     fn forward<const D: usize>(
         &self,
         x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
         ::burn_kernels::__private::declare_site! {
             static SITE = ::burn_kernels::__private::SiteSpec { kernel :
-            "npu_fused_swiglu", item : "Experts::forward", module :
-            ::core::module_path!(), krate : "models", crate_version : "1.2.3", file :
-            "src/lib.rs", line : 7u32, form : ::burn_kernels::__private::Form::Struct,
-            key :
+            "npu_fused_swiglu", item : "Experts::forward", path :
+            ::core::option::Option::None, module : ::core::module_path!(), krate :
+            "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+            ::burn_kernels::__private::Form::Struct, key :
             ::burn_kernels::__private::SemanticsKey::Glu(::burn_kernels::__private::GluKey
             { activation : ::burn_kernels::__private::Activation::QuickGelu, projections
             : ::burn_kernels::__private::Projections::Interleaved, clamp :

@@ -9,6 +9,7 @@ impl Rotary {
 `q` is `[batch, heads, seq, dim]` and `k` is `[batch, kv_heads, seq, dim]`; `cos` and `sin` are `[3, batch, seq, dim]`, for time, height and width: the first pairs take the first, as many as its section is long, and so on; they hold every angle twice, as `cat(freqs, freqs)`. The results have the shapes and dtypes of `q` and `k`.
 
 Runs the kernel `npu_fused_rope` (`style = half`, `width = full`, `layout = bnsd`, `table = halves`, `sections = chunked`) where the device has it, else [`Self::rotate_reference`].*/
+    #[track_caller]
     fn rotate(
         &self,
         q: ::burn_kernels::__private::burn::tensor::Tensor<4usize>,
@@ -19,9 +20,10 @@ Runs the kernel `npu_fused_rope` (`style = half`, `width = full`, `layout = bnsd
     ) {
         ::burn_kernels::__private::declare_site! {
             static SITE = ::burn_kernels::__private::SiteSpec { kernel :
-            "npu_fused_rope", item : "Rotary::rotate", module : ::core::module_path!(),
-            krate : "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32,
-            form : ::burn_kernels::__private::Form::Struct, key :
+            "npu_fused_rope", item : "Rotary::rotate", path :
+            ::core::option::Option::None, module : ::core::module_path!(), krate :
+            "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
+            ::burn_kernels::__private::Form::Struct, key :
             ::burn_kernels::__private::SemanticsKey::Rope(::burn_kernels::__private::RopeKey
             { style : ::burn_kernels::__private::RopeStyle::Half, width :
             ::burn_kernels::__private::RotaryWidth::Full, layout :

@@ -15,6 +15,7 @@ impl SparseMoeBlock {
 `hidden_states` is `[.., hidden]`. The results are one like it, and the router's logits, `[tokens, experts]`. All layers are called through their own `forward`.
 
 Runs the kernel `npu_fused_moe` (`part = block`, `scoring = sigmoid`, `correction = bias`, `grouping = top_two`, `renormalise = none`, `weights = logits`, `shared = gated`) where the device has it, else [`Self::forward_reference`].*/
+    #[track_caller]
     pub fn forward<const D: usize>(
         &self,
         hidden_states: ::burn_kernels::__private::burn::tensor::Tensor<D>,
@@ -24,9 +25,10 @@ Runs the kernel `npu_fused_moe` (`part = block`, `scoring = sigmoid`, `correctio
     ) {
         ::burn_kernels::__private::declare_site! {
             static SITE = ::burn_kernels::__private::SiteSpec { kernel : "npu_fused_moe",
-            item : "SparseMoeBlock::forward", module : ::core::module_path!(), krate :
-            "models", crate_version : "1.2.3", file : "src/lib.rs", line : 7u32, form :
-            ::burn_kernels::__private::Form::Struct, key :
+            item : "SparseMoeBlock::forward", path : ::core::option::Option::None, module
+            : ::core::module_path!(), krate : "models", crate_version : "1.2.3", file :
+            "src/lib.rs", line : 7u32, form : ::burn_kernels::__private::Form::Struct,
+            key :
             ::burn_kernels::__private::SemanticsKey::MoeBlock(::burn_kernels::__private::MoeBlockKey
             { scoring : ::burn_kernels::__private::Scoring::Sigmoid, correction :
             ::burn_kernels::__private::Correction::Bias, grouping :

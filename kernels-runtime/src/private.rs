@@ -7,7 +7,7 @@ pub use crate::__plain_linear as plain_linear;
 pub use crate::dispatch::{At, Site};
 pub use crate::error_text::write_with_causes;
 pub use crate::once::once;
-pub use crate::registry::{Form, SiteSpec};
+pub use crate::registry::{Form, PathInside, SiteSpec};
 pub use crate::semantics::*;
 pub use burn;
 pub use linkme;

@@ -169,12 +169,16 @@ impl BuiltPlan {
             self.path
         ));
         let look = page.look();
-        page.page(&self.plan.page(look, |row| match self.own.get(row.kernel) {
-            Some(origin) => Cell::new(
-                Tone::Caution,
-                format_args!("unknown here: a kernel of {origin}"),
-            ),
-            None => row.cell(),
-        }));
+        page.page(
+            &self
+                .plan
+                .page(look, None, |row| match self.own.get(row.kernel) {
+                    Some(origin) => Cell::new(
+                        Tone::Caution,
+                        format_args!("unknown here: a kernel of {origin}"),
+                    ),
+                    None => row.cell(),
+                }),
+        );
     }
 }

@@ -5,9 +5,17 @@ use burn::optim::{AdamWConfig, GradientsParams};
 use burn::tensor::Device;
 use burn_kernels::measure;
 use burn_kernels::optim::InitFused;
+use burn_kernels::threads::on_pool;
 use own_crate::{Classifier, batch};
+use std::error::Error;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
+    // Steps reuse the memory that the step before freed, and operations begin without waking a thread.
+    burn_kernels::memory::keep_freed();
+    on_pool(train)
+}
+
+fn train() -> Result<(), Box<dyn Error + Send + Sync>> {
     // Reports an invalid value of `BURN_KERNELS` here and not in the first layer.
     burn_kernels::init()?;
     let device = Device::flex().autodiff();

@@ -105,6 +105,12 @@ pub(super) const SETTINGS: &[Setting] = &[
 
 pub(super) const FOREIGN_FIELDS: &[ForeignField] = &[
     ForeignField {
+        names: &["residual", "skip"],
+        unless: None,
+        instead_of: &[],
+        advice: "a residual sum and its norm, both returned, are `npu_fused_add_rmsnorm`",
+    },
+    ForeignField {
         names: &["bias", "beta"],
         unless: None,
         instead_of: &[],

@@ -1,7 +1,7 @@
 //! The user's attributes, and the generated items that get them.
 
 use syn::punctuated::Punctuated;
-use syn::{Attribute, Meta, Token, parse_quote};
+use syn::{Attribute, Meta, Signature, Token, parse_quote};
 
 /// Attributes that must hold for the plain body as for the dispatched function. All others (docs,
 /// `no_mangle`, attribute macros like `instrument`) stay on the dispatched function alone, so that
@@ -25,9 +25,16 @@ const SHARED: &[&str] = &[
 const FOR_IMPL: &[&str] = &["allow", "cfg", "deny", "forbid", "warn"];
 
 /// For the dispatched function: everything, but an expected lint is only allowed, since what
-/// raises it may have moved away with the body.
-pub(super) fn for_dispatched(attributes: &[Attribute]) -> Vec<Attribute> {
-    attributes.iter().map(allowed).collect()
+/// raises it may have moved away with the body. Messages about operands name the line of the call.
+pub(super) fn for_dispatched(attributes: &[Attribute], signature: &Signature) -> Vec<Attribute> {
+    let mut kept: Vec<_> = attributes.iter().map(allowed).collect();
+    let excludes = |one: &Attribute| {
+        one.path().is_ident("track_caller") || one.path().is_ident("target_feature")
+    };
+    if !kept.iter().any(excludes) && signature.abi.is_none() {
+        kept.push(parse_quote!(#[track_caller]));
+    }
+    kept
 }
 
 /// For the function that keeps the plain body.
@@ -106,7 +113,9 @@ mod tests {
             parse_quote!(#[expect(clippy::a)]),
             parse_quote!(#[tracing::instrument]),
         ];
-        let dispatched = text(for_dispatched(&all));
+        let signature = parse_quote!(fn forward(&self));
+        let dispatched = text(for_dispatched(&all, &signature));
+        assert!(dispatched.contains("track_caller"));
         assert!(dispatched.contains("instrument") && dispatched.contains("text"));
         assert!(dispatched.contains(&quote!(#[allow(clippy::a)]).to_string()));
         let reference = text(for_reference(&all));
@@ -122,7 +131,8 @@ mod tests {
         ];
         let expected = quote!(#[cfg_attr(a, inline)]).to_string();
         assert_eq!(text(for_reference(&all)), expected);
-        assert!(text(for_dispatched(&all)).contains("instrument (skip"));
+        let signature = parse_quote!(fn forward(&self));
+        assert!(text(for_dispatched(&all, &signature)).contains("instrument (skip"));
     }
 
     #[test]

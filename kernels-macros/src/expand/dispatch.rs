@@ -37,7 +37,7 @@ pub(super) fn split(
 
 /// The user's signature with a new body.
 fn dispatched(site: &Site, function: &Function, scope: Scope, label: &Label<'_>) -> TokenStream {
-    let attributes = attributes::for_dispatched(&function.attributes);
+    let attributes = attributes::for_dispatched(&function.attributes, &function.signature);
     let visibility = &function.visibility;
     let body = dispatched_body(site, label, |kernel| match &site.reference {
         Reference::Beside(name) => {

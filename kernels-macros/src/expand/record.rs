@@ -15,6 +15,17 @@ pub(super) struct Label<'a> {
     pub(super) origin: &'a Origin,
 }
 
+/// The path of an item inside an annotated method, through which the running program finds the method's type.
+fn path_of(runtime: &TokenStream, label: &Label<'_>) -> TokenStream {
+    match label.form {
+        "Method" => quote!(::core::option::Option::Some(#runtime::PathInside(|| {
+            fn here() {}
+            ::core::any::type_name_of_val(&here)
+        }))),
+        _ => quote!(::core::option::Option::None),
+    }
+}
+
 /// Declares `SITE`.
 pub(super) fn declare(site: &Site, label: &Label<'_>) -> TokenStream {
     match &site.kernel {
@@ -49,11 +60,13 @@ fn built_in(site: &Site, kernel: &BuiltIn, label: &Label<'_>) -> TokenStream {
         r#"","form":{form_json},"item":{item_json},"file":{file_json},"line":{line},"key":{key_json},"layer":{layer_json},"condition":{condition_json}}}"#
     );
     let form = format_ident!("{form}");
+    let path = path_of(runtime, label);
     quote! {
         #runtime::declare_site! {
             static SITE = #runtime::SiteSpec {
                 kernel: #id,
                 item: #item,
+                path: #path,
                 module: ::core::module_path!(),
                 krate: #package,
                 crate_version: #version,
@@ -75,11 +88,13 @@ fn custom(site: &Site, Custom { path, .. }: &Custom, label: &Label<'_>) -> Token
     let runtime = &site.runtime;
     let (layer, condition) = (optional(layer_of(site)), optional(condition_of(site)));
     let form = format_ident!("{form}");
+    let inside = path_of(runtime, label);
     quote! {
         #runtime::declare_site! {
             static SITE = {
                 kernel: #path::ID,
                 item: #item,
+                path: #inside,
                 form: Form::#form,
                 key: SemanticsKey::Custom(#path::KEY),
                 key_json: "",

@@ -61,6 +61,7 @@ pub(super) fn expand(site: &Site, target: &Struct, origin: &Origin) -> TokenStre
         #(#attributes)*
         impl #impl_generics #name #type_generics #where_clause {
             #[doc = #docs]
+            #[track_caller]
             #visibility fn #method #signature { #body }
 
             #[doc = #reference_docs]

@@ -199,7 +199,7 @@ fn a_block_keeps_its_other_members() {
     );
     contains(
         &expanded,
-        quote!(#[tracing::instrument] pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D>),
+        quote!(#[tracing::instrument] #[track_caller] pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D>),
     );
     contains(
         &expanded,

@@ -1,12 +1,14 @@
-use super::span;
-use super::{Decision, Query, Route, Site};
+use super::entered::{self, Entered};
+use super::{Decision, Query, Route, Site, span};
 use crate::semantics::OperationKey;
 use burn::backend::DispatchTensor;
+use std::panic::Location;
 
 /// A call of a site, as the expansion of the attribute passes it to the operations.
 #[derive(Clone, Copy, Debug)]
 pub struct At {
     site: &'static Site,
+    caller: &'static Location<'static>,
     when: bool,
     opaque: bool,
     adapted: bool,
@@ -17,15 +19,18 @@ pub struct At {
 impl At {
     /// Creates a call of a site without a condition.
     #[inline]
+    #[track_caller]
     pub const fn new(site: &'static Site) -> Self {
         Self::when(site, true)
     }
 
     /// Creates a call of a site whose attribute has `when = …`. `when` is the value of the condition.
     #[inline]
+    #[track_caller]
     pub const fn when(site: &'static Site, when: bool) -> Self {
         Self {
             site,
+            caller: Location::caller(),
             when,
             opaque: false,
             adapted: false,
@@ -91,11 +96,11 @@ impl At {
         !self.once
     }
 
-    /// Opens the span of the call, which ends when the result is dropped.
+    /// Enters the call, which ends when the result is dropped: messages about operands name it, and it is a span.
     #[inline]
-    #[must_use]
-    pub(crate) fn enter(&self) -> Option<span::Open> {
-        span::call(self.site)
+    pub(crate) fn enter(&self) -> entered::Open {
+        let (site, caller) = (self.site, self.caller);
+        Entered { site, caller }.open()
     }
 
     /// Decides the path of a call with these tensors, and counts it. The tensors are the operands of the operation, in

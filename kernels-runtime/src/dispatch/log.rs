@@ -14,22 +14,23 @@ pub(super) fn say(site: &SiteSpec, query: Query, choice: &Choice) {
         ..
     } = query;
     let purpose = site.key.purpose(mode);
+    let item = &*site.item_in_type();
     for (reason, reaction) in &choice.reactions {
         if *reaction == Reaction::Warn {
             warning!(
-                site = site.item,
+                site = item,
                 module = site.module,
                 kernel = choice.kernel,
                 "{}::{} on {device} with {tensors} tensors for {purpose}: {reason}; {}",
                 site.module,
-                site.item,
+                item,
                 reason.advice()
             );
         }
     }
     match choice.outcome {
         Outcome::Fused(kernel, implementation) => tracing::debug!(
-            site = site.item,
+            site = item,
             module = site.module,
             kernel = kernel.id,
             implementation = implementation.name,
@@ -37,7 +38,7 @@ pub(super) fn say(site: &SiteSpec, query: Query, choice: &Choice) {
             "fused"
         ),
         Outcome::Reference(reason) => tracing::debug!(
-            site = site.item,
+            site = item,
             module = site.module,
             kernel = choice.kernel,
             %reason,

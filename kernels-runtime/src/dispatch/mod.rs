@@ -3,6 +3,7 @@
 
 mod at;
 mod choose;
+mod entered;
 mod log;
 mod plan;
 mod plan_file;
@@ -22,6 +23,7 @@ pub use crate::reason::Reason;
 pub use at::At;
 pub use choose::{Candidate, Decision};
 pub(crate) use choose::{Choice, Outcome, best, choose};
+pub(crate) use entered::Entered;
 pub(crate) use plan::plan_under;
 pub use plan::{Plan, PlanCandidate, PlanError, PlanRow, plan, plan_for, plan_sites};
 pub use plan_file::{Difference, PlanCheckError, PlanDifference};

@@ -1,5 +1,5 @@
 use super::unmet::Unmet;
-use super::{Choice, Mode, Outcome, Query, TensorType, choose, sites};
+use super::{Choice, Mode, Outcome, Query, Site, TensorType, choose, sites};
 use crate::active::{self, Active};
 use crate::device::{DeviceKind, DeviceKinds};
 use crate::mapping::ModeFlags;
@@ -72,6 +72,9 @@ pub struct PlanRow {
     /// tensors without autodiff.
     #[serde(skip)]
     pub is_step: bool,
+    /// True if the site is a layer of burn-kernels itself (`nn`, `optim`) that no call has reached. Tables leave it out.
+    #[serde(skip)]
+    pub is_idle: bool,
 }
 
 /// An implementation that was considered.
@@ -170,12 +173,11 @@ fn asked(device: &Device, dtype: DType, mode: Mode) -> Result<(Arc<Active>, Quer
 
 /// Returns the plan that would hold if `active` were in force.
 pub(crate) fn plan_under(active: &Active, query: Query) -> Plan {
-    plan_of(
-        sites().map(|site| site.spec()),
-        notes(active),
-        active,
-        query,
-    )
+    let mut plan = plan_of(sites().map(Site::spec), notes(active), active, query);
+    for (row, site) in plan.sites.iter_mut().zip(sites()) {
+        row.is_idle = site.spec().krate == "burn-kernels" && site.tally().counts().is_empty();
+    }
+    plan
 }
 
 fn plan_of<'a>(
@@ -245,6 +247,7 @@ fn row(spec: &SiteSpec, active: &Active, query: Query) -> PlanRow {
         unmet,
         candidates: candidates(&choice),
         is_step: !spec.key.is_differentiable(),
+        is_idle: false,
     }
 }
 
@@ -282,9 +285,15 @@ impl Plan {
         ))
     }
 
-    /// Returns the plan laid out for `look`. `path` gives the cell for the path of each row.
+    /// Returns the plan laid out for `look`. `path` gives the cell for the path of each row. If `shown_by` is given, it
+    /// hides the idle layers of burn-kernels and states what lists them.
     #[doc(hidden)]
-    pub fn page(&self, look: Look, path: impl Fn(&PlanRow) -> Cell) -> Page {
+    pub fn page(
+        &self,
+        look: Look,
+        shown_by: Option<&str>,
+        path: impl Fn(&PlanRow) -> Cell,
+    ) -> Page {
         let Self {
             policy,
             device,
@@ -301,7 +310,9 @@ impl Plan {
             Fit::Wrap,
             Fit::Wrap,
         ]);
-        for row in &self.sites {
+        let (hidden, shown): (Vec<_>, Vec<_>) =
+            (self.sites.iter()).partition(|row| row.is_idle && shown_by.is_some());
+        for row in shown {
             table.row([
                 row.site.as_str().into(),
                 row.layer.unwrap_or("-").into(),
@@ -311,6 +322,12 @@ impl Plan {
             ]);
         }
         page.table(&table);
+        if let (Some(shown_by), false) = (shown_by, hidden.is_empty()) {
+            page.paragraph(format_args!(
+                "{} of burn-kernels' own layers were not called so far; {shown_by}",
+                hidden.len()
+            ));
+        }
         for note in self.notes.iter().cloned().chain(self.open_questions()) {
             page.paragraph(format_args!("note: {note}"));
         }
@@ -364,12 +381,13 @@ impl PlanRow {
 }
 
 impl fmt::Display for Plan {
-    /// Writes a table of at most 100 columns. `{:#}` writes each site on one line.
+    /// Writes a table of at most 100 columns, without the layers of burn-kernels itself that no call has reached. `{:#}`
+    /// writes every site, each on one line.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let look = match f.alternate() {
-            true => Look::WIDE,
-            false => Look::PLAIN,
+        let (look, shown_by) = match f.alternate() {
+            true => (Look::WIDE, None),
+            false => (Look::PLAIN, Some("`{:#}` lists them")),
         };
-        self.page(look, PlanRow::cell).fmt(f)
+        self.page(look, shown_by, PlanRow::cell).fmt(f)
     }
 }

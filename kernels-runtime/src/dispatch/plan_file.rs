@@ -300,6 +300,7 @@ mod tests {
             unmet: None,
             candidates: Vec::new(),
             is_step: false,
+            is_idle: false,
             condition: None,
         }
     }

@@ -103,6 +103,7 @@ macro_rules! __declare_site {
     (static $name:ident = {
         kernel: $kernel:expr,
         item: $item:expr,
+        $(path: $path:expr,)?
         form: $form:expr,
         key: $key:expr,
         key_json: $key_json:expr,
@@ -118,6 +119,11 @@ macro_rules! __declare_site {
                 $crate::registry::SiteSpec {
                     kernel: $kernel,
                     item: $item,
+                    path: {
+                        let path: ::core::option::Option<$crate::registry::PathInside> = ::core::option::Option::None;
+                        $(let path = $path;)?
+                        path
+                    },
                     module: ::core::module_path!(),
                     krate: $crate::__private::or_unknown(::core::option_env!("CARGO_PKG_NAME")),
                     crate_version: $crate::__private::or_unknown(::core::option_env!(

@@ -8,6 +8,7 @@ use crate::semantics::{RopeKey, SemanticsKey};
 pub(crate) const ROPE_SITE: SiteSpec = SiteSpec {
     kernel: "npu_fused_rope",
     item: "rope",
+    path: None,
     module: "tests",
     krate: "tests",
     crate_version: "0",

@@ -28,12 +28,11 @@ impl fmt::Display for Unmet<'_> {
         let purpose = self.site.key.purpose(mode);
         write!(
             f,
-            "the policy `{}` asks for {} at {}::{}, which can't run it on {device} with {tensors} \
+            "the policy `{}` asks for {} at {}, which can't run it on {device} with {tensors} \
              tensors for {purpose}: {reason}; {}",
             self.active.policy,
             choice.kernel,
-            self.site.module,
-            self.site.item,
+            self.site.name(),
             reason.advice()
         )?;
         if choice.candidates.is_empty() {

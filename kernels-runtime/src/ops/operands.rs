@@ -9,6 +9,7 @@
 //! All tensors of a kernel have one dtype, which sites don't know before they choose an implementation. Dtypes are
 //! therefore compared where a kernel starts, by `checked(operands.dtype())`, and by the handlers.
 
+use crate::dispatch::Entered;
 use burn::backend::{Shape, TensorMetadata};
 use burn::tensor::{DType, IntDType, Tensor};
 use std::fmt;
@@ -49,11 +50,23 @@ macro_rules! require {
 }
 pub(crate) use require;
 
-/// Returns operands that go together. Panics with the sentence otherwise.
+/// Returns operands that go together. Panics with the sentence otherwise, and with the call of a site that it is in.
 #[track_caller]
 pub(crate) fn checked<T>(operands: Result<T, Mismatch>) -> T {
-    // Not `expect`, which would put its own words before the sentence.
-    operands.unwrap_or_else(|mismatch| panic!("{mismatch}"))
+    // Not `expect`, which would put its own words before the sentence, nor a closure, which has no caller.
+    match operands {
+        Ok(operands) => operands,
+        Err(mismatch) => refuse(&mismatch),
+    }
+}
+
+#[cold]
+#[track_caller]
+fn refuse(mismatch: &Mismatch) -> ! {
+    match Entered::innermost() {
+        Some(call) => panic!("{mismatch}\n{call}"),
+        None => panic!("{mismatch}"),
+    }
 }
 
 /// The properties of a tensor that checks read.

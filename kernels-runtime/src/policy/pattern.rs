@@ -65,7 +65,7 @@ impl SitePattern {
 
     /// Returns `true` if the site's name matches.
     pub(crate) fn matches(&self, site: &SiteSpec) -> bool {
-        self.matches_name(&format!("{}::{}", site.module, site.item))
+        self.matches_name(&site.name())
     }
 
     /// Returns `true` if a site's full name matches.

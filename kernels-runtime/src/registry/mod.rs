@@ -24,7 +24,7 @@ pub use declare::assert_well_formed;
 pub use gradient::Gradient;
 pub use kernel::{FloatType, Implementation, KernelSpec, Launch, Limits};
 pub use resolve::{RegistryError, RegistryProblem, check, kernel, kernels, replaced};
-pub use spec::{Form, SiteRecordError, SiteSpec};
+pub use spec::{Form, PathInside, SiteRecordError, SiteSpec};
 
 use linkme::distributed_slice;
 

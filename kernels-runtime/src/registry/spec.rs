@@ -1,6 +1,7 @@
 use crate::semantics::SemanticsKey;
 use serde::Serialize;
 use serde_json::Value;
+use std::borrow::Cow;
 use thiserror::Error;
 
 /// The description of a site, as far as the attribute knows it.
@@ -8,8 +9,12 @@ use thiserror::Error;
 pub struct SiteSpec {
     /// The id of the kernel that the attribute names.
     pub kernel: &'static str,
-    /// The annotated item inside its module, such as `LlamaMlp::forward`.
+    /// The annotated item inside its module, such as `LlamaMlp::forward`, as far as the attribute sees it: on a method, the
+    /// type is out of sight. [`SiteSpec::item_in_type`] has it.
     pub item: &'static str,
+    /// Returns the path of an item inside the annotated method, which names the type. Present for methods only.
+    #[serde(skip)]
+    pub path: Option<PathInside>,
     /// The module path.
     pub module: &'static str,
     /// The package that contains the site.
@@ -34,9 +39,44 @@ pub struct SiteSpec {
 impl SiteSpec {
     /// Returns the full name, such as `my_crate::model::LlamaMlp::forward`.
     pub fn name(&self) -> String {
-        format!("{}::{}", self.module, self.item)
+        format!("{}::{}", self.module, self.item_in_type())
+    }
+
+    /// Returns the annotated item with its type, such as `LlamaMlp::forward`. In the record of a built file, the type of an
+    /// annotated method is unknown.
+    pub fn item_in_type(&self) -> Cow<'static, str> {
+        match self.path.and_then(|path| type_of((path.0)(), self.item)) {
+            Some(type_name) => format!("{type_name}::{}", self.item).into(),
+            None => self.item.into(),
+        }
     }
 }
+
+/// Returns the last name of the type from the compiler's path of something inside its method, such as `Mixer` from
+/// `my_crate::Mixer<_>::attend::SITE::here` and `Norm` from `<my_crate::Norm as my_crate::Layer>::norm::SITE::here`.
+fn type_of<'a>(path: &'a str, method: &str) -> Option<&'a str> {
+    let (within, _) = path.rsplit_once("::SITE")?;
+    let owner = within.strip_suffix(method)?.strip_suffix("::")?;
+    let owner = match owner.strip_prefix('<') {
+        Some(of_trait) => of_trait.rsplit_once(" as ")?.0,
+        None => owner,
+    };
+    let name = owner.split('<').next()?.rsplit("::").next()?;
+    let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    (is_name && !name.is_empty()).then_some(name)
+}
+
+/// A function that returns the path of an item inside an annotated method.
+#[derive(Clone, Copy, Debug)]
+pub struct PathInside(pub fn() -> &'static str);
+
+impl PartialEq for PathInside {
+    fn eq(&self, other: &Self) -> bool {
+        (self.0)() == (other.0)()
+    }
+}
+
+impl Eq for PathInside {}
 
 /// The reason why the record of a site gives no [`SiteSpec`].
 #[derive(Clone, PartialEq, Eq, Error)]
@@ -68,6 +108,7 @@ impl SiteSpec {
         Ok(Self {
             kernel: text("kernel")?,
             item: text("item")?,
+            path: None,
             module: text("module")?,
             krate: text("crate")?,
             crate_version: text("crate_version")?,
@@ -106,6 +147,39 @@ impl Form {
             Self::Impl => "impl",
             Self::Method => "method",
             Self::Function => "function",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_method_has_the_last_name_of_its_type() {
+        for (path, expected) in [
+            (
+                "a::m::Mixer::attend::SITE::{{closure}}::here",
+                Some("Mixer"),
+            ),
+            ("a::m::Mixer<_>::attend::SITE::here", Some("Mixer")),
+            (
+                "a::m::Mixer<a::b::C<u8>, _>::attend::SITE::here",
+                Some("Mixer"),
+            ),
+            (
+                "<a::m::Mixer as a::m::Layer>::attend::SITE::here",
+                Some("Mixer"),
+            ),
+            (
+                "<std::vec::Vec<a::Mixer> as a::Layer<u8>>::attend::SITE::here",
+                Some("Vec"),
+            ),
+            ("a::f::Mixer::attend::SITE::here", Some("Mixer")),
+            ("<[a::Mixer] as a::Layer>::attend::SITE::here", None),
+            ("somewhere", None),
+        ] {
+            assert_eq!(type_of(path, "attend"), expected, "{path}");
         }
     }
 }

@@ -4,7 +4,9 @@ use proc_macro2::{Ident, Span};
 use syn::ext::IdentExt;
 use syn::{Error, Result};
 
-use super::{Wanted, about, ambiguous, constant, of_element, refuse_shared, unread, wrapped};
+use super::{
+    Wanted, about, ambiguous, constant, of_element, or_constant, refuse_shared, unread, wrapped,
+};
 use crate::attr::Argument;
 use crate::check::types::complaint;
 use crate::contract::{Binding, Operand, Place, Role};
@@ -77,7 +79,9 @@ fn find(wanted: &Wanted<'_>, operand: &Operand, target: &Struct) -> Result<Optio
         let name = argument.as_name()?;
         let found = given(&name, target).map_err(|error| {
             let other = of_another_variant(wanted, what, &name);
-            other.map_or(error, |message| Error::new(name.span(), message))
+            let hint = or_constant(operand, &name);
+            let message = other.unwrap_or_else(|| format!("{error}{hint}"));
+            Error::new(name.span(), message)
         });
         return found.map(Some);
     }

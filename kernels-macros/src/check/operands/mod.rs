@@ -113,6 +113,17 @@ fn constant(operand: &Operand, argument: &Argument) -> Option<TokenStream> {
     }
 }
 
+/// The end of a message about a name that is not found, where a constant may stand.
+fn or_constant(operand: &Operand, name: &Ident) -> String {
+    match operand.role.may_be_constant() {
+        true => format!(
+            "\na constant is written in capitals, or with its path: `{} = self::{name}`",
+            operand.name
+        ),
+        false => String::new(),
+    }
+}
+
 fn is_capitals(name: &str) -> bool {
     name.contains(|c: char| c.is_uppercase()) && !name.contains(|c: char| c.is_lowercase())
 }

@@ -4,7 +4,7 @@ use proc_macro2::Ident;
 use syn::ext::IdentExt;
 use syn::{Error, Pat, PatType, Result, Type};
 
-use super::{Wanted, about, ambiguous, constant, left, of_element, refuse_shared};
+use super::{Wanted, about, ambiguous, constant, left, of_element, or_constant, refuse_shared};
 use crate::attr::Argument;
 use crate::check::types::complaint;
 use crate::contract::{Binding, Operand, Place, Role, Shape};
@@ -187,7 +187,13 @@ fn find(
         if let Some(value) = constant(operand, argument) {
             return Ok(Some(Place::Constant(value)));
         }
-        return given(&argument.as_name()?, allowed, fields_allowed).map(Some);
+        let name = argument.as_name()?;
+        return given(&name, allowed, fields_allowed)
+            .map(Some)
+            .map_err(|error| {
+                let hint = or_constant(operand, &name);
+                Error::new(name.span(), format!("{error}{hint}"))
+            });
     }
 
     let mut found: Vec<(Ident, Place)> = allowed

@@ -1,7 +1,7 @@
 //! Attention of projected heads.
 
 use super::{
-    CAP, CAP_FIELD, DROPOUT, ID, LENGTHS, MASK, PREFIX, PREFIX_IN_A_WINDOW, SCALE,
+    CAP, CAP_FIELD, DROPOUT, ID, LENGTHS, MASK, MASK_FIELD, PREFIX, PREFIX_IN_A_WINDOW, SCALE,
     SEQUENCE_LENGTHS, SINK, SINKS, SINKS_FIELD, SOFTCAP, WINDOW, WINDOW_FIELD, WINDOW_SIZE,
     lengths, numbers, score, seen,
 };
@@ -24,7 +24,14 @@ pub(in crate::contract) static CONTRACT: Contract = Contract {
     layer: SHAPE,
     function: Ok(SHAPE),
     composition,
-    foreign_fields: &[PROJECTIONS, DROPOUT, WINDOW_FIELD, CAP_FIELD, SINKS_FIELD],
+    foreign_fields: &[
+        PROJECTIONS,
+        DROPOUT,
+        MASK_FIELD,
+        WINDOW_FIELD,
+        CAP_FIELD,
+        SINKS_FIELD,
+    ],
     item_names: &[],
     body_calls: &[],
 };

@@ -94,6 +94,14 @@ const DROPOUT: ForeignField = ForeignField {
     advice: "the kernel has no dropout of attention weights",
 };
 
+const MASK_FIELD: ForeignField = ForeignField {
+    names: &["mask", "attn_mask", "attention_mask"],
+    unless: Some(is("bias", &["additive"])),
+    instead_of: &[],
+    advice: "a tensor that is added to the scores, such as a mask of zeros and negative infinities, is `bias = additive`; \
+             `mask = causal`, `prefix` or `none` say which keys a query sees without a tensor",
+};
+
 const WINDOW_FIELD: ForeignField = ForeignField {
     names: WINDOW_NAMES,
     unless: Some(WINDOWED),

@@ -188,6 +188,7 @@ mod tests {
     const SPEC: SiteSpec = SiteSpec {
         kernel: "npu_fused_swiglu",
         item: "Mlp::forward",
+        path: None,
         module: "a::b",
         krate: "a",
         crate_version: "1.0.0",
