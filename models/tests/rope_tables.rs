@@ -132,6 +132,29 @@ fn frequencies_of_gpt_oss_agree_to_a_unit_in_the_last_place() {
     }
 }
 
+/// The files of Llama 4 leave no wavelengths between the short and the long ones: each frequency is kept or divided.
+#[test]
+fn equal_factors_divide_the_frequencies_of_long_wavelengths() {
+    let frequencies = |scaling| {
+        let rope = RopeConfig {
+            theta: 5e5,
+            scaling,
+            ..RopeConfig::default()
+        };
+        RotaryEmbedding::new(&rope, 128).inv_freq().to_vec()
+    };
+    let found = frequencies(RopeScaling::Llama3 {
+        factor: 16.0,
+        low_freq_factor: 1.0,
+        high_freq_factor: 1.0,
+        original_max_position_embeddings: 8192,
+    });
+    for (found, kept) in found.into_iter().zip(frequencies(RopeScaling::Default)) {
+        let is_long = 2.0 * std::f32::consts::PI / kept > 8192.0;
+        assert_eq!(found, if is_long { kept / 16.0 } else { kept });
+    }
+}
+
 /// Angles are the same `f32` numbers in both, so that only the rounding of sine and cosine differs.
 #[test]
 fn tables_agree() {
