@@ -27,7 +27,7 @@ use burn_kernels::policy::Policy;
 use burn_kernels::report;
 use data::Batches;
 use kernels_io::escape_path;
-pub use model::Output;
+pub use model::{copy, copy_companions};
 use prepare::Prepared;
 use serde::Serialize;
 use serde_json::Value;

@@ -199,22 +199,29 @@ impl Output {
     /// # Errors
     /// Returns an error if a file can't be read or written.
     pub fn complete(&self, base: &Path) -> anyhow::Result<()> {
-        let names = match self {
-            Self::Model(_) => &COPIED[..],
-            Self::Adapter(_) => &[],
-        };
-        names
-            .iter()
-            .try_for_each(|name| copy(&base.join(name), &self.folder().join(name)))
+        match self {
+            Self::Model(folder) => copy_companions(base, folder),
+            Self::Adapter(_) => Ok(()),
+        }
     }
 }
 
 /// Copies a file if it is there.
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+pub fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     if !from.exists() {
         return Ok(());
     }
     ensure!(from.is_file(), "{} is no file", escape_path(from));
     let bytes = kernels_io::read(from, Limit::mib("a file of a checkpoint", 1024))?;
     crate::output::write_file(to, &bytes)
+}
+
+/// Copies the files of a tokenizer and of generation that are in a folder.
+///
+/// # Errors
+/// Returns an error if a file can't be read or written.
+pub fn copy_companions(from: &Path, to: &Path) -> anyhow::Result<()> {
+    COPIED
+        .iter()
+        .try_for_each(|name| copy(&from.join(name), &to.join(name)))
 }
