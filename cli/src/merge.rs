@@ -1,6 +1,6 @@
 //! `kernels merge`: one checkpoint of a base and an adapter.
 
-use crate::finetune::copy_files;
+use crate::finetune::{copy, copy_companions};
 use crate::{loading, output};
 use anyhow::{Context, ensure};
 use burn::tensor::Device;
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 /// Add an adapter to the weights of its base, and write the checkpoint
 ///
 /// The new folder holds what PEFT's `merge_and_unload` and `save_pretrained` write: the weights in the dtypes of the base,
-/// config.json, generation_config.json, and the tokenizer with its chat template. It appears complete or not at all.
+/// config.json, generation_config.json, and the tokenizer with its chat template. Those of the adapter's folder come first, if
+/// it holds such files. The new folder appears complete or not at all.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The folder of the base: a checkpoint in Hugging Face layout.
@@ -48,7 +49,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         loading::shown(|progress| load_merged(&args.model, &args.adapter, &device, progress))?;
     let staging = Staging::beside(&args.out)?;
     save_into(&model, &config, staging.path(), Some(SHARD))?;
-    copy_files(&args.model, staging.path())?;
+    complete(args, staging.path())?;
     staging.publish()?;
     output::note(format_args!(
         "{} has the weights of {} with {} adapters added",
@@ -57,6 +58,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         adapters.targets.len()
     ));
     Ok(())
+}
+
+/// Adds the files of the tokenizer and of generation: those of the adapter, if it has its own, and otherwise the base's.
+fn complete(args: &Args, to: &Path) -> anyhow::Result<()> {
+    let from = match args.adapter.join("tokenizer.json").exists() {
+        true => &args.adapter,
+        false => &args.model,
+    };
+    copy_companions(from, to)?;
+    let generation = "generation_config.json";
+    [&args.model, &args.adapter]
+        .iter()
+        .try_for_each(|from| copy(&from.join(generation), &to.join(generation)))
 }
 
 /// Refuses a folder that can't be written, before the weights are read.

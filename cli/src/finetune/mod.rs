@@ -29,7 +29,7 @@ use burn_kernels::report;
 use data::Batches;
 use kernels_cli::text::Date;
 use kernels_io::escape_path;
-pub use model::copy_files;
+pub use model::{copy, copy_companions};
 use prepare::Prepared;
 use serde::Serialize;
 use serde_json::Value;

@@ -217,21 +217,12 @@ impl Output {
             return Ok(());
         }
         let base = &settings.model;
-        copy_files(base, to)?;
+        copy_companions(base, to)?;
         match new_ends {
             [] => Ok(()),
             ends => add_ends(base, &settings.config, ends, &to.join(GENERATION)),
         }
     }
-}
-
-/// Copies the files of a base that a whole model needs beside its weights.
-///
-/// # Errors
-/// Returns an error if a file can't be read or written.
-pub fn copy_files(base: &Path, to: &Path) -> anyhow::Result<()> {
-    let mut names = COPIED.iter();
-    names.try_for_each(|name| copy(&base.join(name), &to.join(name)))
 }
 
 /// The file of end tokens.
@@ -252,7 +243,7 @@ fn add_ends(base: &Path, config: &ModelConfig, new: &[u32], to: &Path) -> anyhow
 }
 
 /// Copies a file if it is there.
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+pub fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     if !from.is_file() {
         return Ok(());
     }
@@ -265,4 +256,14 @@ fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
         read => read?,
     };
     crate::output::write_file(to, &bytes)
+}
+
+/// Copies the files of a tokenizer and of generation that are in a folder.
+///
+/// # Errors
+/// Returns an error if a file can't be read or written.
+pub fn copy_companions(from: &Path, to: &Path) -> anyhow::Result<()> {
+    COPIED
+        .iter()
+        .try_for_each(|name| copy(&from.join(name), &to.join(name)))
 }

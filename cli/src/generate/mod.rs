@@ -16,7 +16,7 @@ pub use interrupt::Interrupted;
 use kernels_cli::text::{Chat, Message, Tokenizer};
 use kernels_models::{AdapterConfig, CausalLm, ModelConfig};
 use prompts::Prompt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Continue prompts, or answer messages, with a checkpoint
 ///
@@ -113,11 +113,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(folder) = &args.adapter {
         AdapterConfig::of_folder(folder, &config)?;
     }
-    let settings = args.settings.generation(&args.model, &config)?;
-    let mut tokenizer = Tokenizer::open(&args.model, config.vocab_size)?;
+    let settings = args
+        .settings
+        .generation(holder(args, "generation_config.json"), &config)?;
+    let folder = holder(args, "tokenizer.json");
+    let mut tokenizer = Tokenizer::open(folder, config.vocab_size)?;
     tokenizer.hide(&settings.end_tokens);
     let text = match args.chat {
-        true => Text::Chat(Chat::open(&args.model, tokenizer)?),
+        true => Text::Chat(Chat::open(folder, tokenizer)?),
         false => Text::Plain(tokenizer),
     };
     let prompts = prompts::read(args)?;
@@ -132,6 +135,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             answers::print(args, text.tokenizer(), &ids, &settings)
         }
     }
+}
+
+/// Returns the folder whose file counts: the adapter's, if it has one, or the model's.
+fn holder<'a>(args: &'a Args, file: &str) -> &'a Path {
+    let adapter = args.adapter.as_deref();
+    adapter
+        .filter(|folder| folder.join(file).exists())
+        .unwrap_or(&args.model)
 }
 
 /// Returns the token ids of every prompt, each of which the model can take.

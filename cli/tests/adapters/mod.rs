@@ -1,6 +1,6 @@
 //! Adapters on their base, and merged with it.
 
-use super::{copy, fixture};
+use super::{copy, edit, fixture};
 use crate::common::{command, errors, json};
 use serde_json::Value;
 use std::fs;
@@ -167,4 +167,51 @@ fn folders_of_adapters_and_runs_say_what_they_are() {
         errors(&output)
     );
     assert_eq!(files(folder.path()), ["run"]);
+}
+
+/// Some programs save the tokenizer that they trained with beside an adapter.
+#[test]
+fn a_tokenizer_beside_an_adapter_counts() {
+    let (base, folder) = (copy(), TempDir::new().unwrap());
+    let adapter = folder.path().join("adapter");
+    fs::create_dir(&adapter).unwrap();
+    for name in files(&peft())
+        .iter()
+        .filter(|name| name.starts_with("adapter_"))
+    {
+        fs::copy(peft().join(name), adapter.join(name)).unwrap();
+    }
+    for name in [
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "generation_config.json",
+    ] {
+        fs::copy(base.path().join(name), adapter.join(name)).unwrap();
+    }
+    edit(base.path(), "tokenizer_config.json", |fields| {
+        fields["chat_template"] = "{{ messages }}".into()
+    });
+    edit(base.path(), "generation_config.json", |fields| {
+        fields["max_new_tokens"] = 3.into()
+    });
+    edit(&adapter, "generation_config.json", |fields| {
+        fields["max_new_tokens"] = 2.into()
+    });
+    let option = format!("--adapter={}", adapter.display());
+    let found = ids(base.path(), &["--chat", &option]);
+    assert_eq!(found.as_array().map(Vec::len), Some(2));
+    assert_eq!(
+        found,
+        ids(&fixture("tiny"), &["--chat", "--max-new-tokens=2", &option])
+    );
+
+    let out = folder.path().join("merged");
+    assert!(merge(base.path(), &adapter, &out).status.success());
+    assert_eq!(ids(&out, &["--chat"]), found);
+    // Without a tokenizer of its own.
+    fs::remove_file(adapter.join("tokenizer.json")).unwrap();
+    let out = folder.path().join("other");
+    assert!(merge(base.path(), &adapter, &out).status.success());
+    assert_ne!(ids(&out, &["--chat"]), found);
+    assert_eq!(files(&out), files(&fixture("tiny")));
 }
