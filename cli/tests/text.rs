@@ -420,6 +420,10 @@ fn answers_end_with_the_token_behind_them() {
     for (end, expected) in [
         // Not the end of a text, which is another token.
         ("<|endoftext|>\n", ["a<|endoftext|>", "b\n<|endoftext|>"]),
+        (
+            "<|endoftext|><|im_end|><|endoftext|>",
+            ["a<|endoftext|><|im_end|>", "b\n<|endoftext|><|im_end|>"],
+        ),
         // The first token of the next turn, also behind the last.
         ("", ["a<|im_start|>", "b\n<|im_start|>"]),
         ("{{ '\\n' }}", ["a\n<|im_start|>", "b\n\n<|im_start|>"]),

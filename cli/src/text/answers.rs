@@ -40,6 +40,8 @@ pub(super) struct Finder<'a> {
     template: &'a ChatTemplate,
     /// The special tokens.
     special: &'a [(String, u32)],
+    /// The token at the end of a text.
+    eos: Option<&'a str>,
     messages: &'a [Message],
     /// The rendered conversation.
     text: &'a str,
@@ -76,13 +78,14 @@ impl Place {
 impl<'a> Finder<'a> {
     pub(super) fn new(
         template: &'a ChatTemplate,
-        special: &'a [(String, u32)],
+        (special, eos): (&'a [(String, u32)], Option<&'a str>),
         messages: &'a [Message],
         text: &'a str,
     ) -> Self {
         Self {
             template,
             special,
+            eos: eos.filter(|eos| !eos.is_empty()),
             messages,
             text,
             begins: BTreeMap::new(),
@@ -174,6 +177,11 @@ impl<'a> Finder<'a> {
             false => self.own(at, behind)?,
         };
         let (own, next) = behind.split_at(own);
+        if let Some(eos) = self.eos
+            && let Some(at) = own.find(eos)
+        {
+            return Ok((last + at + eos.len(), None));
+        }
         let ends = self.special.iter().filter_map(|(token, _)| {
             let end = own.rfind(token.as_str())? + token.len();
             own[end..].trim().is_empty().then_some(end)

@@ -84,9 +84,9 @@ impl Chat {
     /// Returns the token ids of a whole conversation, and which of them the assistant writes.
     ///
     /// The template's tags `{% generation %}` say which, if it has any. Otherwise an answer begins where the template has
-    /// the model begin. It ends with the special token that the template writes behind it: in the same turn, or, if there
-    /// is none, as the first of the next turn. Behind the last answer such a token is added. Without any, it ends where the
-    /// template ends the turn. A token that begins in an answer is a token of the answer.
+    /// the model begin. It ends with `eos_token`, or else with the special token that the template writes behind it: in the
+    /// same turn, or, if there is none, as the first of the next turn. Behind the last answer such a token is added. Without
+    /// any, it ends where the template ends the turn. A token that begins in an answer is a token of the answer.
     ///
     /// # Errors
     /// Returns an error if the template refuses the conversation or leaves out a part of it, if the tokenizer fails, or if an
@@ -97,7 +97,10 @@ impl Chat {
         kept::check(&self.template, messages, (text, false))?;
         let answers: Vec<Answer> = match self.template.marks_answers {
             true => rendered.answers.into_iter().map(Answer::from).collect(),
-            false => Finder::new(&self.template, &self.special, messages, text).answers()?,
+            false => {
+                let eos = self.tokenizer.special("eos_token");
+                Finder::new(&self.template, (&self.special, eos), messages, text).answers()?
+            }
         };
         let Offsets { mut ids, bytes } = self.tokenizer.encode_plain_long(text)?;
         // Tokens of text are in its order.
