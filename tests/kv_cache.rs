@@ -285,3 +285,44 @@ fn what_does_not_go_together_is_refused() {
         .unwrap();
     assert_eq!((k.dims(), k.dtype()), ([2, 6, 3, 8], DType::F32));
 }
+
+/// Memory for a limit that no machine has memory for is made as positions come.
+#[test]
+fn a_limit_beyond_all_memory_takes_none() {
+    for limit in [1 << 50, usize::MAX] {
+        for cache in [
+            KvCache::new(HeadLayout::Bnsd).with_limit(limit),
+            KvCache::new(HeadLayout::Bnsd)
+                .with_window(limit)
+                .with_limit(limit),
+            KvCache::new(HeadLayout::Bnsd).with_window(limit),
+        ] {
+            let mut cache = cache;
+            let some = random([1, 1, 3, 2]);
+            let made = bytes(|| drop(cache.append(some.clone(), some.clone()).unwrap()));
+            assert!(made < 1 << 20, "{made} bytes");
+            let many = random([1, 1, 20_000, 2]);
+            let (k, _) = cache.append(many.clone(), many).unwrap();
+            assert_eq!((k.dims(), cache.kept()), ([1, 1, 20_003, 2], 20_003));
+        }
+    }
+}
+
+/// So many positions, expanded, have no place in memory.
+#[test]
+fn an_append_that_panics_leaves_the_cache_as_it_was() {
+    let mut cache = KvCache::new(HeadLayout::Bnsd);
+    let some = random([1, 1, 3, 2]);
+    cache.append(some.clone(), some.clone()).unwrap();
+    let too_many = || {
+        some.clone()
+            .narrow(2, 0, 1)
+            .expand([1, 1, 1_usize << 60, 2])
+    };
+    let (k, v) = (too_many(), too_many());
+    let append = std::panic::AssertUnwindSafe(|| drop(cache.append(k, v)));
+    std::panic::catch_unwind(append).expect_err("there is no memory");
+    let (k, _) = cache.append(some.clone(), some.clone()).unwrap();
+    k.into_data()
+        .assert_eq(&Tensor::cat(vec![some.clone(), some], 2).into_data(), true);
+}

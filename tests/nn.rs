@@ -472,6 +472,58 @@ fn attention_to_nothing_is_zero() {
     }
 }
 
+/// A mask is not repeated for other sequences or queries, and heads are at least one.
+#[test]
+fn attention_refuses_masks_and_heads_that_do_not_fit() {
+    let device = Device::flex();
+    let config = MultiHeadAttentionConfig::new(8, 2).with_dropout(0.0);
+    let ours = MultiHeadAttention::from(config.init(&device));
+    let input = || MhaInput::self_attn(random([2, 3, 8], &device));
+    let pad = |shape: [usize; 2]| Tensor::<2, Int>::zeros(shape, &device).bool();
+    let pairs = |shape: [usize; 3]| Tensor::<3, Int>::zeros(shape, &device).bool();
+    let with_heads = |n_heads| {
+        let mut layer = ours.clone();
+        layer.n_heads = n_heads;
+        layer
+    };
+    for policy in [Policy::auto(), Policy::reference()] {
+        let _policy = scope(policy);
+        for (layer, input, expected) in [
+            (
+                ours.clone(),
+                input().mask_pad(pad([1, 3])),
+                "[1, 3], but must be [2, 3]: batch, keys",
+            ),
+            (
+                ours.clone(),
+                input().mask_pad(pad([2, 1])),
+                "[2, 1], but must be [2, 3]",
+            ),
+            (
+                ours.clone(),
+                input().mask_attn(pairs([1, 3, 3])),
+                "must be [2, 3, 3]: batch, queries, keys",
+            ),
+            (
+                ours.clone(),
+                input().mask_attn(pairs([2, 1, 3])),
+                "must be [2, 3, 3]",
+            ),
+            (
+                with_heads(0),
+                input(),
+                "8 columns, which are not `n_heads` = 0 heads",
+            ),
+            (with_heads(3), input(), "`n_heads` = 3 heads of one width"),
+        ] {
+            let run = std::panic::AssertUnwindSafe(|| layer.forward(input));
+            let panic = std::panic::catch_unwind(run).expect_err("it does not fit");
+            let message = panic.downcast::<String>().expect("a sentence");
+            assert!(message.contains(expected), "{message}");
+        }
+    }
+}
+
 /// Weights are dropped only in training: the same input has another result each time.
 #[test]
 fn attention_with_dropout_trains_as_burns_does() {

@@ -1060,3 +1060,64 @@ fn bodies_are_compared_on_few_positions() {
         );
     }
 }
+
+/// What is infinite or NaN in one row must not reach the gradients of keys that no query of it sees, nor those of others
+/// through the padding of a block of queries.
+#[test]
+fn numbers_that_are_none_stay_in_their_rows() {
+    const NAN: f32 = f32::NAN;
+    const INF: f32 = f32::INFINITY;
+    let none = AttentionKey {
+        mask: AttentionMask::None,
+        ..AttentionKey::CAUSAL
+    };
+    // The tensor, the row and the number: of queries, keys, values, and the gradient of the result.
+    for (key, [queries, keys], (tensor, row, number)) in [
+        (AttentionKey::CAUSAL, [40, 40], (3, 0, NAN)),
+        (AttentionKey::CAUSAL, [40, 40], (3, 7, INF)),
+        (AttentionKey::CAUSAL, [40, 40], (0, 3, NAN)),
+        (AttentionKey::CAUSAL, [40, 40], (0, 3, INF)),
+        (AttentionKey::CAUSAL, [40, 40], (1, 39, -INF)),
+        (none, [1, 40], (1, 5, INF)),
+        (none, [5, 5], (1, 2, -INF)),
+    ] {
+        for dtype in [DType::F64, DType::F32, DType::BF16, DType::F16] {
+            let device = Device::flex();
+            let shapes = [queries, keys, keys, queries].map(|rows| [1, 1, rows, 32]);
+            // Positive, so that a score with an infinite key has no other infinite term.
+            let mut tensors = shapes.map(|shape| {
+                let numbers = Distribution::Uniform(0.1, 0.5);
+                Tensor::<4>::random(shape, numbers, (&device, dtype))
+            });
+            let spoilt = Tensor::<4>::full([1, 1, 1, 1], number, (&device, dtype));
+            tensors[tensor] = tensors[tensor]
+                .clone()
+                .slice_assign([0..1, 0..1, row..row + 1, 0..1], spoilt);
+            let gradients = |is_fused| {
+                let [q, k, v, dy] = tensors.clone().map(Tensor::autodiff);
+                let leaves = [q, k, v].map(Tensor::require_grad);
+                let [q, k, v] = leaves.clone();
+                let inputs = Inputs {
+                    q,
+                    k,
+                    v,
+                    bias: None,
+                    sinks: None,
+                    lengths: Lengths::default(),
+                };
+                let y = run(inputs, Settings::default(), key, is_fused);
+                let gradients = (y * dy).sum().backward();
+                leaves.map(|leaf| leaf.grad(&gradients).expect("it is tracked").into_data())
+            };
+            for (name, (ours, theirs)) in ["q", "k", "v"]
+                .into_iter()
+                .zip(gradients(true).iter().zip(&gradients(false)))
+            {
+                let lost = ours.iter::<f64>().zip(theirs.iter::<f64>());
+                let lost = lost.filter(|(ours, theirs)| theirs.is_finite() && !ours.is_finite());
+                let what = format!("{key}, {dtype:?}, {number} in tensor {tensor}: d_{name}");
+                assert_eq!(lost.count(), 0, "{what}");
+            }
+        }
+    }
+}

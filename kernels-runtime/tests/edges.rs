@@ -13,9 +13,9 @@ use kernels_runtime::ops::moe::experts::{self, each};
 use kernels_runtime::ops::moe::grouped_matmul::{self, GroupedMatmulBackend};
 use kernels_runtime::ops::moe::permute::{self, PermuteBackend, Sort, Spread, Sum};
 use kernels_runtime::ops::moe::router::{self, RouterKernel};
-use kernels_runtime::ops::moe::{Routing, load_balancing_loss};
+use kernels_runtime::ops::moe::{Routing, load_balancing_loss, unpermute};
 use kernels_runtime::ops::rms_norm::{self, RmsNormKernel};
-use kernels_runtime::ops::{glu, rope};
+use kernels_runtime::ops::{glu, layer_norm, rope};
 use kernels_runtime::semantics::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -318,6 +318,182 @@ fn an_empty_view_may_start_behind_its_storage() {
     let operands = rms_norm::Operands::new(empty, None, None, settings, key).unwrap();
     let (y, _) = Flex::rms_norm_forward(operands);
     assert_eq!(y.layout().shape().as_slice(), [1, 4, 0]);
+}
+
+/// Compares the shapes of a kernel's result and its reference's, on a device with autodiff, and runs the gradients.
+fn same_shape<const D: usize>(expected: [usize; D], run: impl Fn(bool) -> Tensor<D>) {
+    for fused in [true, false] {
+        let y = run(fused);
+        assert_eq!(y.dims(), expected, "fused: {fused}");
+        // A result without elements may depend on nothing.
+        let tracked = random([1], &y.device()).require_grad();
+        (y.sum() + tracked).backward();
+    }
+}
+
+#[test]
+fn operands_without_elements_have_a_result() {
+    let device = Device::flex().autodiff();
+    fn leaf<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+        random(shape, &Device::flex().autodiff()).require_grad()
+    }
+    same_shape([3, 0], |fused| {
+        let inputs = rms_norm::Inputs {
+            x: leaf([3, 0]),
+            weight: Some(leaf([0])),
+            gate: None,
+        };
+        let settings = rms_norm::Settings {
+            eps: 1e-6,
+            group_size: None,
+        };
+        match fused {
+            true => rms_norm::fused(inputs, settings, RmsNormKey::LLAMA).unwrap(),
+            false => rms_norm::reference(inputs, settings, RmsNormKey::LLAMA),
+        }
+    });
+    same_shape([3, 0], |fused| {
+        let inputs = layer_norm::Inputs {
+            x: leaf([3, 0]),
+            weight: leaf([0]),
+            bias: Some(leaf([0])),
+        };
+        let settings = layer_norm::Settings { eps: 1e-6 };
+        match fused {
+            true => layer_norm::fused(inputs, settings, LayerNormKey::GPT2).unwrap(),
+            false => layer_norm::reference(inputs, settings, LayerNormKey::GPT2),
+        }
+    });
+    for projections in [Projections::Chunked, Projections::Interleaved] {
+        let key = GluKey {
+            projections,
+            ..GluKey::SWIGLU
+        };
+        same_shape([3, 0], |fused| {
+            let inputs = glu::Inputs::Packed(leaf([3, 0]));
+            match fused {
+                true => glu::fused(inputs, glu::Settings::default(), key).unwrap(),
+                false => glu::reference(inputs, glu::Settings::default(), key),
+            }
+        });
+    }
+    same_shape([0, 2, 3, 4], |fused| {
+        let (q, k, table) = (leaf([0, 2, 3, 4]), leaf([0, 1, 3, 4]), leaf([1, 3, 4]));
+        match fused {
+            true => {
+                rope::fused(q, k, table.clone(), table, RopeKey::LLAMA)
+                    .unwrap()
+                    .0
+            }
+            false => rope::reference(q, k, table.clone(), table, RopeKey::LLAMA).0,
+        }
+    });
+    let key = MoeExpertsKey {
+        bias: ExpertBias::All,
+        ..MoeExpertsKey::QWEN3
+    };
+    for [hidden, width, choices] in [[0, 3, 1], [4, 0, 1], [4, 3, 0]] {
+        same_shape([2, hidden], |fused| {
+            let projection = |inputs, outputs| {
+                experts::Projection::new(leaf([2, outputs, inputs])).with_bias(leaf([2, outputs]))
+            };
+            let weights =
+                experts::Weights::packed(projection(hidden, 2 * width), projection(width, hidden));
+            let indices = Tensor::<2, Int>::zeros([2, choices], &device);
+            let (x, routing) = (leaf([2, hidden]), leaf([2, choices]));
+            match fused {
+                true => experts::fused(x, indices, routing, weights, None, key).unwrap(),
+                false => experts::reference(x, indices, routing, weights, None, key),
+            }
+        });
+    }
+    same_shape([2, 0], |fused| {
+        let (rows, probs) = (leaf([4, 0]), Some(leaf([2, 2])));
+        let map = Tensor::<2, Int>::from_data([[0, 1], [2, 3]], &device);
+        match fused {
+            true => unpermute::fused(rows, map, probs).unwrap(),
+            false => unpermute::reference(rows, map, probs),
+        }
+    });
+}
+
+/// Numbers that are added one by one in f32 are off by 2^-11 after 2^16 of them, and stay at 2^24 for good.
+#[test]
+fn sums_over_long_rows_do_not_drift() {
+    const WIDTH: usize = (1 << 22) + 5;
+    let device = Device::flex();
+    let row = |pair: [f32; 2]| {
+        let values = (0..WIDTH).map(|i| pair[i % 2]).collect::<Vec<_>>();
+        Tensor::<2>::from_data(TensorData::new(values, [1, WIDTH]), &device)
+    };
+    let are_ones = |y: Tensor<2>, what: &str| {
+        let furthest = (y.abs() - 1.0).abs().max().into_scalar::<f32>();
+        assert!(furthest < 1e-5, "{what}: {furthest}");
+    };
+    let norm = |x| {
+        let settings = rms_norm::Settings {
+            eps: 1e-6,
+            group_size: None,
+        };
+        let (weight, gate) = (None, None);
+        let key = RmsNormKey {
+            scale: Scale::None,
+            ..RmsNormKey::LLAMA
+        };
+        (rms_norm::Inputs { x, weight, gate }, settings, key)
+    };
+    for value in [1.3, 0.7] {
+        let (inputs, settings, key) = norm(row([value, -value]));
+        are_ones(
+            rms_norm::reference(inputs.clone(), settings, key),
+            "reference",
+        );
+        are_ones(rms_norm::fused(inputs, settings, key).unwrap(), "kernel");
+    }
+    let inputs = layer_norm::Inputs {
+        x: row([0.7, 2.1]),
+        weight: Tensor::ones([WIDTH], &device),
+        bias: None,
+    };
+    let (settings, key) = (layer_norm::Settings { eps: 1e-9 }, LayerNormKey::COHERE);
+    are_ones(
+        layer_norm::reference(inputs.clone(), settings, key),
+        "reference",
+    );
+    are_ones(layer_norm::fused(inputs, settings, key).unwrap(), "kernel");
+}
+
+/// Tokens without elements take no memory, however many there are.
+#[test]
+fn tokens_without_elements_have_experts_without_memory() {
+    const TOKENS: usize = 1 << 33;
+    let device = Device::flex();
+    for choices in [0, 1] {
+        // One number, expanded, or none.
+        let (indices, routing) = match choices {
+            0 => (
+                Tensor::<2, Int>::zeros([TOKENS, 0], &device),
+                Tensor::<2>::zeros([TOKENS, 0], &device),
+            ),
+            _ => (
+                Tensor::<2, Int>::zeros([1, 1], &device).expand([TOKENS, 1]),
+                Tensor::<2>::zeros([1, 1], &device).expand([TOKENS, 1]),
+            ),
+        };
+        let weights = experts::Weights::packed(
+            experts::Projection::new(random([2, 6, 0], &device)),
+            experts::Projection::new(random([2, 0, 3], &device)),
+        );
+        let x = Tensor::<2>::zeros([TOKENS, 0], &device);
+        let key = MoeExpertsKey::QWEN3;
+        let operands = (x, indices, routing, weights);
+        let (x, indices, routing, weights) = operands.clone();
+        let y = experts::fused(x, indices, routing, weights, None, key);
+        assert_eq!(y.unwrap().dims(), [TOKENS, 0]);
+        let (x, indices, routing, weights) = operands;
+        let y = experts::reference(x, indices, routing, weights, None, key);
+        assert_eq!(y.dims(), [TOKENS, 0]);
+    }
 }
 
 #[test]

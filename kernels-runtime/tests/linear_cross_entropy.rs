@@ -532,3 +532,44 @@ fn live_verification_takes_some_tokens_and_classes() {
         "{said}"
     );
 }
+
+/// The mean of no losses is NaN, and so may be the gradient that reaches it.
+#[test]
+fn ignored_tokens_have_no_gradient_whatever_that_of_the_loss_is() {
+    let device = Device::flex().autodiff();
+    for (targets, factor) in [([-100; 3], f32::NAN), ([1, -100, 0], f32::INFINITY)] {
+        for (dtype, reduction) in [DType::F32, DType::BF16]
+            .into_iter()
+            .flat_map(|dtype| REDUCTIONS.map(|reduction| (dtype, reduction)))
+        {
+            let of = |shape: [usize; 2]| {
+                let tensor = random(shape, 1.0, &device).cast(FloatDType::from(dtype));
+                tensor.detach().require_grad()
+            };
+            let (hidden, weight) = (of([3, 8]), of([5, 8]));
+            let inputs = Inputs {
+                hidden: hidden.clone(),
+                weight: weight.clone(),
+                bias: None,
+                targets: classes(&targets, &device),
+            };
+            let key = LinearCrossEntropyKey {
+                reduction,
+                ..LinearCrossEntropyKey::MEAN
+            };
+            let loss = run(inputs, Settings::default(), key, true);
+            let gradients = (loss * factor).sum().backward();
+            let of = |leaf: &Tensor<2>| leaf.grad(&gradients).expect("it is tracked");
+            let what = format!("{dtype:?}, {reduction:?}, {factor}");
+            let ignored = of(&hidden).narrow(0, 1, 1).into_data();
+            assert!(ignored.iter::<f64>().all(|x| x == 0.0), "{what}");
+            if targets == [-100; 3] {
+                let all = [of(&hidden), of(&weight)].map(Tensor::into_data);
+                assert!(
+                    all.iter().all(|all| all.iter::<f64>().all(|x| x == 0.0)),
+                    "{what}"
+                );
+            }
+        }
+    }
+}

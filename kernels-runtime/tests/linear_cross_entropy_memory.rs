@@ -1,11 +1,14 @@
-//! Tests the memory of the linear cross-entropy. It is one test, because the allocator counts the whole process.
+//! Tests the memory of the linear cross-entropy and of linear layers. Tests run one after the other, because the allocator counts
+//! the whole process.
 
 #![cfg(feature = "cpu")]
 
 use burn::tensor::{DType, Device, Distribution, Int, Tensor, TensorData};
+use kernels_runtime::ops::linear;
 use kernels_runtime::ops::linear_cross_entropy::{Inputs, Settings, fused, reference};
-use kernels_runtime::semantics::{LinearCrossEntropyKey, LossReduction};
+use kernels_runtime::semantics::{LinearCrossEntropyKey, LinearKey, LossReduction, Shift};
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 static LIVE: AtomicUsize = AtomicUsize::new(0);
@@ -33,6 +36,9 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
+/// Held by the test that runs.
+static ALONE: Mutex<()> = Mutex::new(());
+
 const TOKENS: usize = 2048;
 const WIDTH: usize = 32;
 const CLASSES: usize = 20_000;
@@ -48,6 +54,7 @@ fn peak<T>(run: impl FnOnce() -> T) -> usize {
 /// Beyond the gradients, training takes a fifth of the memory of plain operations at most, and inference a fiftieth.
 #[test]
 fn logits_of_all_tokens_are_never_held() {
+    let _alone = ALONE.lock();
     for dtype in [DType::F32, DType::BF16] {
         let device = Device::flex();
         let random = |shape| -> Tensor<2> {
@@ -96,6 +103,60 @@ fn logits_of_all_tokens_are_never_held() {
                 [true, false].map(|is_fused| peak(|| run(is_fused, false, reduction)));
             println!("{dtype:?}, inference, {reduction:?}: {kernel} and {plain} bytes");
             assert!(50 * kernel <= plain, "{kernel} and {plain} bytes");
+        }
+    }
+}
+
+/// Products read half types as copies, in tiles of 16 rows of 32 terms, or in pairs. Those of all rows of one element would be
+/// many times as large as the rows.
+#[test]
+fn short_rows_are_copied_some_at_a_time() {
+    const ROWS: usize = 2 << 20;
+    const KEY: LinearKey = LinearKey {
+        shift: Shift::None,
+        ..LinearKey::BURN
+    };
+    const BESIDE: usize = 8 << 20;
+    let _alone = ALONE.lock();
+    for dtype in [DType::BF16, DType::F16] {
+        for [inputs, outputs] in [[1, 1], [1, 4], [3, 1]] {
+            let ones = |shape| -> Tensor<2> { Tensor::ones(shape, (&Device::flex(), dtype)) };
+            let (x, weight) = (ones([ROWS, inputs]), ones([inputs, outputs]));
+            let multiply = |x, weight| {
+                let bias = None;
+                linear::fused(linear::Inputs { x, weight, bias }, KEY).expect("a kernel")
+            };
+            let inference = || multiply(x.clone(), weight.clone());
+            let training = || {
+                let leaves = [&x, &weight].map(|tensor| tensor.clone().autodiff().require_grad());
+                let [x, weight] = leaves.clone();
+                let gradients = multiply(x, weight).sum().backward();
+                leaves.map(|leaf| leaf.grad(&gradients).expect("it is tracked"))
+            };
+            // The first call creates threads and their buffers.
+            let [dx, dw] = training();
+            let of = |sum| Tensor::<1>::full([1], sum, (&Device::flex(), dtype));
+            let expected = [outputs as f64, ROWS as f64].map(of);
+
+            let found: [Tensor<1>; 2] =
+                [dx, dw].map(|gradient| gradient.slice([0..1, 0..1]).reshape([1]));
+            for (found, expected) in found.into_iter().zip(expected) {
+                found.into_data().assert_eq(&expected.into_data(), true);
+            }
+            let [row, result] = [inputs, outputs].map(|width| ROWS * width * dtype.size());
+            // The result, its gradient twice, and that of `x`.
+            for (pass, tensors, peak) in [
+                ("inference", result, peak(inference)),
+                ("training", 3 * result + row, peak(training)),
+            ] {
+                println!(
+                    "{dtype:?}, {inputs} to {outputs}, {pass}: {peak} bytes, {tensors} of tensors"
+                );
+                assert!(
+                    peak <= tensors + BESIDE,
+                    "{dtype:?}, {pass}: {peak} and {tensors} bytes"
+                );
+            }
         }
     }
 }

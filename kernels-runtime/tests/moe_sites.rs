@@ -36,6 +36,9 @@ sites! {
     BLOCK_CORRECTED: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::DEEPSEEK_V3);
     BLOCK_OF_TOO_FEW: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
     BLOCK_OF_OTHERS: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    BLOCK_OF_NOTHING: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    BLOCK_OF_STACKED: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::QWEN3_MOE);
+    EXPERTS_OF_A_BLOCK: "npu_fused_moe", SemanticsKey::MoeExperts(MoeExpertsKey::LLAMA4);
 }
 
 use kernels_runtime::semantics::{MoeExpertsKey, Projections};
@@ -492,3 +495,57 @@ fn numbers_that_do_not_fit_together_are_told() {
         "{message}"
     );
 }
+
+#[test]
+fn a_block_of_no_tokens_has_no_result() {
+    let _off = live::scope(Sampling::off());
+    let router = Router::new(8, 2);
+    let gate = |x| router.logits(x);
+    let block = Block::new(&gate, &|x, _, _| x, 2);
+    let x = random([2, 0, 16]).require_grad();
+    let mut body = |x| private::block_reference(x, block, KEY_OF_STACKED);
+    for (y, logits) in [
+        private::block(At::new(&BLOCK_OF_NOTHING), x.clone(), block, &mut body),
+        body(x.clone()),
+    ] {
+        assert_eq!((y.dims(), logits.dims()), ([2, 0, 16], [0, 8]));
+        let gradients = (y.sum() + logits.sum()).backward();
+        assert_eq!(
+            x.grad(&gradients).expect("it is tracked").dims(),
+            [2, 0, 16]
+        );
+    }
+}
+
+/// An index one past the last expert stands for an expert elsewhere: the choice of a router of one too many would add nothing.
+#[test]
+fn a_router_of_other_experts_is_told() {
+    let stacked = Stacked::new();
+    let x = || random([7, 6]);
+    let experts = |x, indices, routing| {
+        stacked.call(&EXPERTS_OF_A_BLOCK, (x, indices, routing), |flowing| {
+            stacked.body(silu, flowing)
+        })
+    };
+    for logits in [3, 5, 6] {
+        let projection = random([6, logits]);
+        let gate = |x: Tensor<2>| x.matmul(projection.clone());
+        let block = Block::new(&gate, &experts, 2);
+        let mut body = |x| private::block_reference(x, block, KEY_OF_STACKED);
+        let expected = format!("gives {logits} logits a token, but there are 4 experts");
+        for message in [
+            refusal(|| private::block(At::new(&BLOCK_OF_STACKED), x(), block, &mut body)),
+            refusal(|| private::block_reference(x(), block, KEY_OF_STACKED)),
+        ] {
+            assert!(message.contains(&expected), "{message}");
+        }
+        // Experts of one device take other indices than those of the router.
+        let local = |x, indices: Tensor<2, Int>, routing| experts(x, indices.clamp(0, 4), routing);
+        let block = Block::new(&gate, &local, 2);
+        let (y, _) = private::block_reference(x(), block, KEY_OF_STACKED);
+        assert_eq!(y.dims(), [7, 6]);
+    }
+}
+
+const KEY_OF_STACKED: kernels_runtime::semantics::MoeBlockKey =
+    kernels_runtime::semantics::MoeBlockKey::QWEN3_MOE;

@@ -69,6 +69,9 @@ pub enum CacheError {
 /// The number of positions that memory is first made for. Capacities are multiples of it.
 const PAGE: usize = 256;
 
+/// The largest number of positions that memory is made for before they come.
+const AHEAD: usize = 1 << 14;
+
 impl KvCache {
     /// Makes an empty cache for keys and values in this layout. Memory is made for 256 positions when the first are
     /// appended, and grows twofold.
@@ -95,7 +98,8 @@ impl KvCache {
         self
     }
 
-    /// Refuses more than so many positions in all. Memory is made for all of them at once, or for those of the window.
+    /// Refuses more than so many positions in all. Memory is made for all of them at once, or for those of the window, if it
+    /// is for 16,384 positions at most, and grows twofold beyond.
     pub fn with_limit(mut self, positions: usize) -> Self {
         self.limit = Some(positions);
         self
@@ -131,13 +135,19 @@ impl KvCache {
             });
         }
         let seen = self.seen_of(positions);
-        let kept = match self.kept.take() {
+        // What may fail, the making of memory, comes before the cache is touched.
+        let room = match &self.kept {
             Some(kept) => {
                 let before = kept.capacity();
                 kept.with_room(seen, further, || self.capacity(before, seen + further))
             }
-            None => Kept::new(&keys, &values, self.capacity(0, further)),
+            None => Some(Kept::new(&keys, &values, self.capacity(0, further))),
         };
+        // Memory that two of them refer to would be copied.
+        let before = self.kept.take();
+        let kept = room
+            .or(before)
+            .expect("there is room for the first positions");
         let kept = kept.append(seen, keys, values);
         let views = kept.views().map(|tensor| self.exchanged(tensor));
         self.kept = Some(kept);
@@ -193,13 +203,17 @@ impl KvCache {
 
     /// Returns a capacity for so many positions, where it was `before`.
     fn capacity(&self, before: usize, needed: usize) -> usize {
-        let roomy = match (self.window, self.limit) {
-            // Twice the window: keys move once in as many steps as the window has positions.
-            (Some(window), None) => window.saturating_mul(2).min(before.max(PAGE) * 2),
-            (Some(window), Some(limit)) => limit.min(window.saturating_mul(2)),
-            (None, Some(limit)) => limit,
-            (None, None) => before * 2,
+        // Twice the window: keys move once in as many steps as the window has positions.
+        let window = self.window.map(|window| window.saturating_mul(2));
+        let most = window
+            .unwrap_or(usize::MAX)
+            .min(self.limit.unwrap_or(usize::MAX));
+        let ahead = match (window, self.limit) {
+            (_, Some(_)) => AHEAD,
+            (Some(_), None) => 2 * PAGE,
+            (None, None) => 0,
         };
+        let roomy = most.min(ahead.max(before * 2));
         needed.max(roomy).next_multiple_of(PAGE)
     }
 
@@ -256,11 +270,16 @@ impl Kept {
         self.keys.dims()[2]
     }
 
-    /// Makes room for further positions behind the last, and keeps those that are seen.
-    fn with_room(self, seen: usize, further: usize, capacity: impl FnOnce() -> usize) -> Self {
+    /// Returns a copy of the positions that are seen with room for further ones, or `None` if there is room behind the last.
+    fn with_room(
+        &self,
+        seen: usize,
+        further: usize,
+        capacity: impl FnOnce() -> usize,
+    ) -> Option<Self> {
         let first = self.start + self.len - seen;
         if first + seen + further <= self.capacity() {
-            return self;
+            return None;
         }
         let fits = seen + further <= self.capacity() / 2;
         let capacity = if fits {
@@ -268,13 +287,13 @@ impl Kept {
         } else {
             capacity().max(self.capacity())
         };
-        Self {
-            keys: moved(self.keys, first, seen, capacity),
-            values: moved(self.values, first, seen, capacity),
+        Some(Self {
+            keys: moved(self.keys.clone(), first, seen, capacity),
+            values: moved(self.values.clone(), first, seen, capacity),
             start: 0,
             len: seen,
             positions: self.positions,
-        }
+        })
     }
 
     /// Writes behind the last position, and forgets those that are not seen.

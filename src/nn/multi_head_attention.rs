@@ -98,8 +98,9 @@ impl MultiHeadAttention {
     /// Returns the attention of each query, `[batch, queries, d_model]`.
     ///
     /// # Panics
-    /// Panics if the last axis of an input is not the width of its projection, or if batch sizes, numbers of keys, or
-    /// shapes of masks differ.
+    /// Panics if the last axis of an input is not the width of its projection, if the width of a projection is not that of
+    /// `n_heads` heads, at least one, or if batch sizes, numbers of keys, or shapes of masks differ.
+    #[track_caller]
     pub fn forward(&self, input: MhaInput) -> Tensor<3> {
         let MhaInput {
             query,
@@ -111,6 +112,7 @@ impl MultiHeadAttention {
         let [_, keys, _] = key.dims();
         assert_shape!(key, [batch, _, _]);
         assert_shape!(value, [batch, keys, _]);
+        masks.check([batch, queries, keys]);
         let q = self.heads(self.query.forward(query));
         let k = self.heads(self.key.forward(key));
         let v = self.heads(self.value.forward(value));
@@ -125,8 +127,14 @@ impl MultiHeadAttention {
     }
 
     /// Splits the last axis, `[batch, seq, heads, width]`.
+    #[track_caller]
     fn heads(&self, projected: Tensor<3>) -> Tensor<4> {
         let [batch, seq, columns] = projected.dims();
+        assert!(
+            self.n_heads > 0 && columns.is_multiple_of(self.n_heads),
+            "MultiHeadAttention: a projection has {columns} columns, which are not `n_heads` = {} heads of one width",
+            self.n_heads
+        );
         projected.reshape([batch, seq, self.n_heads, columns / self.n_heads])
     }
 
@@ -166,6 +174,25 @@ impl MultiHeadAttention {
 }
 
 impl Masks {
+    /// Panics if a mask is not one of these queries and keys: none is repeated for other sequences or queries.
+    #[track_caller]
+    fn check(&self, [batch, queries, keys]: [usize; 3]) {
+        if let Some(pad) = &self.pad {
+            let (mask, expected) = (pad.dims(), [batch, keys]);
+            assert!(
+                mask == expected,
+                "MultiHeadAttention: the mask of padding is {mask:?}, but must be {expected:?}: batch, keys"
+            );
+        }
+        if let Some(attn) = &self.attn {
+            let (mask, expected) = (attn.dims(), [batch, queries, keys]);
+            assert!(
+                mask == expected,
+                "MultiHeadAttention: the mask of pairs is {mask:?}, but must be {expected:?}: batch, queries, keys"
+            );
+        }
+    }
+
     /// Returns the number to add to each score, `[batch or 1, 1, queries or 1, keys]`: `-∞` for a masked key.
     fn bias(&self, q: &Tensor<4>, k: &Tensor<4>) -> Option<Tensor<4>> {
         let pad = self.pad.clone().map(|pad| pad.unsqueeze_dims(&[1, 1]));

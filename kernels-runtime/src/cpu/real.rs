@@ -23,6 +23,7 @@ pub(crate) trait Real:
     const LOWEST: Self;
 
     fn of(value: f64) -> Self;
+    fn into_f64(self) -> f64;
     fn sqrt(self) -> Self;
     /// Returns the natural logarithm. It does not vectorise.
     fn ln(self) -> Self;
@@ -35,9 +36,36 @@ pub(crate) trait Real:
 /// associative, so it would not reorder a single sum.
 const LANES: usize = 32;
 
+/// The number of elements whose sum is computed at once. A sum of 2^24 ones, one by one, would stay there in f32, so the sums
+/// of longer rows are those of parts, added in f64.
+pub(crate) const LONG: usize = 16 * 1024;
+
+/// Adds the sums of a part to those of the parts before.
+#[inline(always)]
+pub(crate) fn add_part<const N: usize, A: Real>(totals: &mut [f64; N], sums: [A; N]) {
+    for (total, sum) in totals.iter_mut().zip(sums) {
+        *total += sum.into_f64();
+    }
+}
+
 /// Returns `Σ term(left, right, weight)` over rows of the same length.
 #[inline(always)]
 pub(crate) fn sum_of<L: Copy, R: Copy, A: Real>(
+    left: &[L],
+    right: &[R],
+    weights: &[A],
+    term: impl Fn(L, R, A) -> A,
+) -> A {
+    let mut total = [0.0];
+    let parts = left.chunks(LONG).zip(right.chunks(LONG));
+    for ((left, right), weights) in parts.zip(weights.chunks(LONG)) {
+        add_part(&mut total, [sum_of_part(left, right, weights, &term)]);
+    }
+    A::of(total[0])
+}
+
+#[inline(always)]
+fn sum_of_part<L: Copy, R: Copy, A: Real>(
     left: &[L],
     right: &[R],
     weights: &[A],
@@ -64,6 +92,15 @@ pub(crate) fn sum_of<L: Copy, R: Copy, A: Real>(
 /// Returns `Σ value` over a row.
 #[inline(always)]
 pub(crate) fn sum<T: Copy, A: Real>(row: &[T], value: impl Fn(T) -> A) -> A {
+    let mut total = [0.0];
+    for part in row.chunks(LONG) {
+        add_part(&mut total, [part_sum(part, &value)]);
+    }
+    A::of(total[0])
+}
+
+#[inline(always)]
+fn part_sum<T: Copy, A: Real>(row: &[T], value: impl Fn(T) -> A) -> A {
     let mut lanes = [A::ZERO; LANES];
     let (body, tail) = row.as_chunks::<LANES>();
     for chunk in body {
@@ -93,6 +130,15 @@ pub(crate) fn sums<const N: usize, T: Copy, A: Real>(
     row: &[T],
     terms: impl Fn(T) -> [A; N],
 ) -> [A; N] {
+    let mut totals = [0.0; N];
+    for part in row.chunks(LONG) {
+        add_part(&mut totals, part_sums(part, &terms));
+    }
+    totals.map(A::of)
+}
+
+#[inline(always)]
+fn part_sums<const N: usize, T: Copy, A: Real>(row: &[T], terms: impl Fn(T) -> [A; N]) -> [A; N] {
     let mut lanes = [[A::ZERO; LANES]; N];
     let (body, tail) = row.as_chunks::<LANES>();
     for chunk in body {
@@ -110,6 +156,21 @@ pub(crate) fn sums<const N: usize, T: Copy, A: Real>(
 /// Returns the sums of several terms `(left, right, weight)` over rows of the same length, in one pass.
 #[inline(always)]
 pub(crate) fn sums_of<const N: usize, L: Copy, R: Copy, A: Real>(
+    left: &[L],
+    right: &[R],
+    weights: &[A],
+    terms: impl Fn(L, R, A) -> [A; N],
+) -> [A; N] {
+    let mut totals = [0.0; N];
+    let parts = left.chunks(LONG).zip(right.chunks(LONG));
+    for ((left, right), weights) in parts.zip(weights.chunks(LONG)) {
+        add_part(&mut totals, sums_of_part(left, right, weights, &terms));
+    }
+    totals.map(A::of)
+}
+
+#[inline(always)]
+fn sums_of_part<const N: usize, L: Copy, R: Copy, A: Real>(
     left: &[L],
     right: &[R],
     weights: &[A],
@@ -248,6 +309,11 @@ macro_rules! real {
             #[inline(always)]
             fn of(value: f64) -> Self {
                 value as Self
+            }
+
+            #[inline(always)]
+            fn into_f64(self) -> f64 {
+                f64::from(self)
             }
 
             #[inline(always)]

@@ -4,7 +4,8 @@ use crate::dispatch::Query;
 use crate::reason::Reason;
 use crate::registry::{Gradient, Implementation, KernelSpec};
 use crate::semantics::SemanticsKey;
-use burn::backend::{DispatchTensor, DispatchTensorKind};
+use burn::backend::ops::FloatTensorOps;
+use burn::backend::{Dispatch, DispatchTensor, DispatchTensorKind, Shape};
 use burn::tensor::{DType, FloatDType, Tensor};
 
 /// Returns the implementation for a direct call of a kernel, or the first reason against every one.
@@ -25,6 +26,18 @@ pub(crate) fn implementation<'t>(
         Some(limits) => limits(&key, tensors).map(|()| found),
         None => Ok(found),
     }
+}
+
+/// Reshapes a tensor. A size of 0 is one, while Burn's own `reshape` takes it for the size of the tensor's axis at this place.
+pub(crate) fn reshape<const D: usize, const E: usize>(
+    tensor: Tensor<D>,
+    shape: [usize; E],
+) -> Tensor<E> {
+    if tensor.shape().num_elements() > 0 {
+        return tensor.reshape(shape);
+    }
+    let (tensor, shape) = (tensor.into_dispatch(), Shape::new(shape));
+    Tensor::from_dispatch(Dispatch::float_reshape(tensor, shape))
 }
 
 /// Casts a tensor unless it already has the dtype.

@@ -25,11 +25,13 @@ mod define;
 pub(crate) mod derived;
 mod joined;
 mod list;
+mod mean;
 mod operands;
 pub(crate) mod recording;
 
 pub use operands::{Described, Mismatch};
 
 pub(crate) use crate::semantics::compute_dtype;
-pub(crate) use call::{implementation, same_dtype_as};
+pub(crate) use call::{implementation, reshape, same_dtype_as};
 pub(crate) use list::operations;
+pub(crate) use mean::mean;

@@ -4,6 +4,7 @@
 //! itself, without the instructions of the context, and then takes ten times as long.
 
 use super::{Context, LANES, Lanes};
+use crate::cpu::real::LONG;
 use crate::cpu::{Element, Real};
 use bytemuck::Zeroable;
 
@@ -82,27 +83,34 @@ pub(crate) fn sum_of_terms<A: Real, C: Context, const N: usize>(
     terms: &impl Terms<A, C, N>,
 ) -> [A; N] {
     let blocks = len / LANES;
-    let mut sums = [[C::Of::<A>::splat(c, A::ZERO); N]; SUMS];
+    let mut totals = [0.0; N];
     let mut at = 0;
-    while at + SUMS <= blocks {
-        for (i, sums) in sums.iter_mut().enumerate() {
-            *sums = terms.add::<Whole>(at + i, *sums);
+    // Once, unless the row is long.
+    loop {
+        let end = blocks.min(at + LONG / LANES);
+        let mut sums = [[C::Of::<A>::splat(c, A::ZERO); N]; SUMS];
+        while at + SUMS <= end {
+            for (i, sums) in sums.iter_mut().enumerate() {
+                *sums = terms.add::<Whole>(at + i, *sums);
+            }
+            at += SUMS;
         }
-        at += SUMS;
+        while at < end {
+            sums[0] = terms.add::<Whole>(at, sums[0]);
+            at += 1;
+        }
+        let is_last = at == blocks;
+        if is_last && !len.is_multiple_of(LANES) {
+            sums[1] = terms.add::<Padded>(at, sums[1]);
+        }
+        let [a, b, c, d] = sums;
+        for (n, total) in totals.iter_mut().enumerate() {
+            *total += ((a[n] + b[n]) + (c[n] + d[n])).total().into_f64();
+        }
+        if is_last {
+            return totals.map(A::of);
+        }
     }
-    while at < blocks {
-        sums[0] = terms.add::<Whole>(at, sums[0]);
-        at += 1;
-    }
-    if !len.is_multiple_of(LANES) {
-        sums[1] = terms.add::<Padded>(at, sums[1]);
-    }
-    let [a, b, c, d] = sums;
-    let mut totals = [A::ZERO; N];
-    for (n, total) in totals.iter_mut().enumerate() {
-        *total = ((a[n] + b[n]) + (c[n] + d[n])).total();
-    }
-    totals
 }
 
 #[cfg(test)]

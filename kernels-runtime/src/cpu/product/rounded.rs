@@ -1,9 +1,9 @@
 //! Products of tensors that are rounded once, as the layers of a model need them.
 
 use super::dense::{add_dense, dense};
-use super::gemm::{Strides, WIDE, are_many, has_tiles};
+use super::gemm::{Strides, WIDE, are_many, has_tiles, places};
 use super::memory::with_memory;
-use super::outer::outer_of_tensors;
+use super::outer::{Destination, Factors, outer, outer_of_tensors};
 use super::{Gemm, Matrix, PART, Rows, few, panel, serial};
 #[cfg(target_arch = "x86_64")]
 use super::{
@@ -31,7 +31,7 @@ pub(crate) fn product_rounded<T: Element>(
     rows: &[T],
     weights: Matrix<'_, T>,
     bias: Option<&[T::Acc]>,
-    out: Unwritten<'_, T>,
+    mut out: Unwritten<'_, T>,
 ) where
     T::Acc: Gemm,
 {
@@ -54,6 +54,30 @@ pub(crate) fn product_rounded<T: Element>(
     if is_wide::<T>() && count >= few::ROWS {
         return wide(rows, weights, bias, out);
     }
+    // Copies of the rows, and their sums, would be many times as large as rows that are short.
+    for first in (0..count).step_by(ROWS) {
+        let count = ROWS.min(count - first);
+        let rows = &rows[first * inputs..][..count * inputs];
+        some_rows(rows, weights, bias, out.part(count * features));
+    }
+}
+
+/// The largest number of rows of a half type that are copied at a time.
+const ROWS: usize = 1 << 16;
+
+/// Computes as [`product_rounded`] does, with copies of all rows.
+fn some_rows<T: Element>(
+    rows: &[T],
+    weights: Matrix<'_, T>,
+    bias: Option<&[T::Acc]>,
+    out: Unwritten<'_, T>,
+) where
+    T::Acc: Gemm,
+{
+    let Matrix {
+        inputs, features, ..
+    } = weights;
+    let count = out.len() / features;
     let parallel = count.saturating_mul(inputs * features) >= PARALLEL;
     #[cfg(target_arch = "x86_64")]
     if pairs::available::<T>() && amx::takes_tensors(count, [count, inputs, features]) {
@@ -356,9 +380,45 @@ pub(crate) fn columns_times<T: Element>(
         return;
     }
     let spread = count.saturating_mul(lines * length) >= PARALLEL;
+    if count > ROWS && lines.min(length) < NARROW {
+        return by_rows((left, lines), (right, length), out, spread);
+    }
     #[cfg(target_arch = "x86_64")]
     if pairs::available::<T>() && amx::takes_tensors(count, [lines, count, length]) {
         return amx::columns_times(count, (left, lines), (right, length), out, spread);
     }
     outer_of_tensors(count, (left, lines), (right, length), out, spread);
+}
+
+/// The width from which matrices are not many times as large in the order in which products read them.
+const NARROW: usize = 32;
+
+/// Computes as [`columns_times`] does, with copies of some rows at a time.
+fn by_rows<T: Element>(
+    (left, lines): (&[T], usize),
+    (right, length): (&[T], usize),
+    mut out: Unwritten<'_, T>,
+    spread: bool,
+) where
+    T::Acc: Gemm,
+{
+    let mut sums = vec![<T::Acc as Gemm>::ZERO; lines * length];
+    let rows = left.chunks(ROWS * lines).zip(right.chunks(ROWS * length));
+    for (left, right) in rows {
+        let (left, right) = (panel::load(left), panel::load(right));
+        let factors = Factors {
+            count: left.len() / lines,
+            left: (&left, lines),
+            right: (&right, length),
+        };
+        let to = Destination {
+            data: places(&mut sums),
+            line_stride: length,
+            stride: 1,
+        };
+        // SAFETY: the sums are initialised.
+        unsafe { outer::<T>(&factors, to, true, spread) };
+    }
+    let rounded = sums.iter().map(|sum| T::round(*sum));
+    out.row(sums.len()).write(rounded);
 }

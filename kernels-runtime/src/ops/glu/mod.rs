@@ -2,7 +2,8 @@
 //! (Shazeer, arXiv:2002.05202). With silu this is SwiGLU.
 //!
 //! With the activation `f` and `u = up_offset + up`, the gradients are `d_gate = dy · u · f'(gate)`
-//! and `d_up = dy · f(gate)`. Two steps may change gate and up before the activation, in this order:
+//! and `d_up = dy · f(gate)`. Kernels multiply: where ReLU's slope is zero and `dy · u` is infinite or NaN, `d_gate` is NaN,
+//! while plain operations leave it out. Two steps may change gate and up before the activation, in this order:
 //! * A clamp to `limit`: `min(gate, limit)`, `min(max(up, −limit), limit)`. The gradient is zero
 //!   outside the limit and at exactly the limit, as in PyTorch 2.15.
 //! * The Gaussian top-k (Gemma 3n): `e = max(gate − c, 0)` with `c = μ + m · σ`, where `μ` and `σ` are

@@ -1,5 +1,5 @@
 use super::{Inputs, Settings, check, sparsity};
-use crate::ops::{compute_dtype, same_dtype_as};
+use crate::ops::{compute_dtype, mean, same_dtype_as};
 use crate::semantics::{Activation, Clamp, GluKey, Offset, Projections};
 use burn::tensor::{Tensor, activation};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -56,6 +56,9 @@ pub(in crate::ops) fn unpack<const D: usize>(
     let mut shape = packed.dims();
     shape[D - 1] /= 2;
     let (n, count) = (shape[D - 1], shape.iter().product::<usize>());
+    if n == 0 {
+        return (packed.clone(), packed);
+    }
     // An empty tensor has no elements to tell apart.
     if projections == Projections::Chunked || count == 0 {
         let gate = packed.clone().narrow(D - 1, 0, n);
@@ -80,8 +83,8 @@ pub(in crate::ops) fn within<const D: usize>(x: Tensor<D>, limit: f64) -> Tensor
 /// Returns `max(gate − (μ + multiplier · σ), 0)` with the mean and population standard deviation of the
 /// last axis.
 fn gaussian_topk<const D: usize>(gate: Tensor<D>, multiplier: f64) -> Tensor<D> {
-    let mean = gate.clone().mean_dim(D - 1);
-    let variance = (gate.clone() - mean.clone()).square().mean_dim(D - 1);
+    let average = mean(gate.clone());
+    let variance = mean((gate.clone() - average.clone()).square());
     // The slope of the root is infinite at zero. If all gates are equal, the deviation counts as the
     // constant zero.
     let equal = variance.clone().equal_elem(0.0);
@@ -89,7 +92,7 @@ fn gaussian_topk<const D: usize>(gate: Tensor<D>, multiplier: f64) -> Tensor<D> 
         .mask_fill(equal.clone(), 1.0)
         .sqrt()
         .mask_fill(equal, 0.0);
-    activation::relu(gate - (mean + deviation * multiplier))
+    activation::relu(gate - (average + deviation * multiplier))
 }
 
 /// Returns the activation of a gate, in the dtype of the gate.

@@ -26,8 +26,9 @@ pub fn reference(inputs: Inputs, settings: Settings, key: LinearCrossEntropyKey)
     };
     let logits = product(hidden, weight, sizes);
     let logits = match inputs.bias {
-        Some(bias) => logits + same_dtype_as(bias, compute).unsqueeze(),
-        None => logits,
+        // Burn's operations don't repeat what has no elements.
+        Some(bias) if sizes.classes > 0 => logits + same_dtype_as(bias, compute).unsqueeze(),
+        _ => logits,
     };
     reduced(logits, &targets, settings, key.reduction)
 }

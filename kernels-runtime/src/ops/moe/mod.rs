@@ -7,6 +7,7 @@
 //! * [`load_balancing_loss`]: the auxiliary loss that keeps experts evenly used.
 
 pub(crate) mod block;
+mod chosen;
 pub mod experts;
 pub mod grouped_matmul;
 pub mod permute;

@@ -99,7 +99,7 @@ pub fn reference(rows: Tensor<2>, row_map: Tensor<2, Int>, probs: Option<Tensor<
     let ([count, width], [tokens, k]) = (rows.dims(), row_map.dims());
     let (dtype, device) = (rows.dtype(), rows.device());
     let compute = compute_dtype(dtype);
-    if tokens * k == 0 {
+    if tokens * k * width == 0 {
         return Tensor::zeros([tokens, width], (&device, dtype));
     }
     let entries = row_map.reshape([tokens * k]);

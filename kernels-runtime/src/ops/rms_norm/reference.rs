@@ -1,5 +1,5 @@
 use super::{Inputs, Settings, check};
-use crate::ops::{compute_dtype, same_dtype_as};
+use crate::ops::{compute_dtype, mean, same_dtype_as};
 use crate::semantics::{Gating, RmsNormKey, Rounding};
 use burn::tensor::{Tensor, activation};
 
@@ -20,6 +20,10 @@ pub fn reference<const D: usize>(
     key: RmsNormKey,
 ) -> Tensor<D> {
     check(&inputs, settings, key);
+    if inputs.x.dims()[D - 1] == 0 {
+        // Burn's operations don't repeat what has no elements.
+        return inputs.x;
+    }
     let dtype = inputs.x.dtype();
     let compute = compute_dtype(dtype);
     let round = |tensor| match key.rounding {
@@ -60,6 +64,6 @@ fn normalise<const D: usize>(x: Tensor<D>, settings: Settings) -> Tensor<D> {
 }
 
 fn over_last_axis<const D: usize>(x: Tensor<D>, eps: f64) -> Tensor<D> {
-    let mean_square = x.clone().square().mean_dim(D - 1);
+    let mean_square = mean(x.clone().square());
     x / mean_square.add_scalar(eps).sqrt()
 }

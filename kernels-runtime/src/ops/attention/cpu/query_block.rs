@@ -5,7 +5,7 @@ use super::backward::Given;
 use super::gradient_tiles::GradientTiles;
 use super::lanes::Lanes;
 use super::rows::{SumAlong, gather, transposed};
-use super::scores::{Along, Gradient, Multiply, Place, Running, adjust, lower};
+use super::scores::{Along, Gradient, Multiply, Place, Running, adjust, clear_hidden, lower};
 use super::units::BiasSums;
 use super::view::View;
 use crate::cpu::lanes::dispatch;
@@ -322,6 +322,7 @@ impl<A: Gemm> Buffers<A> {
             lse: &self.lse,
             along: &self.along,
         });
+        clear_hidden(lanes, place, [&mut *scores, &mut *d_scores]);
         if let Some(d_bias) = d_bias {
             d_bias.add(lanes, place, d_scores);
         }

@@ -77,6 +77,27 @@ pub(super) fn adjust<T: Element>(
             scores,
             starts: &starts,
             ends: &ends,
+            hidden: <T::Acc as Real>::of(f64::NEG_INFINITY),
+        });
+    }
+}
+
+/// Sets numbers of keys that a lane does not see, and of lanes of the padding, to zero. They are zero already, unless a number of
+/// the query's row or of the key is infinite or NaN, which must not reach the gradients of others.
+pub(super) fn clear_hidden<A: Real>(lanes: &Lanes, place: &Place, values: [&mut [A]; 2]) {
+    if place.lanes.end <= lanes.count && lanes.see_all(place.lanes.clone(), &place.keys) {
+        return;
+    }
+    let [starts, mut ends] = seen(lanes, place);
+    let queries = lanes.count.saturating_sub(place.lanes.start);
+    ends.iter_mut().skip(queries).for_each(|end| *end = A::ZERO);
+    for scores in values {
+        pulp::Arch::new().dispatch(Hide {
+            place,
+            scores,
+            starts: &starts,
+            ends: &ends,
+            hidden: A::ZERO,
         });
     }
 }
@@ -153,6 +174,8 @@ struct Hide<'a, A> {
     scores: &'a mut [A],
     starts: &'a [A],
     ends: &'a [A],
+    /// The number of keys that a lane does not see.
+    hidden: A,
 }
 
 impl<A: Real> pulp::WithSimd for Hide<'_, A> {
@@ -160,13 +183,12 @@ impl<A: Real> pulp::WithSimd for Hide<'_, A> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
-        let hidden = A::of(f64::NEG_INFINITY);
         for (key, line) in self.place.lines(self.scores).enumerate() {
             let key = A::of(key as f64);
             let seen = self.starts.iter().zip(self.ends);
             for (score, (start, end)) in line.iter_mut().zip(seen) {
                 let is_seen = (key >= *start) & (key < *end);
-                *score = if is_seen { *score } else { hidden };
+                *score = if is_seen { *score } else { self.hidden };
             }
         }
     }

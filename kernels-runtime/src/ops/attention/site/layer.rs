@@ -6,6 +6,7 @@ use crate::dispatch::{At, Decision};
 use crate::kernel::prefix;
 use crate::live::{self, Captured};
 use crate::ops::attention::{self, Inputs, Lengths, Settings};
+use crate::ops::reshape;
 use crate::semantics::AttentionKey;
 use burn::tensor::Tensor;
 
@@ -167,7 +168,7 @@ impl<'a> AttentionLayer<'a> {
         let y = output(mixed.reshape([batch, positions, heads * width]));
         let mut shape = dims;
         shape[D - 1] = y.dims()[2];
-        y.reshape(shape)
+        reshape(y, shape)
     }
 
     #[track_caller]
@@ -206,7 +207,8 @@ fn sequences<const D: usize>(x: Tensor<D>) -> Tensor<3> {
             "npu_fused_attention: a layer takes `[.., positions, width]`, not a tensor of one axis"
         );
     };
-    x.reshape([before.iter().product(), *positions, *width])
+    let shape = [before.iter().product(), *positions, *width];
+    reshape(x, shape)
 }
 
 /// Splits the columns of a projection into heads, `[batch, positions, heads, width]`.

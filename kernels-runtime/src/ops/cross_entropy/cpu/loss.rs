@@ -151,11 +151,16 @@ impl<A: Real> Loss<A> {
     #[inline(always)]
     pub(in crate::ops) fn gradient(&self, lse: A, correction: A, factor: A) -> Gradient<A> {
         let two = A::ONE + A::ONE;
+        // A product with zero is not zero for an infinite factor.
+        let of_class = match self.smoothing == A::ZERO {
+            true => A::ZERO,
+            false => factor * (self.smoothing / self.classes),
+        };
         Gradient {
             cap: self.cap,
             lse,
             of_probability: factor * (A::ONE + two * self.z_loss * lse) * correction,
-            of_class: factor * (self.smoothing / self.classes),
+            of_class,
             of_target: factor * (A::ONE - self.smoothing),
         }
     }

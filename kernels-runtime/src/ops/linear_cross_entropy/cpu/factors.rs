@@ -5,6 +5,7 @@
 //! the gradient of the weight is written once, rounded, when its factor is known.
 
 use super::chunks::{classes_of_block, run};
+use super::scale::{is_number, times_no_number};
 use super::{OP, laid_out, reduced, targets};
 use crate::cpu::product::{Gemm, InGroups, columns_times_scaled, takes_rounded};
 use crate::cpu::{Element, Output, Real, contiguous};
@@ -108,8 +109,15 @@ where
     };
     let right = (contiguous::<T>(&factors.hidden), width);
     let factor = contiguous::<T::Acc>(&dy)[0];
-    columns_times_scaled(counted, left, right, factor, gradient.rest());
-    laid_out(gradient.finish(), factors.layout)
+    let gradient = if is_number(factor) {
+        columns_times_scaled(counted, left, right, factor, gradient.rest());
+        gradient.finish()
+    } else {
+        let one = <T::Acc as Real>::ONE;
+        columns_times_scaled(counted, left, right, one, gradient.rest());
+        times_no_number::<T>(&gradient.finish(), factor)
+    };
+    laid_out(gradient, factors.layout)
 }
 
 #[cfg(test)]

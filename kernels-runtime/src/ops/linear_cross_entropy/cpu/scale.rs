@@ -39,9 +39,32 @@ fn in_memory_order(
     function(tensor.to_contiguous())
 }
 
+/// Returns a contiguous tensor times an infinite factor or NaN. Zeros stay: those of ignored tokens, of whose logits nothing
+/// has a gradient, are not told from others.
+pub(super) fn times_no_number<T: Element>(tensor: &FlexTensor, factor: T::Acc) -> FlexTensor {
+    let zero = <T::Acc as Real>::ZERO;
+    let values = contiguous::<T>(tensor);
+    let mut product = Output::<T>::new(tensor.layout().shape().clone());
+    let products = values.iter().map(|value| match value.load() {
+        value if value == zero => T::round(zero),
+        value => T::round(value * factor),
+    });
+    product.rest().row(values.len()).write(products);
+    product.finish()
+}
+
+/// Returns whether a factor is neither infinite nor NaN.
+pub(super) fn is_number<A: Real>(factor: A) -> bool {
+    factor - factor == A::ZERO
+}
+
 /// Returns a contiguous tensor times a factor, rounded. A tensor that is not rounded keeps its memory, if nothing else
 /// holds it.
 fn finished<T: Element>(mut kept: FlexTensor, factor: T::Acc) -> FlexTensor {
+    if !is_number(factor) {
+        let product = times_no_number::<T::Acc>(&kept, factor);
+        return finished::<T>(product, <T::Acc as Real>::ONE);
+    }
     if TypeId::of::<T>() == TypeId::of::<T::Acc>() {
         if factor != <T::Acc as Real>::ONE {
             let (start, len) = (

@@ -2,7 +2,9 @@ use crate::__private::{CorrectionBias, first_use};
 use crate::dispatch::{At, Decision};
 use crate::kernel::{self, Operands};
 use crate::live::{self, Captured};
-use crate::ops::moe::router::{self, Among, Routing, live as live_router, settled};
+use crate::ops::moe::chosen;
+use crate::ops::moe::router::{self, Among, Routed, Routing, live as live_router, settled};
+use crate::ops::reshape;
 use crate::registry::FloatType;
 use crate::semantics::{MoeBlockKey, RouterKey};
 use burn::tensor::{Int, Tensor, activation::sigmoid};
@@ -155,7 +157,7 @@ impl<'a> Block<'a> {
         &self,
         x: &Tensor<2>,
         key: RouterKey,
-        choose: impl FnOnce(live_router::Router) -> router::Routed,
+        choose: impl FnOnce(live_router::Router) -> Routed,
     ) -> Ran {
         let mut choose = Some(choose);
         let (mut logits, mut bias, mut experts) = (None, None, None);
@@ -167,8 +169,11 @@ impl<'a> Block<'a> {
                 Part::Experts => {
                     let (logits, choose) = logits.take().zip(choose.take()).expect(ONCE);
                     let router = self.router(logits, bias.take(), key);
-                    let routed = choose(router.clone());
-                    let y = (self.experts)(x.clone(), routed.indices, routed.weights);
+                    let Routed { indices, weights } = choose(router.clone());
+                    let logits = router.routing.num_experts();
+                    let y = chosen::with(indices, logits, |indices| {
+                        (self.experts)(x.clone(), indices, weights)
+                    });
                     experts = Some((y, router));
                 }
                 Part::Shared => shared = self.shared.map(|expert| expert(x.clone())),
@@ -196,7 +201,7 @@ impl<'a> Block<'a> {
     ) -> Results<D> {
         let (shape, x) = (hidden.dims(), tokens(hidden));
         let ran = self.run(&x, key.router(), |router| router.reference().routed);
-        (ran.y.reshape(shape), ran.router.logits)
+        (reshape(ran.y, shape), ran.router.logits)
     }
 }
 
@@ -215,7 +220,8 @@ fn tokens<const D: usize>(hidden: Tensor<D>) -> Tensor<2> {
     let [before @ .., width] = &dims[..] else {
         panic!("npu_fused_moe: the tokens need an axis of hidden elements");
     };
-    hidden.reshape([before.iter().product(), *width])
+    let shape = [before.iter().product(), *width];
+    reshape(hidden, shape)
 }
 
 /// Runs the sparse block of a site. The reference is the user's whole `forward`.
@@ -262,7 +268,7 @@ fn either<const D: usize>(
         let mut plain = |router: live_router::Router| router.reference();
         kernel::either(at, router, Captured::These(&[]), &mut plain).routed
     });
-    let y = y.reshape(shape);
+    let y = reshape(y, shape);
     if let Some(call) = due {
         let compared = |hidden: &Tensor<D>| {
             let logits = (block.gate)(tokens(hidden.clone()));
@@ -307,10 +313,10 @@ impl Compared {
         let y = tokens(y);
         if y.dims()[0] != self.0.len() {
             // The comparison itself reports a shape that differs from the composition's.
-            return (y.reshape(shape), logits);
+            return (reshape(y, shape), logits);
         }
         let mask = router::mask(&self.0, &y);
-        ((y * mask).reshape(shape), logits)
+        (reshape(y * mask, shape), logits)
     }
 }
 

@@ -32,6 +32,10 @@ pub fn each(
         routing.dims(),
     );
     let (dtype, device) = (x.dtype(), x.device());
+    if tokens * choices * hidden == 0 {
+        // There may be more tokens without elements than there is memory for their choices.
+        return Tensor::zeros([tokens, hidden], (&device, dtype));
+    }
     let groups = Groups::of_data(&indices.into_data(), experts);
     let compute = compute_dtype(dtype);
     let routing = same_dtype_as(routing, compute).reshape([tokens * choices, 1]);

@@ -60,8 +60,9 @@ impl Projection {
         let adapted = adapted.map(|adapter| adapter.forward(expert, rows.clone()));
         let out = rows.matmul(weight);
         let out = match &self.bias {
-            Some(bias) => out + bias.expert(expert).unsqueeze::<2>(),
-            None => out,
+            // Burn's operations don't repeat what has no elements.
+            Some(bias) if out.dims()[1] > 0 => out + bias.expert(expert).unsqueeze::<2>(),
+            _ => out,
         };
         match adapted {
             Some(adapted) => out + adapted,

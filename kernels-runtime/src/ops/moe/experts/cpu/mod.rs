@@ -39,6 +39,14 @@ impl ExpertsBackend for Flex {
 
 impl ExpertsKernel for Flex {
     fn experts_forward(operands: Tensors<Self>, keep: bool) -> (FlexTensor, Option<FlexTensor>) {
+        let shape = operands.x().layout().shape();
+        if !keep && shape.num_elements() == 0 {
+            // There may be more tokens without elements than there is memory for their choices.
+            return (
+                FlexTensor::empty(shape.clone(), checked(operands.dtype())),
+                None,
+            );
+        }
         dispatch_dtype!(checked(operands.dtype()), T => {
             forward::forward(&Readables::<T>::new(&operands).view(), keep)
         })

@@ -13,6 +13,7 @@ use crate::dispatch::{At, Decision};
 use crate::kernel;
 use crate::live::{self, Captured};
 use crate::ops::glu;
+use crate::ops::moe::chosen;
 use crate::ops::moe::experts::{self, Weights};
 use crate::registry::Implementation;
 use crate::semantics::MoeExpertsKey;
@@ -112,6 +113,7 @@ fn either(
     };
     let key = at.key();
     experts::check(&x, &indices, &routing, &weights, limit, key);
+    chosen::check(&indices, weights.experts());
     let operands = Experts {
         x,
         told: indices.clone(),
@@ -152,7 +154,9 @@ pub fn experts_reference(
     limit: Option<f64>,
     key: MoeExpertsKey,
 ) -> Tensor<2> {
-    experts::reference(x, indices, routing, weights.read(), limit, key)
+    let weights = weights.read();
+    chosen::check(&indices, weights.experts());
+    experts::reference(x, indices, routing, weights, limit, key)
 }
 
 /// Gate and up of one expert's rows, as its projections return them.
@@ -172,6 +176,7 @@ pub fn experts_list_reference(
     limit: Option<f64>,
     key: MoeExpertsKey,
 ) -> Tensor<2> {
+    chosen::check(&indices, count);
     let settings = glu::Settings {
         limit,
         sparsity: None,

@@ -36,7 +36,7 @@ impl<'a, A: Real> Chooser<'a, A> {
             for (expert, value) in self.compared.iter().enumerate() {
                 self.chosen.offer(*value, expert);
             }
-            return;
+            return self.chosen.settle();
         };
         let size = self.compared.len() / groups;
         self.groups.clear();
@@ -44,6 +44,7 @@ impl<'a, A: Real> Chooser<'a, A> {
             let score = group_score(members, self.routing.key().grouping);
             self.groups.offer(nan_as_largest(score), group);
         }
+        self.groups.settle();
         // Sorted in ascending order, so that among equal experts the lower index is offered first.
         self.groups.sort_by_index();
         for group in self.groups.indices() {
@@ -51,6 +52,7 @@ impl<'a, A: Real> Chooser<'a, A> {
                 self.chosen.offer(self.compared[expert], expert);
             }
         }
+        self.chosen.settle();
     }
 }
 
