@@ -2,6 +2,8 @@
 
 #![cfg(feature = "cpu")]
 
+#[path = "support/cancelling.rs"]
+mod cancelling;
 #[path = "support/declared.rs"]
 mod declared;
 

@@ -19,6 +19,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         "contract",
         &[
             "kernel::operands",
+            "kernel::rounding",
             "kernel::rows",
             "kernel::collect",
             "__private::operands",

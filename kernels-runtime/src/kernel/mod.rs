@@ -18,11 +18,14 @@
 
 mod collect;
 mod operands;
+mod rounding;
 mod rows;
 
 pub use crate::live::{VerifyError, verify};
 pub(crate) use collect::Collect;
 pub use operands::{Operands, Tensors, Visitor};
+pub use rounding::rounded;
+pub(crate) use rounding::{noise, noise_size, rounded_scores, rounded_sum, softmax};
 pub use rows::Rows;
 pub(crate) use rows::{picked, prefix, spread};
 

@@ -47,7 +47,8 @@ pub trait Operands: Tensors + Clone + Send + Sync + 'static {
     type Output: Tensors + Clone;
 
     /// Computes the definition, composed of plain tensor operations on any backend. Implementations are verified
-    /// against it, forward and gradients, in f64.
+    /// against it, forward and gradients, in f64. Where terms of a result or a gradient may cancel, mark them by
+    /// [`rounded`](super::rounded), so that what their roundings leave is no mistake.
     fn reference(self) -> Self::Output;
 
     /// Runs an implementation of the kernel that dispatch chose for these tensors.

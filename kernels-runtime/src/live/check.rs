@@ -3,10 +3,11 @@
 use super::body::run_body;
 use super::case::{Case, describe, describe_sample};
 use super::mismatch::Mismatch;
+use super::noise::{all_rounded, changes};
 use super::order::judge_order;
 use super::run::{Computed, Split, Take, TakeRows, Upstream, Values, cut, exact, run};
 use super::sampling::Width;
-use super::tolerance::{Miss, Three};
+use super::tolerance::{Miss, Three, Who};
 use crate::active;
 use crate::device::{DeviceKind, DeviceKinds};
 use crate::dispatch::Site;
@@ -63,7 +64,9 @@ pub(super) fn checked<O: Operands>(
     let run = || run_body(&case.operands, reaches, look.upstream, body);
     let body = unless_it_panics(site, case.is_sample, run).map(|body| {
         let flows = |name: &str| captured.flows(name) || trained.contains(&name);
-        let error = expected.judge_body(&body, flows)?;
+        let error = expected.judged(Who::Body, &case.operands, &look, |changes| {
+            expected.judge_body(&body, &flows, changes)
+        })?;
         judge_order(&case.operands, &expected.plain, &body).map(|()| error)
     });
     match (kernel, body) {
@@ -133,13 +136,14 @@ pub fn verify<O: Operands>(
         derived::launch(o, implementation)
     });
     let expected = Expected::of(operands, &look);
-    expected
-        .judge_kernel(&kernel)
-        .map_err(|miss| VerifyError::Differs {
-            implementation: implementation.name,
-            operands: describe(operands),
-            miss: miss.to_string(),
-        })
+    let judged = expected.judged(Who::Kernel, operands, &look, |changes| {
+        expected.judge_kernel(&kernel, changes)
+    });
+    judged.map_err(|miss| VerifyError::Differs {
+        implementation: implementation.name,
+        operands: describe(operands),
+        miss: miss.to_string(),
+    })
 }
 
 /// The reason why [`verify`] failed.
@@ -195,6 +199,25 @@ impl Expected {
         }
     }
 
+    /// Judges, and does so once more by what roundings may change if the first judgement finds a difference.
+    fn judged<O: Operands>(
+        &self,
+        who: Who,
+        operands: &O,
+        look: &Look,
+        judge: impl Fn(Option<&Computed>) -> Result<f64, Miss>,
+    ) -> Result<f64, Miss> {
+        judge(None).or_else(|_| {
+            let noisy = || {
+                let operands = exact(operands, &look.exact);
+                run(operands, None, look.upstream, |operands| {
+                    all_rounded(O::reference(all_rounded(operands)))
+                })
+            };
+            judge(Some(&changes(who, self.dtype, &self.exact, noisy)))
+        })
+    }
+
     /// Judges the kernel: its run on the compared part, with gradients, and the same rows of the result that the
     /// program receives, if the part has rows of it.
     fn judge_call<O: Operands>(
@@ -213,32 +236,38 @@ impl Expected {
             true => TakeRows::of(result, &plain, case.operands.samples_prefix()),
             false => Take::of(result),
         };
-        let both = exact.iter().zip(&plain).zip(&got);
-        let returned = both.map(|((exact, plain), got)| {
-            let three = Three {
-                exact,
-                plain,
-                got,
-                dtype: self.dtype,
-                terms: self.terms,
-                split: None,
-            };
-            three.kernel()
+        let returned = |changes: Option<&Computed>| {
+            let changes = changes.map(|changes| of_run(&changes.results));
+            let both = exact.iter().zip(&plain).zip(&got).enumerate();
+            worst(both.map(|(index, ((exact, plain), got))| {
+                let three = Three {
+                    terms: self.terms,
+                    noise: changes.as_ref().map(|changes| &changes[index]),
+                    split: None,
+                    ..self.three(exact, plain, got)
+                };
+                three.kernel()
+            }))
+        };
+        let is_all = !case.is_sample && look.upstream == Upstream::None;
+        let again = (!is_all).then(|| {
+            run(cut(&case.operands), None, look.upstream, |operands| {
+                derived::launch(operands, implementation)
+            })
         });
-        let returned = worst(returned)?;
-        if !case.is_sample && look.upstream == Upstream::None {
-            return Ok(returned);
-        }
-        let again = run(cut(&case.operands), None, look.upstream, |operands| {
-            derived::launch(operands, implementation)
-        });
-        Ok(returned.max(self.judge_kernel(&again)?))
+        self.judged(Who::Kernel, &case.operands, look, |changes| {
+            let returned = returned(changes)?;
+            let again = again.as_ref();
+            let again = again.map_or(Ok(0.0), |again| self.judge_kernel(again, changes));
+            Ok(returned.max(again?))
+        })
     }
 
     /// Returns the largest error of all results and gradients, as a fraction of the allowed error.
-    fn judge_kernel(&self, kernel: &Computed) -> Result<f64, Miss> {
-        let results = self.results(kernel).map(Three::kernel);
-        let gradients = self.gradients(kernel).map(|gradient| match gradient {
+    fn judge_kernel(&self, kernel: &Computed, changes: Option<&Computed>) -> Result<f64, Miss> {
+        let results = self.results(kernel, changes).map(Three::kernel);
+        let gradients = self.gradients(kernel, changes);
+        let gradients = gradients.map(|gradient| match gradient {
             Gradient::Taken(three) => three.kernel(),
             Gradient::Missing(name) => Err(Miss::NoGradient { result: name }),
         });
@@ -246,9 +275,15 @@ impl Expected {
     }
 
     /// `flows` returns true for the operands whose gradients the body must have.
-    fn judge_body(&self, body: &Computed, flows: impl Fn(&str) -> bool) -> Result<f64, Miss> {
-        let results = self.results(body).map(Three::body);
-        let gradients = self.gradients(body).map(|gradient| match gradient {
+    fn judge_body(
+        &self,
+        body: &Computed,
+        flows: impl Fn(&str) -> bool,
+        changes: Option<&Computed>,
+    ) -> Result<f64, Miss> {
+        let results = self.results(body, changes).map(Three::body);
+        let gradients = self.gradients(body, changes);
+        let gradients = gradients.map(|gradient| match gradient {
             Gradient::Taken(three) => three.body(),
             Gradient::Missing(name) if flows(&name[2..]) => Err(Miss::NoGradient { result: name }),
             Gradient::Missing(_) => Ok(0.0),
@@ -256,33 +291,41 @@ impl Expected {
         worst(results.chain(gradients))
     }
 
-    fn results<'a>(&'a self, got: &'a Computed) -> impl Iterator<Item = Three<'a>> {
+    fn results<'a>(
+        &'a self,
+        got: &'a Computed,
+        changes: Option<&'a Computed>,
+    ) -> impl Iterator<Item = Three<'a>> {
         let expected = self.exact.results.iter().zip(&self.plain.results);
-        expected
-            .zip(&got.results)
-            .map(|((exact, plain), got)| Three {
-                terms: self.terms,
-                ..self.three(exact, plain, got)
-            })
+        let all = expected.zip(&got.results).enumerate();
+        all.map(move |(index, ((exact, plain), got))| Three {
+            terms: self.terms,
+            noise: changes.map(|changes| &changes.results[index]),
+            ..self.three(exact, plain, got)
+        })
     }
 
     /// Returns the gradients that the reference has. Gradients of `got` may be missing.
-    fn gradients<'a>(&'a self, got: &'a Computed) -> impl Iterator<Item = Gradient<'a>> {
+    fn gradients<'a>(
+        &'a self,
+        got: &'a Computed,
+        changes: Option<&'a Computed>,
+    ) -> impl Iterator<Item = Gradient<'a>> {
         let expected = self.exact.gradients.iter().zip(&self.plain.gradients);
         let expected = expected.zip(&self.gradient_terms);
-        expected
-            .zip(&got.gradients)
-            .filter_map(|(((exact, plain), &terms), got)| {
-                let (exact, plain) = (exact.as_ref()?, plain.as_ref()?);
-                Some(match got {
-                    Some(got) => Gradient::Taken(Three {
-                        terms,
-                        ..self.three(exact, plain, got)
-                    }),
-                    None if exact.elements.iter().all(|&element| element == 0.0) => return None,
-                    None => Gradient::Missing(exact.name.clone()),
-                })
+        let all = expected.zip(&got.gradients).enumerate();
+        all.filter_map(move |(index, (((exact, plain), &terms), got))| {
+            let (exact, plain) = (exact.as_ref()?, plain.as_ref()?);
+            Some(match got {
+                Some(got) => Gradient::Taken(Three {
+                    terms,
+                    noise: changes.and_then(|changes| changes.gradients[index].as_ref()),
+                    ..self.three(exact, plain, got)
+                }),
+                None if exact.elements.iter().all(|&element| element == 0.0) => return None,
+                None => Gradient::Missing(exact.name.clone()),
             })
+        })
     }
 
     fn three<'a>(&self, exact: &'a Values, plain: &'a Values, got: &'a Values) -> Three<'a> {
@@ -292,6 +335,7 @@ impl Expected {
             got,
             dtype: self.dtype,
             terms: 0.0,
+            noise: None,
             split: self.split,
         }
     }

@@ -7,10 +7,11 @@ use super::case::{describe, describe_sample};
 use super::check::unless_it_panics;
 use super::checks;
 use super::mismatch::Mismatch;
+use super::noise::changes;
 use super::probe::{append_larger, larger, root_mean_square};
 use super::run::{Computed, Split, Upstream, cut, run};
 use super::sampling::{self, Active, Width};
-use super::tolerance::{Miss, Three};
+use super::tolerance::{Miss, Three, Who};
 use crate::active;
 use crate::dispatch::Site;
 use crate::kernel::Tensors;
@@ -53,7 +54,7 @@ pub(crate) fn composite<const D: usize, Y: Tensors>(
     implementation: &'static Implementation,
     call: Composite<D>,
     gates: Option<&dyn Fn(Tensor<D>) -> f64>,
-    composition: impl FnOnce(Tensor<D>) -> Y,
+    composition: impl Fn(Tensor<D>) -> Y,
     body: impl FnOnce(Tensor<D>) -> Y,
 ) {
     // The closures are boxed, so that the comparison is compiled once per rank and not once per site.
@@ -62,7 +63,7 @@ pub(crate) fn composite<const D: usize, Y: Tensors>(
         implementation,
         call,
         gates,
-        Box::new(composition),
+        &composition,
         Box::new(body),
     );
 }
@@ -76,7 +77,7 @@ fn compare<const D: usize, Y: Tensors>(
     implementation: &'static Implementation,
     call: Composite<D>,
     gates: Option<&dyn Fn(Tensor<D>) -> f64>,
-    composition: Body<'_, D, Y>,
+    composition: &dyn Fn(Tensor<D>) -> Y,
     body: Body<'_, D, Y>,
 ) {
     let _timed = site.checks().timed();
@@ -99,10 +100,12 @@ fn compare<const D: usize, Y: Tensors>(
             return None;
         }
         let got = run(cut(&x), None, upstream, body);
-        Some((
-            judge(&expected, &got, dtype, split),
-            describe_sample(&x, split),
-        ))
+        let judge = |changes: Option<&Computed>| judge(&expected, &got, dtype, split, changes);
+        let judged = judge(None).or_else(|_| {
+            let noisy = || run(cut(&x), None, upstream, composition);
+            judge(Some(&changes(Who::Body, dtype, &expected, noisy)))
+        });
+        Some((judged, describe_sample(&x, split)))
     });
     match both {
         None | Some(None) => site.checks().skip(),
@@ -148,20 +151,28 @@ fn judge(
     got: &Computed,
     dtype: FloatType,
     split: Option<Split>,
+    changes: Option<&Computed>,
 ) -> Result<f64, Miss> {
-    let three = |exact, got| Three {
+    let three = |exact, got, noise| Three {
         exact,
         plain: exact,
         got,
         dtype,
         terms: 0.0,
+        noise,
         split,
     };
-    let results = expected.results.iter().zip(&got.results);
-    let results = results.map(|(exact, got)| three(exact, got).body());
-    let gradients = expected.gradients.iter().zip(&got.gradients);
-    let gradients = gradients.filter_map(|(exact, got)| match (exact, got) {
-        (Some(exact), Some(got)) => Some(three(exact, got).body()),
+    let results = expected.results.iter().zip(&got.results).enumerate();
+    let results = results.map(|(index, (exact, got))| {
+        let noise = changes.map(|changes| &changes.results[index]);
+        three(exact, got, noise).body()
+    });
+    let gradients = expected.gradients.iter().zip(&got.gradients).enumerate();
+    let gradients = gradients.filter_map(|(index, (exact, got))| match (exact, got) {
+        (Some(exact), Some(got)) => {
+            let noise = changes.and_then(|changes| changes.gradients[index].as_ref());
+            Some(three(exact, got, noise).body())
+        }
         (Some(exact), None) if exact.elements.iter().any(|&element| element != 0.0) => {
             Some(Err(Miss::NoGradient {
                 result: exact.name.clone(),

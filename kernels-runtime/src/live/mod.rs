@@ -62,6 +62,7 @@ mod check;
 mod checks;
 mod composite;
 mod mismatch;
+mod noise;
 mod order;
 pub(crate) mod probe;
 mod run;

@@ -1,15 +1,28 @@
 //! The allowed distance of results from the exact ones.
 //!
-//! A **kernel** has to meet the budget of its dtype ([`Budget`]), element by element. The terms that a result is a sum
-//! of are not known here, and they may cancel. The reference is therefore run a second time in the tensors' own dtype,
-//! and twice *its* largest error is allowed in addition. Where a result has too few elements to tell it so, the operands
-//! state how large the terms are ([`Operands::terms`](crate::kernel::Operands::terms)).
+//! A **kernel** has to meet the budget of its dtype ([`Budget`]), element by element. The reference is run a second time
+//! in the tensors' own dtype, and twice *its* largest error is allowed in addition. Where a result has few elements, the
+//! operands state how large its terms are ([`Operands::terms`](crate::kernel::Operands::terms)).
 //!
 //! A **body** may round in every one of its operations, so it is compared as a whole. The Euclidean norm of its error
 //! may be 16 roundings of bf16 or f16, or 2¹¹ roundings of f32 or f64 (long sums accumulate in the dtype), of the norm
 //! of the exact result, plus four times the reference's own error in the dtype. Bodies that differ in the maths differ
 //! by a hundredth or more: SiLU and GELU of normal inputs differ by a sixth. In f32, GELU and its tanh form are also
 //! distinguished (they differ by 3·10⁻⁴). In half types this is not possible.
+//!
+//! The terms that a result is a sum of may **cancel**: equal scores of attention have a gradient of zero, and a row of
+//! equal elements has the LayerNorm zero, but what roundings leave of their terms is not zero. So a call that is outside
+//! of these tolerances is judged once more, by the size of its terms. The reference runs in f64 with random
+//! [noise](crate::kernel::rounded) in its operands, its results and the intermediate results that it marks, and in
+//! the gradients that come back through them. What the noise changes is what roundings may change. An element of a kernel
+//! may be off by as much in addition, for noise of 16 roundings of the type that kernels accumulate in. A body may be off
+//! by as much in place of the fraction of its norm, for noise of a quarter of that fraction: well-conditioned results
+//! gain nothing by it, since their terms are about as large as they are. Where noise is not finite, as in
+//! the results of a router's token that two experts fit equally, nothing is compared. This costs some runs of the
+//! reference, and only calls that would otherwise be reported.
+//!
+//! A body that overflows in its dtype, such as a norm that squares numbers of 10⁴ in f16, is not right, since it
+//! gives other numbers than its attribute states.
 //!
 //! The rows of a run and each slice of probes are judged separately, because they differ in size, and the larger ones
 //! would hide the smaller.
@@ -57,6 +70,13 @@ pub(super) enum Miss {
     },
 }
 
+/// The one to judge.
+#[derive(Clone, Copy)]
+pub(super) enum Who {
+    Kernel,
+    Body,
+}
+
 /// Three versions of one result: the exact one, the reference's in the tensors' dtype, and the one to judge.
 #[derive(Clone, Copy)]
 pub(super) struct Three<'a> {
@@ -66,6 +86,8 @@ pub(super) struct Three<'a> {
     pub(super) dtype: FloatType,
     /// The size of the terms that the operands state.
     pub(super) terms: f64,
+    /// What noise changed, if the result is judged by it.
+    pub(super) noise: Option<&'a Values>,
     /// The slices that are judged separately.
     pub(super) split: Option<Split>,
 }
@@ -93,10 +115,14 @@ impl Three<'_> {
     fn kernel_in(&self, part: &Range<usize>) -> Result<f64, Miss> {
         let budget = Budget::of(self.dtype);
         let largest = largest(self.pairs(self.exact, part).map(|(_, exact, _)| exact));
-        let noise = largest_error(self.pairs(self.plain, part));
+        let of_plain = largest_error(self.pairs(self.plain, part));
+        let changed = self.changes(part).fold(0.0, f64::max);
         let mut worst = 0.0_f64;
         for (element, expected, got) in self.pairs(self.got, part) {
-            let allowed = budget.allowed(expected, largest + self.terms) + 2.0 * noise;
+            let allowed = budget.allowed(expected, largest + self.terms)
+                + 2.0 * of_plain
+                + changed
+                + smallest(self.dtype);
             let error = (got - expected).abs();
             // The comparison is written so that a NaN is outside.
             let within = error <= allowed;
@@ -119,11 +145,12 @@ impl Three<'_> {
     fn body_in(&self, part: &Range<usize>) -> Result<f64, Miss> {
         let size = norm(self.pairs(self.exact, part).map(|(_, exact, _)| exact));
         let error = |of| norm(self.pairs(of, part).map(|(_, exact, got)| got - exact));
-        let noise = error(self.plain);
-        let noise = if noise.is_finite() { noise } else { 0.0 };
+        let of_plain = error(self.plain);
+        let of_plain = if of_plain.is_finite() { of_plain } else { 0.0 };
         let distance = error(self.got);
-        let allowed =
-            body_roundings(self.dtype) * size + 4.0 * noise + f64::from(f32::MIN_POSITIVE);
+        let changed = norm(self.changes(part));
+        let least = 16.0 * smallest(self.dtype) * (part.len() as f64).sqrt();
+        let allowed = (body_roundings(self.dtype) * size).max(changed) + 4.0 * of_plain + least;
         let within = distance <= allowed;
         if within {
             return Ok(distance / allowed);
@@ -143,7 +170,14 @@ impl Three<'_> {
         })
     }
 
-    /// Returns the index, the exact value and the value of `of`, for elements whose exact value is finite in the dtype.
+    /// Returns what noise changed, of the elements that are compared.
+    fn changes(&self, part: &Range<usize>) -> impl Iterator<Item = f64> {
+        let noise = self.noise.into_iter();
+        noise.flat_map(|noise| self.pairs(noise, part).map(|(_, _, change)| change))
+    }
+
+    /// Returns the index, the exact value and the value of `of`, for elements whose exact value is finite in the dtype
+    /// and whose noise is finite.
     fn pairs<'a>(
         &self,
         of: &'a Values,
@@ -152,7 +186,9 @@ impl Three<'_> {
         let limit = largest_finite(self.dtype);
         let both = self.exact.elements.iter().zip(&of.elements).enumerate();
         let both = both.skip(part.start).take(part.len());
-        both.filter(move |(_, (exact, _))| exact.abs() <= limit)
+        let noise = self.noise.map(|noise| &noise.elements[..]);
+        let is_finite = move |element: usize| noise.is_none_or(|noise| noise[element].is_finite());
+        both.filter(move |(element, (exact, _))| exact.abs() <= limit && is_finite(*element))
             .map(|(element, (exact, got))| (element, *exact, *got))
     }
 
@@ -176,6 +212,26 @@ fn body_roundings(dtype: FloatType) -> f64 {
         FloatType::F32 => 2.0_f64.powi(11 - 24),
         FloatType::F16 => 2.0_f64.powi(4 - 11),
         FloatType::Bf16 => 2.0_f64.powi(4 - 8),
+    }
+}
+
+/// Returns the size of the noise by which bodies and kernels are judged.
+pub(super) fn noise_of(who: Who, dtype: FloatType) -> [f64; 2] {
+    match who {
+        Who::Body => [body_roundings(dtype) / 4.0, smallest(dtype)],
+        Who::Kernel => [
+            Budget::of(dtype).allowed(0.0, 1.0),
+            smallest(FloatType::F32),
+        ],
+    }
+}
+
+/// Returns the distance of the numbers around zero. In f32 and types of its range, devices may take the smallest ones
+/// for zero.
+fn smallest(dtype: FloatType) -> f64 {
+    match dtype {
+        FloatType::F16 => 2.0_f64.powi(-24),
+        _ => f64::from(f32::MIN_POSITIVE),
     }
 }
 

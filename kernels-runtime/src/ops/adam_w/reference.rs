@@ -1,4 +1,5 @@
 use super::{Settings, State, check};
+use crate::kernel::rounded;
 use crate::ops::{compute_dtype, same_dtype_as};
 use burn::tensor::Tensor;
 
@@ -31,11 +32,12 @@ pub fn reference<const D: usize>(
     } = settings;
     let (correction_1, correction_2) = settings.corrections();
 
-    let moment_1 = moment_1 * beta_1 + gradient.clone() * (1.0 - beta_1);
-    let moment_2 = moment_2 * beta_2 + gradient.square() * (1.0 - beta_2);
+    let moment_1 = rounded(moment_1 * beta_1) + rounded(gradient.clone() * (1.0 - beta_1));
+    let moment_2 = rounded(moment_2 * beta_2) + rounded(gradient.square() * (1.0 - beta_2));
     let update =
         moment_1.clone() / correction_1 / ((moment_2.clone() / correction_2).sqrt() + epsilon);
-    let parameter = parameter * (1.0 - learning_rate * weight_decay) - update * learning_rate;
+    let decayed = parameter * (1.0 - learning_rate * weight_decay);
+    let parameter = rounded(decayed) - rounded(update * learning_rate);
 
     let state = State {
         parameter,

@@ -1,5 +1,6 @@
 use super::operands::check;
 use super::{Inputs, Settings};
+use crate::kernel::rounded;
 use crate::ops::rms_norm;
 use crate::semantics::AddRmsNormKey;
 use burn::tensor::Tensor;
@@ -20,7 +21,7 @@ pub fn reference<const D: usize>(
     check(&inputs, settings, key);
     let sum = inputs.x + inputs.residual;
     let norm = rms_norm::Inputs {
-        x: sum.clone(),
+        x: rounded(sum.clone()),
         weight: inputs.weight,
         gate: inputs.gate,
     };

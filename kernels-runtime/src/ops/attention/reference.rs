@@ -1,5 +1,6 @@
 use super::visible::Visible;
 use super::{Inputs, Settings, Sizes, check};
+use crate::kernel::{rounded, rounded_scores};
 use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{AttentionKey, HeadLayout};
 use burn::backend::Shape;
@@ -20,7 +21,7 @@ pub fn reference(inputs: Inputs, settings: Settings, key: AttentionKey) -> Tenso
         return zeros(inputs, shape);
     }
     let compute = compute_dtype(dtype);
-    let wide = |tensor: Tensor<4>| same_dtype_as(in_bnsd(tensor, key), compute);
+    let wide = |tensor: Tensor<4>| rounded(same_dtype_as(in_bnsd(tensor, key), compute));
     let [q, k, v] = [inputs.q, inputs.k, inputs.v].map(wide);
     let scores = scores(q, k, settings, sizes);
     let scores = match inputs.bias {
@@ -129,10 +130,10 @@ fn weighted(scores: Tensor<4>, v: Tensor<4>, sinks: Option<Tensor<4>>, sizes: Si
     // A query that sees no key has no largest score.
     let sees_none = largest.clone().equal_elem(f64::NEG_INFINITY);
     let largest = largest.mask_fill(sees_none.clone(), 0.0);
-    let exponentials = (scores - largest.clone()).exp();
+    let exponentials = rounded((rounded_scores(scores, &largest) - largest.clone()).exp());
     let mut sum = exponentials.clone().sum_dim(3).mask_fill(sees_none, 1.0);
     if let Some(sinks) = sinks {
-        sum = sum + (sinks - largest).exp();
+        sum = sum + (rounded_scores(sinks, &largest) - largest).exp();
     }
     let Sizes {
         batch,
@@ -141,6 +142,6 @@ fn weighted(scores: Tensor<4>, v: Tensor<4>, sinks: Option<Tensor<4>>, sizes: Si
         value_width,
         ..
     } = sizes;
-    let y = grouped(exponentials, sizes).matmul(of_each_head(v, sizes));
-    y.reshape([batch, heads, queries, value_width]) / sum
+    let y = rounded(grouped(exponentials, sizes).matmul(of_each_head(v, sizes)));
+    y.reshape([batch, heads, queries, value_width]) / rounded(sum)
 }

@@ -1,6 +1,7 @@
 use super::operands::{OP, check};
 use super::targets::Targets;
 use super::{Inputs, Settings};
+use crate::kernel::{rounded, rounded_scores};
 use crate::ops::operands::checked;
 use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{CrossEntropyKey, LossReduction};
@@ -73,8 +74,8 @@ fn losses(logits: Tensor<2>, targets: &Targets, settings: Settings) -> Tensor<1>
     };
     // The maximum only keeps the exponentials in range: it cancels out, so it needs no gradient.
     let largest = logits.clone().detach().max_dim(1);
-    let below = logits - largest.clone();
-    let log_sum = below.clone().exp().sum_dim(1).log();
+    let below = rounded(rounded_scores(logits, &largest) - largest.clone());
+    let log_sum = rounded(rounded(below.clone().exp().sum_dim(1)).log());
     let class = targets
         .classes()
         .iter()

@@ -1,4 +1,5 @@
 use super::{Inputs, Settings, check, sparsity};
+use crate::kernel::{rounded, rounded_sum};
 use crate::ops::{compute_dtype, mean, same_dtype_as};
 use crate::semantics::{Activation, Clamp, GluKey, Offset, Projections};
 use burn::tensor::{Tensor, activation};
@@ -21,7 +22,7 @@ pub fn reference<const D: usize>(inputs: Inputs<D>, settings: Settings, key: Glu
     let dtype = gate.dtype();
     let compute = compute_dtype(dtype);
 
-    let mut gate = same_dtype_as(gate, compute);
+    let mut gate = rounded(same_dtype_as(gate, compute));
     if let Some(limit) = settings.limit {
         gate = at_most(gate, limit);
     }
@@ -31,7 +32,7 @@ pub fn reference<const D: usize>(inputs: Inputs<D>, settings: Settings, key: Glu
     if let Some(multiplier) = multiplier {
         gate = gaussian_topk(gate, multiplier);
     }
-    let activated = same_dtype_as(activate(gate, key.activation), dtype);
+    let activated = same_dtype_as(rounded(activate(gate, key.activation)), dtype);
 
     if key.clamp == Clamp::None && key.up_offset == Offset::Zero {
         return activated * up;
@@ -83,8 +84,8 @@ pub(in crate::ops) fn within<const D: usize>(x: Tensor<D>, limit: f64) -> Tensor
 /// Returns `max(gate − (μ + multiplier · σ), 0)` with the mean and population standard deviation of the
 /// last axis.
 fn gaussian_topk<const D: usize>(gate: Tensor<D>, multiplier: f64) -> Tensor<D> {
-    let average = mean(gate.clone());
-    let variance = mean((gate.clone() - average.clone()).square());
+    let average = rounded(mean(gate.clone()));
+    let variance = rounded(mean((gate.clone() - average.clone()).square()));
     // The slope of the root is infinite at zero. If all gates are equal, the deviation counts as the
     // constant zero.
     let equal = variance.clone().equal_elem(0.0);
@@ -99,11 +100,12 @@ fn gaussian_topk<const D: usize>(gate: Tensor<D>, multiplier: f64) -> Tensor<D> 
 pub(in crate::ops) fn activate<const D: usize>(x: Tensor<D>, activation: Activation) -> Tensor<D> {
     match activation {
         Activation::Silu => activation::silu(x),
-        Activation::Gelu => activation::gelu(x),
+        // Far below zero, the sum of 1 and the error function cancels.
+        Activation::Gelu => rounded_sum(activation::gelu(x.clone()), x * 0.5),
         Activation::GeluTanh => {
             let cube = x.clone() * x.clone() * x.clone();
             let inner = (x.clone() + cube * 0.044715) * (FRAC_2_SQRT_PI * FRAC_1_SQRT_2);
-            x * (inner.tanh() + 1.0) * 0.5
+            x * (rounded(inner.tanh()) + 1.0) * 0.5
         }
         Activation::QuickGelu => activation::sigmoid(x.clone() * 1.702) * x,
         Activation::Relu => activation::relu(x),

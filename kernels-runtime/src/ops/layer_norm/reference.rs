@@ -1,5 +1,6 @@
 use super::operands::check;
 use super::{Inputs, Settings};
+use crate::kernel::rounded;
 use crate::ops::{compute_dtype, mean, same_dtype_as};
 use crate::semantics::LayerNormKey;
 use burn::tensor::Tensor;
@@ -24,11 +25,11 @@ pub fn reference<const D: usize>(
     let dtype = inputs.x.dtype();
     let compute = compute_dtype(dtype);
     let x = same_dtype_as(inputs.x, compute);
-    let centred = x.clone() - mean(x);
-    let variance = mean(centred.clone().square());
-    let normal = centred / variance.add_scalar(settings.eps).sqrt();
+    let centred = x.clone() - rounded(mean(x));
+    let variance = rounded(mean(centred.clone().square()));
+    let normal = rounded(centred / variance.add_scalar(settings.eps).sqrt());
     let parameter = |vector: Tensor<1>| same_dtype_as(vector, compute).unsqueeze();
-    let scaled = normal * parameter(inputs.weight);
+    let scaled = rounded(normal * parameter(inputs.weight));
     let y = match inputs.bias {
         Some(bias) => scaled + parameter(bias),
         None => scaled,

@@ -1,4 +1,5 @@
 use super::{Inputs, Settings, check};
+use crate::kernel::rounded;
 use crate::ops::{compute_dtype, mean, same_dtype_as};
 use crate::semantics::{Gating, RmsNormKey, Rounding};
 use burn::tensor::{Tensor, activation};
@@ -35,13 +36,13 @@ pub fn reference<const D: usize>(
     let mut x = same_dtype_as(inputs.x, compute);
     let mut after = None;
     match (key.gating, inputs.gate.map(gate)) {
-        (Gating::BeforeNorm, Some(gate)) => x = x * gate,
+        (Gating::BeforeNorm, Some(gate)) => x = rounded(x * gate),
         (_, gate) => after = gate,
     }
     let mut y = round(normalise(x, settings));
     if let Some(weight) = inputs.weight {
         let gain = same_dtype_as(weight, compute).add_scalar(key.offset.value());
-        y = y * gain.unsqueeze();
+        y = rounded(y * gain.unsqueeze());
     }
     if let Some(gate) = after {
         y = round(y) * gate;
@@ -64,6 +65,6 @@ fn normalise<const D: usize>(x: Tensor<D>, settings: Settings) -> Tensor<D> {
 }
 
 fn over_last_axis<const D: usize>(x: Tensor<D>, eps: f64) -> Tensor<D> {
-    let mean_square = mean(x.clone().square());
-    x / mean_square.add_scalar(eps).sqrt()
+    let mean_square = rounded(mean(x.clone().square()));
+    rounded(x / mean_square.add_scalar(eps).sqrt())
 }

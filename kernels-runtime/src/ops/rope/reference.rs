@@ -1,5 +1,6 @@
 use super::operands::rotary_width;
 use super::{RopeTable, check, check_sections, merge};
+use crate::kernel::rounded;
 use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, TableLayout};
 use burn::tensor::Tensor;
@@ -117,7 +118,8 @@ fn rotate(x: Tensor<4>, cos: &Tensor<4>, sin: &Tensor<4>, style: RopeStyle) -> T
             (x.clone(), turn_halves(x))
         }
     };
-    same_dtype_as(x * cos.clone() + quarter_turn * sin.clone(), dtype)
+    let sum = rounded(x * cos.clone()) + rounded(quarter_turn * sin.clone());
+    same_dtype_as(sum, dtype)
 }
 
 /// Turns `[x1, x2]` into `[−x2, x1]` on the last axis.

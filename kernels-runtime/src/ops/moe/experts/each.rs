@@ -1,4 +1,5 @@
 use super::super::sort::Groups;
+use crate::kernel::rounded;
 use crate::ops::{compute_dtype, same_dtype_as};
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
 
@@ -58,7 +59,7 @@ pub fn each(
             out.dims(),
             slots.len(),
         );
-        let weighted = same_dtype_as(out, compute) * routing.clone().select(0, slot);
+        let weighted = rounded(same_dtype_as(out, compute)) * routing.clone().select(0, slot);
         sum = sum.select_assign(0, token, weighted, IndexingUpdateOp::Add);
     }
     same_dtype_as(sum, dtype)

@@ -1,4 +1,5 @@
 use super::{GateUp, Projection, Weights, each};
+use crate::kernel::rounded;
 use crate::ops::{compute_dtype, glu, same_dtype_as};
 use crate::semantics::{Clamp, MoeExpertsKey};
 use burn::tensor::{Int, Tensor};
@@ -38,7 +39,7 @@ fn gated_unit(
     let dtype = rows.dtype();
     let project = |projection: &Projection, rows| {
         let projected = projection.forward(expert, rows, key.layout);
-        same_dtype_as(projected, compute_dtype(dtype))
+        rounded(same_dtype_as(projected, compute_dtype(dtype)))
     };
     let inputs = match &weights.gate_up {
         GateUp::Separate { gate, up } => glu::Inputs::Separate {
@@ -52,6 +53,6 @@ fn gated_unit(
         gate = glu::at_most(gate, limit);
         up = glu::within(up, limit);
     }
-    let activated = glu::activate(gate, key.activation);
+    let activated = rounded(glu::activate(gate, key.activation));
     same_dtype_as(activated * (up + key.up_offset.value()), dtype)
 }

@@ -1,8 +1,8 @@
 //! The operands of a router as live verification checks them.
 
 use super::{Among, Routed, Routing, mask, reference, settled};
-use crate::kernel::{Operands, Rows, Tensors, Visitor};
-use crate::ops::compute_dtype;
+use crate::kernel::{Operands, Rows, Tensors, Visitor, noise_size};
+use crate::ops::{compute_dtype, same_dtype_as};
 use crate::registry::Implementation;
 use burn::tensor::{DType, Device, Tensor};
 
@@ -64,7 +64,8 @@ pub(crate) struct Choice {
 }
 
 impl Tensors for Choice {
-    /// Visits the weights and experts of the tokens whose choice no rounding changes, and zeros for other tokens.
+    /// Visits the weights and experts of the tokens whose choice no rounding changes, and zeros for other tokens. Under
+    /// noise, tokens whose choice it may change have infinite results and gradients: any choice is right.
     fn visit(&mut self, visitor: &mut impl Visitor) {
         let dtype = self.routed.weights.dtype();
         let mut weights = self.routed.weights.clone();
@@ -72,6 +73,13 @@ impl Tensors for Choice {
         if let Some(mask) = self.mask() {
             weights = weights * mask.clone();
             experts = experts * mask;
+        }
+        if let Some(noise) = noise_size() {
+            let open = self.settled(2.0 * noise).equal_elem(0.0);
+            let any = weights.zeros_like().mask_fill(open, f64::INFINITY);
+            let all = same_dtype_as(self.of.logits.clone().sum_dim(1), dtype);
+            weights = weights + all * any.clone();
+            experts = experts + any;
         }
         visitor.tensor("weights", &mut weights);
         visitor.tensor("experts", &mut experts);
@@ -82,20 +90,24 @@ impl Choice {
     /// Returns a mask of the tokens, `[tokens, 1]`, if experts are compared by their scores, which are rounded. Logits
     /// are compared without rounding, so they need no mask.
     fn mask(&self) -> Option<Tensor<2>> {
+        if self.of.routing.chooses_by_logits() {
+            return None;
+        }
+        Some(self.settled(match compute_dtype(self.of.logits.dtype()) {
+            DType::F64 => 2.0_f64.powi(-44),
+            _ => 2.0_f64.powi(-18),
+        }))
+    }
+
+    /// Returns ones for the tokens whose choice stays the same if scores are off by `tolerance`, `[tokens, 1]`.
+    fn settled(&self, tolerance: f64) -> Tensor<2> {
         let Router {
             logits,
             bias,
             routing,
         } = &self.of;
-        if routing.chooses_by_logits() {
-            return None;
-        }
-        let tolerance = match compute_dtype(logits.dtype()) {
-            DType::F64 => 2.0_f64.powi(-44),
-            _ => 2.0_f64.powi(-18),
-        };
         let settled = settled(logits, bias.as_ref(), routing, Among::Order, tolerance);
-        Some(mask(&settled, &self.routed.weights))
+        mask(&settled, &self.routed.weights)
     }
 }
 

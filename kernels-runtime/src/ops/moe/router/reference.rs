@@ -1,8 +1,9 @@
 use super::super::top_k::{nan_as_largest, top_k};
 use super::{Routed, Routing};
+use crate::kernel::{rounded, softmax};
 use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{Grouping, Renormalise, RouterWeights, Scoring};
-use burn::tensor::{Bool, DType, Int, Tensor, activation::softmax};
+use burn::tensor::{Bool, DType, Int, Tensor};
 
 /// Routes tokens with plain tensor operations, on any backend: the definition that kernels are
 /// verified against. See [`fused`](super::fused) for shapes.
@@ -88,12 +89,12 @@ fn outside(
 /// Returns the weights, given the chosen experts' scores.
 fn weigh(scores: Tensor<2>, routing: &Routing) -> Tensor<2> {
     let weights = match routing.key().scoring {
-        Scoring::SoftmaxOfChosen => softmax(scores, 1),
+        Scoring::SoftmaxOfChosen => softmax(scores),
         Scoring::Softmax | Scoring::Sigmoid => scores,
     };
     let weights = match routing.key().renormalise {
         Renormalise::None => weights,
-        Renormalise::Sum => weights.clone() / weights.sum_dim(1).add_scalar(1e-20),
+        Renormalise::Sum => weights.clone() / rounded(weights.sum_dim(1)).add_scalar(1e-20),
     };
     weights.mul_scalar(routing.scale())
 }

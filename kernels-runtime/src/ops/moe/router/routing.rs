@@ -1,3 +1,4 @@
+use crate::kernel::softmax;
 use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{Correction, Grouping, Renormalise, RouterKey, Scoring};
 use burn::tensor::{Tensor, activation};
@@ -196,7 +197,7 @@ impl Routing {
         let compute = compute_dtype(logits.dtype());
         let logits = same_dtype_as(logits, compute);
         match self.key.scoring {
-            Scoring::Softmax | Scoring::SoftmaxOfChosen => activation::softmax(logits, 1),
+            Scoring::Softmax | Scoring::SoftmaxOfChosen => softmax(logits),
             Scoring::Sigmoid => activation::sigmoid(logits),
         }
     }
