@@ -70,8 +70,8 @@
 //!
 //! # Verification
 //!
-//! The first call of each site, and its first call with autodiff, compares the kernel and your own body with the
-//! operation's reference in f64 ([`live`]). [`verify`] compares every kernel with its reference on its own test cases.
+//! The first call of each class of a site's calls compares the kernel and your own body with the operation's reference in
+//! f64 ([`live`]). [`verify`] compares every kernel with its reference on its own test cases.
 //!
 //! ```
 //! use burn_kernels::live::{self, Sampling};

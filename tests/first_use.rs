@@ -2,13 +2,15 @@
 //! verification. `cargo test --release` runs the same tests.
 
 use burn::module::{Module, Param};
-use burn::nn::{Linear, LinearConfig};
+use burn::nn::{Linear, LinearConfig, RmsNormConfig};
 use burn::tensor::activation::{gelu, silu};
 use burn::tensor::{Device, Distribution, FloatDType, Tensor};
 use burn_kernels::fused_kernel;
 use burn_kernels::report::report;
-use burn_kernels::{live, policy};
+use burn_kernels::{live, nn, policy};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
 
 /// Declares a gated MLP with a body of its own.
 macro_rules! mlp {
@@ -52,6 +54,29 @@ mlp!(Mlp, |gate, up| silu(gate) * up);
 mlp!(MlpSwapped, |gate, up| gate * silu(up));
 mlp!(MlpSwappedHalf, |gate, up| gate * silu(up));
 mlp!(MlpOfGelu, |gate, up| bent(gate) * up);
+
+/// A gated MLP whose body does not train its last projection.
+#[derive(Module, Debug)]
+struct MlpFrozen {
+    gate_proj: Linear,
+    up_proj: Linear,
+    down_proj: Linear,
+}
+
+#[fused_kernel("npu_fused_swiglu")]
+impl MlpFrozen {
+    fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        let hidden = silu(self.gate_proj.forward(x.clone())) * self.up_proj.forward(x);
+        hidden.matmul(
+            self.down_proj
+                .weight
+                .val()
+                .detach()
+                .set_require_grad(false)
+                .unsqueeze(),
+        )
+    }
+}
 
 /// Calls `gelu`. A body that calls it directly does not compile.
 fn bent(gate: Tensor<3>) -> Tensor<3> {
@@ -155,9 +180,15 @@ fn said<T>(call: impl FnOnce() -> T) -> String {
     said
 }
 
-/// All mistakes are in one test, because another test would reset the record of checks of the whole process.
+/// Lets one test run at a time, because the record of checks is one for the whole process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[test]
 fn mistakes_of_new_users_are_found() {
+    let _alone = alone();
     let (f32, bf16, f16) = (FloatDType::F32, FloatDType::BF16, FloatDType::F16);
     for device in [Device::flex(), Device::flex().autodiff()] {
         device.seed(20);
@@ -166,6 +197,20 @@ fn mistakes_of_new_users_are_found() {
         let swapped = said(|| MlpSwapped::new(&device, f32).forward(x(f32)));
         assert!(swapped.contains("MlpSwapped::forward failed: the annotated body"));
         said(|| MlpSwappedHalf::new(&device, bf16).forward(x(bf16)));
+        if device.is_autodiff() {
+            let Mlp {
+                gate_proj,
+                up_proj,
+                down_proj,
+            } = Mlp::new(&device, f32);
+            let frozen = MlpFrozen {
+                gate_proj,
+                up_proj,
+                down_proj,
+            };
+            let frozen = said(|| frozen.forward(x(f32)));
+            assert!(frozen.contains("there is no d_weight [80, 32]"), "{frozen}");
+        }
         // In bf16, a GELU of smaller inputs is within the rounding of SiLU.
         said(|| MlpOfGelu::new(&device, bf16).forward(x(bf16) * 4.0));
         for dtype in [f32, bf16, f16] {
@@ -291,4 +336,137 @@ fn operands_that_do_not_fit_name_the_layer_and_the_line_of_the_call() {
     let expected = format!("called at {}:{line}:", file!());
     assert!(said.contains("in `first_use::Plain::norm`"), "{said}");
     assert!(said.contains(&expected), "{said}");
+}
+
+#[fused_kernel("npu_fused_attention", part = layer)]
+#[derive(Module, Debug)]
+struct Attention {
+    q_proj: Linear,
+    k_proj: Linear,
+    v_proj: Linear,
+    o_proj: Linear,
+    num_heads: usize,
+    num_kv_heads: usize,
+}
+
+trait Layer {
+    fn forward(&self, x: Tensor<3>) -> Tensor<3>;
+}
+
+/// A gated MLP whose body stays where it is written.
+#[derive(Module, Debug)]
+struct InTrait {
+    gate_proj: Linear,
+    up_proj: Linear,
+    down_proj: Linear,
+}
+
+#[fused_kernel("npu_fused_swiglu")]
+impl Layer for InTrait {
+    fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        let gate = silu(self.gate_proj.forward(x.clone()));
+        self.down_proj.forward(gate * self.up_proj.forward(x))
+    }
+}
+
+/// One layer of each kind, whose parameters threads share.
+struct Shared {
+    attention: Attention,
+    mlp: Mlp,
+    in_trait: InTrait,
+    own_norm: Norm,
+    norm: nn::RmsNorm,
+    one: nn::Linear,
+    two: nn::Linear,
+}
+
+impl Shared {
+    fn new(device: &Device) -> Self {
+        let linear = |outputs| LinearConfig::new(64, outputs).with_bias(false).init(device);
+        let Mlp {
+            gate_proj,
+            up_proj,
+            down_proj,
+        } = Mlp::new(device, FloatDType::F32);
+        Self {
+            attention: Attention {
+                q_proj: linear(64),
+                k_proj: linear(32),
+                v_proj: linear(32),
+                o_proj: linear(64),
+                num_heads: 4,
+                num_kv_heads: 2,
+            },
+            mlp: Mlp::new(device, FloatDType::F32),
+            in_trait: InTrait {
+                gate_proj,
+                up_proj,
+                down_proj,
+            },
+            own_norm: Norm::new(device, FloatDType::F32),
+            norm: RmsNormConfig::new(64).init(device).into(),
+            one: linear(64).into(),
+            two: LinearConfig::new(64, 64).init(device).into(),
+        }
+    }
+}
+
+/// Burn merges the graphs of threads that share a leaf, and may then let two of them wait for each other. It does so only
+/// if something else went backward through the leaf before, which a check must not do.
+#[test]
+fn threads_that_train_one_model_never_wait_for_each_other() {
+    type Forward = fn(&Shared, Tensor<3>) -> Tensor<3>;
+    let kinds: [(&str, usize, Forward); 6] = [
+        ("a sum of linear layers", 64, |m, x| {
+            m.two.forward(x.clone()) + m.one.forward(x)
+        }),
+        ("attention", 64, |m, x| {
+            m.attention.forward(m.attention.forward(x))
+        }),
+        ("a gated MLP", 32, |m, x| m.mlp.forward(m.mlp.forward(x))),
+        ("a method of a trait", 32, |m, x| {
+            m.in_trait.forward(x.clone()) + m.in_trait.forward(x)
+        }),
+        ("norms", 64, |m, x| {
+            m.norm.forward(x.clone()) + m.own_norm.forward(x)
+        }),
+        ("all of them", 64, |m, x| {
+            let y = m.attention.forward(m.norm.forward(x.clone())) + x;
+            let y = m.two.forward(m.own_norm.forward(y.clone())) + m.one.forward(y);
+            let [left, right] = [0, 32].map(|at| y.clone().narrow(2, at, 32));
+            m.mlp.forward(left) + m.in_trait.forward(right)
+        }),
+    ];
+    let (_alone, device) = (alone(), Device::flex().autodiff());
+    for (name, width, forward) in kinds {
+        let shared = Arc::new(Shared::new(&device));
+        let loss = {
+            let device = device.clone();
+            move || {
+                forward(&shared, random([2, 7, width], &device))
+                    .square()
+                    .mean()
+            }
+        };
+        // The checks of the first calls are here.
+        drop(loss().backward());
+        let (done, all) = mpsc::channel();
+        for thread in 0..4 {
+            let (loss, done) = (loss.clone(), done.clone());
+            std::thread::spawn(move || {
+                for _ in 0..100 {
+                    let loss = loss();
+                    // One thread only watches the loss.
+                    if thread > 0 {
+                        drop(loss.backward());
+                    }
+                }
+                done.send(()).expect("the test waits");
+            });
+        }
+        for _ in 0..4 {
+            let waited = all.recv_timeout(Duration::from_secs(60));
+            assert!(waited.is_ok(), "{name}: the threads wait for each other");
+        }
+    }
 }

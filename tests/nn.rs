@@ -47,6 +47,39 @@ fn rms_norm_is_burns() {
     assert!(difference(dg, dg2) < CLOSE);
 }
 
+/// Burn's product of an empty batch may end the program. Neither a layer nor its check calls it.
+#[test]
+fn an_empty_batch_has_an_empty_result() {
+    let device = Device::flex().autodiff();
+    for policy in [Policy::auto(), Policy::reference()] {
+        let _policy = scope(policy);
+        for bias in [true, false] {
+            let linear = LinearConfig::new(80, 96).with_bias(bias).init(&device);
+            let layer = Linear::from(linear);
+            let x = random([0, 50, 80], &device).require_grad();
+            let y = layer.forward(x.clone());
+            assert_eq!(y.dims(), [0, 50, 96]);
+            let grads = y.sum().backward();
+            assert_eq!(x.grad(&grads).expect("x is tracked").dims(), [0, 50, 80]);
+            let d_weight = layer.weight.val().grad(&grads).expect("so is the weight");
+            assert_eq!(d_weight.abs().sum().into_scalar::<f32>(), 0.0);
+        }
+        let unit = SwiGlu::from(SwiGluConfig::new(80, 96).init(&device));
+        assert_eq!(
+            unit.forward(random([0, 50, 80], &device)).dims(),
+            [0, 50, 96]
+        );
+        let theirs = MultiHeadAttentionConfig::new(80, 4).with_dropout(0.0);
+        let attention = MultiHeadAttention::from(theirs.init(&device));
+        let x = random([0, 50, 80], &device);
+        let y = attention.forward(MhaInput::self_attn(x));
+        assert_eq!(y.dims(), [0, 50, 80]);
+        let (query, none) = (random([2, 3, 80], &device), random([2, 0, 80], &device));
+        let y = attention.forward(MhaInput::new(query, none.clone(), none));
+        assert_eq!(y.dims(), [2, 3, 80]);
+    }
+}
+
 /// Losses of every configuration. Those that the kernel does not compute run Burn's own operations.
 #[test]
 fn cross_entropy_is_burns() {

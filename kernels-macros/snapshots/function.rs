@@ -29,12 +29,12 @@ pub(crate) fn rotate(
         k,
         cos,
         ::core::clone::Clone::clone(&sin),
-        &mut ::burn_kernels::__private::once(|(q, k): (Tensor<4>, Tensor<4>)| rotate_reference(
-            k,
-            q,
-            cos,
-            sin,
-        )),
+        &mut ::burn_kernels::__private::once(|(q, k): (Tensor<4>, Tensor<4>)| {
+            let copy_of_cos = ::burn_kernels::__private::detached!(cos);
+            let copy_of_sin = ::burn_kernels::__private::detached!(& sin);
+            ::burn_kernels::__private::begin();
+            rotate_reference(k, q, copy_of_cos.get(cos), copy_of_sin.own(sin))
+        }),
     )
 }
 /// The plain computation of [`rotate`], which the kernel `npu_fused_rope` is verified against.

@@ -42,7 +42,10 @@ fn attend(
             cap: ::core::option::Option::None,
             offset: ::core::option::Option::None,
         },
-        &mut |(q, k, v, mask)| attend_reference(q, k, v, mask, chunk_size, scaling),
+        &mut |(q, k, v, mask)| {
+            ::burn_kernels::__private::begin();
+            attend_reference(q, k, v, mask, chunk_size, scaling)
+        },
     )
 }
 /// The plain computation of [`attend`], which the kernel `npu_fused_attention` is verified against.

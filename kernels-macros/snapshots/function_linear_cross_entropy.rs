@@ -33,13 +33,10 @@ fn loss(
                 ::burn_kernels::__private::Number::number(&z_loss),
             ),
         },
-        &mut |(hidden, lm_head, bias, labels)| loss_reference(
-            hidden,
-            lm_head,
-            bias,
-            labels,
-            z_loss,
-        ),
+        &mut |(hidden, lm_head, bias, labels)| {
+            ::burn_kernels::__private::begin();
+            loss_reference(hidden, lm_head, bias, labels, z_loss)
+        },
     )
 }
 /// The plain computation of [`loss`], which the kernel `npu_fused_linear_cross_entropy` is verified against.

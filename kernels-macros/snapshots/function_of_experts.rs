@@ -37,7 +37,19 @@ fn experts(
         ::core::option::Option::Some(::burn_kernels::__private::Number::number(&limit)),
         &mut ::burn_kernels::__private::once(|
             (x, indices, routing): (Tensor<2>, Tensor<2, Int>, Tensor<2>)|
-        experts_reference(limit, routing, indices, x, w13, w2)),
+        {
+            let copy_of_w13 = ::burn_kernels::__private::detached!(& w13);
+            let copy_of_w2 = ::burn_kernels::__private::detached!(w2);
+            ::burn_kernels::__private::begin();
+            experts_reference(
+                limit,
+                routing,
+                indices,
+                x,
+                copy_of_w13.own(w13),
+                copy_of_w2.get(w2),
+            )
+        }),
     )
 }
 /// The plain computation of [`experts`], which the kernel `npu_fused_moe` is verified against.

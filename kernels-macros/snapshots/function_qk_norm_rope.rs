@@ -50,15 +50,22 @@ fn prepare(
         ),
         (::core::clone::Clone::clone(&cos), ::core::clone::Clone::clone(&sin)),
         ::core::option::Option::Some(::burn_kernels::__private::Epsilon::epsilon(&eps)),
-        &mut ::burn_kernels::__private::once(|(q, k): (Tensor<4>, Tensor<4>)| prepare_reference(
-            q,
-            k,
-            q_norm,
-            k_norm,
-            cos,
-            sin,
-            eps,
-        )),
+        &mut ::burn_kernels::__private::once(|(q, k): (Tensor<4>, Tensor<4>)| {
+            let copy_of_q_norm = ::burn_kernels::__private::detached!(q_norm);
+            let copy_of_k_norm = ::burn_kernels::__private::detached!(k_norm);
+            let copy_of_cos = ::burn_kernels::__private::detached!(& cos);
+            let copy_of_sin = ::burn_kernels::__private::detached!(& sin);
+            ::burn_kernels::__private::begin();
+            prepare_reference(
+                q,
+                k,
+                copy_of_q_norm.get(q_norm),
+                copy_of_k_norm.get(k_norm),
+                copy_of_cos.own(cos),
+                copy_of_sin.own(sin),
+                eps,
+            )
+        }),
     )
 }
 /// The plain computation of [`prepare`], which the kernel `npu_fused_qk_norm_rope` is verified against.

@@ -28,8 +28,13 @@ impl Layer for Norm {
             ::burn_kernels::__private::Epsilon::epsilon(&self.eps),
             ::core::option::Option::None,
             &mut |(mut x, gate): (Tensor<3>, Tensor<3>)| {
-                x = x.clone() / (x.square().mean_dim(2) + self.eps).sqrt();
-                x * silu(gate)
+                let copy_of_self = ::burn_kernels::__private::detached!(self);
+                ::burn_kernels::__private::begin();
+                let _this = copy_of_self.get(self);
+                {
+                    x = x.clone() / (x.square().mean_dim(2) + _this.eps).sqrt();
+                    x * silu(gate)
+                }
             },
         )
     }

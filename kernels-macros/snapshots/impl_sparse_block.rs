@@ -24,11 +24,27 @@ impl Block {
             ::burn_kernels::__private::At::when(&SITE, self.fast),
             x,
             ::burn_kernels::__private::Block::new(
-                    &|x| self.router.forward(x),
-                    &|x, indices, routing| self.experts.forward(x, indices, routing),
+                    &|x| {
+                        let copy = ::burn_kernels::__private::detached!(& self.router);
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.router)).forward(x)
+                    },
+                    &|x, indices, routing| {
+                        let copy = ::burn_kernels::__private::detached!(& self.experts);
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.experts)).forward(x, indices, routing)
+                    },
                     ::burn_kernels::__private::Count::count(&self.top_k),
                 )
-                .shared(&|x| self.shared_experts.forward(x))
+                .shared(
+                    &|x| {
+                        let copy = ::burn_kernels::__private::detached!(
+                            & self.shared_experts
+                        );
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.shared_experts)).forward(x)
+                    },
+                )
                 .first_used(
                     &[
                         ::burn_kernels::__private::Part::Router,
@@ -36,7 +52,11 @@ impl Block {
                         ::burn_kernels::__private::Part::Experts,
                     ],
                 ),
-            &mut |x| self.forward_reference::<D>(x),
+            &mut |x| {
+                let copy_of_self = ::burn_kernels::__private::detached!(self);
+                ::burn_kernels::__private::begin();
+                copy_of_self.get(self).forward_reference::<D>(x)
+            },
         )
     }
     /// The plain computation of [`Self::forward`], which the kernel `npu_fused_moe` is verified against.

@@ -24,14 +24,30 @@ impl Mlp {
             x,
             &|x| {
                 let again = ::core::clone::Clone::clone(&x);
-                let up = self.up_proj.forward(again);
-                let gate = self.gate_proj.forward(x);
+                let up = {
+                    let copy = ::burn_kernels::__private::detached!(& self.up_proj);
+                    ::burn_kernels::__private::begin();
+                    (*copy.get(&self.up_proj)).forward(again)
+                };
+                let gate = {
+                    let copy = ::burn_kernels::__private::detached!(& self.gate_proj);
+                    ::burn_kernels::__private::begin();
+                    (*copy.get(&self.gate_proj)).forward(x)
+                };
                 (gate, up)
             },
-            &|hidden| self.down_proj.forward(hidden),
+            &|hidden| {
+                let copy = ::burn_kernels::__private::detached!(& self.down_proj);
+                ::burn_kernels::__private::begin();
+                (*copy.get(&self.down_proj)).forward(hidden)
+            },
             ::core::option::Option::None,
             ::core::option::Option::None,
-            &mut |x| self.forward_reference(x),
+            &mut |x| {
+                let copy_of_self = ::burn_kernels::__private::detached!(self);
+                ::burn_kernels::__private::begin();
+                copy_of_self.get(self).forward_reference(x)
+            },
         )
     }
     /// The plain computation of [`Self::forward`], which the kernel `npu_fused_swiglu` is verified against.

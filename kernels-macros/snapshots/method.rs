@@ -28,7 +28,11 @@ fn forward(&self, hidden: Tensor<3>) -> Tensor<3> {
         ::core::option::Option::Some(
             ::burn_kernels::__private::Count::count(&self.group_size),
         ),
-        &mut |hidden| self.forward_reference(hidden),
+        &mut |hidden| {
+            let copy_of_self = ::burn_kernels::__private::detached!(self);
+            ::burn_kernels::__private::begin();
+            copy_of_self.get(self).forward_reference(hidden)
+        },
     )
 }
 /// The plain computation of [`Self::forward`], which the kernel `npu_fused_rmsnorm` is verified against.

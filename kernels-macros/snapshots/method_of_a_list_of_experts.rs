@@ -37,7 +37,11 @@ fn forward(
             ::burn_kernels::__private::plain_linear!(& self.experts[expert].down_proj),
         ),
         ::core::option::Option::None,
-        &mut |(x, indices, routing)| self.forward_reference(x, indices, routing),
+        &mut |(x, indices, routing)| {
+            let copy_of_self = ::burn_kernels::__private::detached!(self);
+            ::burn_kernels::__private::begin();
+            copy_of_self.get(self).forward_reference(x, indices, routing)
+        },
     )
 }
 /// The plain computation of [`Self::forward`], which the kernel `npu_fused_moe` is verified against.

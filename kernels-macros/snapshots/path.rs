@@ -20,7 +20,12 @@ impl Head {
                 bias: ::core::clone::Clone::clone(bias),
             },
             |acme::soft_cap::Operands { logits: logits, .. }| {
-                self.forward_reference::<D>(logits, bias)
+                let copy_of_bias = ::burn_kernels::__private::detached!(bias);
+                let copy_of_self = ::burn_kernels::__private::detached!(self);
+                ::burn_kernels::__private::begin();
+                copy_of_self
+                    .get(self)
+                    .forward_reference::<D>(logits, copy_of_bias.get(bias))
             },
         )
     }

@@ -46,7 +46,11 @@ Runs the kernel `npu_fused_add_rmsnorm` (`offset = 0`, `rounding = llama`, `scal
             ),
             ::burn_kernels::__private::Epsilon::epsilon(&self.eps),
             ::core::option::Option::None,
-            &mut |(x, residual)| self.forward_reference(x, residual),
+            &mut |(x, residual)| {
+                let copy = ::burn_kernels::__private::detached!(self);
+                ::burn_kernels::__private::begin();
+                copy.get(self).forward_reference(x, residual)
+            },
         )
     }
     ///The plain computation of [`Self::forward`], which the kernel `npu_fused_add_rmsnorm` is verified against.

@@ -45,10 +45,34 @@ Runs the kernel `npu_fused_attention` (`part = layer`, `mask = causal`, `window 
             x,
             ::burn_kernels::__private::AttentionLayer::new(
                     [
-                        &|x| self.q_proj.forward(x),
-                        &|x| self.k_proj.forward(x),
-                        &|x| self.v_proj.forward(x),
-                        &|x| self.o_proj.forward(x),
+                        &|x| {
+                            let copy = ::burn_kernels::__private::detached!(
+                                & self.q_proj
+                            );
+                            ::burn_kernels::__private::begin();
+                            (*copy.get(&self.q_proj)).forward(x)
+                        },
+                        &|x| {
+                            let copy = ::burn_kernels::__private::detached!(
+                                & self.k_proj
+                            );
+                            ::burn_kernels::__private::begin();
+                            (*copy.get(&self.k_proj)).forward(x)
+                        },
+                        &|x| {
+                            let copy = ::burn_kernels::__private::detached!(
+                                & self.v_proj
+                            );
+                            ::burn_kernels::__private::begin();
+                            (*copy.get(&self.v_proj)).forward(x)
+                        },
+                        &|x| {
+                            let copy = ::burn_kernels::__private::detached!(
+                                & self.o_proj
+                            );
+                            ::burn_kernels::__private::begin();
+                            (*copy.get(&self.o_proj)).forward(x)
+                        },
                     ],
                     ::burn_kernels::__private::Count::count(&self.num_heads),
                     ::burn_kernels::__private::AttentionSettings {
@@ -62,12 +86,30 @@ Runs the kernel `npu_fused_attention` (`part = layer`, `mask = causal`, `window 
                 .kv_heads(
                     ::burn_kernels::__private::Count::count(&self.num_key_value_heads),
                 )
-                .k_norm(&|x| self.k_norm.forward(x))
-                .rotary(&|q, k| self.rotary.forward(q, k))
+                .k_norm(
+                    &|x| {
+                        let copy = ::burn_kernels::__private::detached!(& self.k_norm);
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.k_norm)).forward(x)
+                    },
+                )
+                .rotary(
+                    &|q, k| {
+                        let copy = ::burn_kernels::__private::detached!(& self.rotary);
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.rotary)).forward(q, k)
+                    },
+                )
                 .sinks(
-                    &|| ::core::option::Option::Some(
-                        ::burn_kernels::__private::SinkScores::sink_scores(&self.sinks),
-                    ),
+                    &|| {
+                        let copy = ::burn_kernels::__private::detached!(& self.sinks);
+                        ::burn_kernels::__private::begin();
+                        ::core::option::Option::Some(
+                            ::burn_kernels::__private::SinkScores::sink_scores(
+                                copy.get(&self.sinks),
+                            ),
+                        )
+                    },
                 )
                 .first_used(
                     &[
@@ -80,7 +122,11 @@ Runs the kernel `npu_fused_attention` (`part = layer`, `mask = causal`, `window 
                         ::burn_kernels::__private::AttentionPart::Output,
                     ],
                 ),
-            &mut |x| self.forward_reference(x),
+            &mut |x| {
+                let copy = ::burn_kernels::__private::detached!(self);
+                ::burn_kernels::__private::begin();
+                copy.get(self).forward_reference(x)
+            },
         )
     }
     ///The plain computation of [`Self::forward`], which the kernel `npu_fused_attention` is verified against.
@@ -92,10 +138,34 @@ Runs the kernel `npu_fused_attention` (`part = layer`, `mask = causal`, `window 
             x,
             ::burn_kernels::__private::AttentionLayer::new(
                     [
-                        &|x| self.q_proj.forward(x),
-                        &|x| self.k_proj.forward(x),
-                        &|x| self.v_proj.forward(x),
-                        &|x| self.o_proj.forward(x),
+                        &|x| {
+                            let copy = ::burn_kernels::__private::detached!(
+                                & self.q_proj
+                            );
+                            ::burn_kernels::__private::begin();
+                            (*copy.get(&self.q_proj)).forward(x)
+                        },
+                        &|x| {
+                            let copy = ::burn_kernels::__private::detached!(
+                                & self.k_proj
+                            );
+                            ::burn_kernels::__private::begin();
+                            (*copy.get(&self.k_proj)).forward(x)
+                        },
+                        &|x| {
+                            let copy = ::burn_kernels::__private::detached!(
+                                & self.v_proj
+                            );
+                            ::burn_kernels::__private::begin();
+                            (*copy.get(&self.v_proj)).forward(x)
+                        },
+                        &|x| {
+                            let copy = ::burn_kernels::__private::detached!(
+                                & self.o_proj
+                            );
+                            ::burn_kernels::__private::begin();
+                            (*copy.get(&self.o_proj)).forward(x)
+                        },
                     ],
                     ::burn_kernels::__private::Count::count(&self.num_heads),
                     ::burn_kernels::__private::AttentionSettings {
@@ -109,12 +179,30 @@ Runs the kernel `npu_fused_attention` (`part = layer`, `mask = causal`, `window 
                 .kv_heads(
                     ::burn_kernels::__private::Count::count(&self.num_key_value_heads),
                 )
-                .k_norm(&|x| self.k_norm.forward(x))
-                .rotary(&|q, k| self.rotary.forward(q, k))
+                .k_norm(
+                    &|x| {
+                        let copy = ::burn_kernels::__private::detached!(& self.k_norm);
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.k_norm)).forward(x)
+                    },
+                )
+                .rotary(
+                    &|q, k| {
+                        let copy = ::burn_kernels::__private::detached!(& self.rotary);
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.rotary)).forward(q, k)
+                    },
+                )
                 .sinks(
-                    &|| ::core::option::Option::Some(
-                        ::burn_kernels::__private::SinkScores::sink_scores(&self.sinks),
-                    ),
+                    &|| {
+                        let copy = ::burn_kernels::__private::detached!(& self.sinks);
+                        ::burn_kernels::__private::begin();
+                        ::core::option::Option::Some(
+                            ::burn_kernels::__private::SinkScores::sink_scores(
+                                copy.get(&self.sinks),
+                            ),
+                        )
+                    },
                 )
                 .first_used(
                     &[

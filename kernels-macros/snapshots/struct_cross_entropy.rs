@@ -54,7 +54,11 @@ Runs the kernel `npu_fused_cross_entropy` (`reduction = mean`, `cap = tanh`) whe
                 ),
                 z_loss: ::core::option::Option::None,
             },
-            &mut |(logits, targets)| self.forward_reference(logits, targets),
+            &mut |(logits, targets)| {
+                let copy = ::burn_kernels::__private::detached!(self);
+                ::burn_kernels::__private::begin();
+                copy.get(self).forward_reference(logits, targets)
+            },
         )
     }
     ///The plain computation of [`Self::forward`], which the kernel `npu_fused_cross_entropy` is verified against.

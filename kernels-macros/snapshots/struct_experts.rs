@@ -50,7 +50,11 @@ Runs the kernel `npu_fused_moe` (`part = experts`, `experts = stacked`, `activat
                 )
                 .biases(&[&self.gate_up_proj_bias, &self.down_proj_bias]),
             ::core::option::Option::None,
-            &mut |(x, indices, routing)| self.forward_reference(x, indices, routing),
+            &mut |(x, indices, routing)| {
+                let copy = ::burn_kernels::__private::detached!(self);
+                ::burn_kernels::__private::begin();
+                copy.get(self).forward_reference(x, indices, routing)
+            },
         )
     }
     ///The plain computation of [`Self::forward`], which the kernel `npu_fused_moe` is verified against.

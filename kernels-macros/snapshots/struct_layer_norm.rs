@@ -37,7 +37,11 @@ Runs the kernel `npu_fused_layernorm` (`shift = bias`) where the device has it, 
                 .bias(&self.beta)
                 .bias_first(),
             ::burn_kernels::__private::Epsilon::epsilon(&self.layer_norm_eps),
-            &mut |x| self.forward_reference(x),
+            &mut |x| {
+                let copy = ::burn_kernels::__private::detached!(self);
+                ::burn_kernels::__private::begin();
+                copy.get(self).forward_reference(x)
+            },
         )
     }
     ///The plain computation of [`Self::forward`], which the kernel `npu_fused_layernorm` is verified against.

@@ -36,7 +36,11 @@ Runs the kernel `npu_fused_linear` (`layout = input_major`, `shift = bias`) wher
             ::burn_kernels::__private::LinearParameters::new(&self.weight)
                 .bias(&self.bias)
                 .bias_first(),
-            &mut |x| self.forward_reference(x),
+            &mut |x| {
+                let copy = ::burn_kernels::__private::detached!(self);
+                ::burn_kernels::__private::begin();
+                copy.get(self).forward_reference(x)
+            },
         )
     }
     ///The plain computation of [`Self::forward`], which the kernel `npu_fused_linear` is verified against.

@@ -41,7 +41,11 @@ Runs the kernel `npu_fused_rmsnorm` (`offset = 1`, `rounding = gemma`, `scale = 
             ),
             ::burn_kernels::__private::Epsilon::epsilon(&self.eps),
             ::core::option::Option::None,
-            &mut |x| self.forward_reference(x),
+            &mut |x| {
+                let copy = ::burn_kernels::__private::detached!(self);
+                ::burn_kernels::__private::begin();
+                copy.get(self).forward_reference(x)
+            },
         )
     }
     ///The plain computation of [`Self::forward`], which the kernel `npu_fused_rmsnorm` is verified against.

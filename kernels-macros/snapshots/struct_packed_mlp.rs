@@ -43,12 +43,24 @@ Runs the kernel `npu_fused_swiglu` (`activation = quick_gelu`, `projections = in
         ::burn_kernels::__private::glu_packed_mlp(
             ::burn_kernels::__private::At::when(&SITE, self.fast),
             x,
-            &|x| self.gate_up_proj.forward(x),
-            &|hidden| self.down_proj.forward(hidden),
+            &|x| {
+                let copy = ::burn_kernels::__private::detached!(& self.gate_up_proj);
+                ::burn_kernels::__private::begin();
+                (*copy.get(&self.gate_up_proj)).forward(x)
+            },
+            &|hidden| {
+                let copy = ::burn_kernels::__private::detached!(& self.down_proj);
+                ::burn_kernels::__private::begin();
+                (*copy.get(&self.down_proj)).forward(hidden)
+            },
             ::core::option::Option::Some(
                 ::burn_kernels::__private::Number::number(&self.limit),
             ),
-            &mut |x| self.forward_reference(x),
+            &mut |x| {
+                let copy = ::burn_kernels::__private::detached!(self);
+                ::burn_kernels::__private::begin();
+                copy.get(self).forward_reference(x)
+            },
         )
     }
     ///The plain computation of [`Self::forward`], which the kernel `npu_fused_swiglu` is verified against.

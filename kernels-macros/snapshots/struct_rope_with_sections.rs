@@ -43,7 +43,11 @@ Runs the kernel `npu_fused_rope` (`style = half`, `width = full`, `layout = bnsd
             &self.cos,
             &self.sin,
             ::burn_kernels::__private::SectionLengths::lengths(&self.mrope_section),
-            &mut |(q, k)| self.rotate_reference(q, k),
+            &mut |(q, k)| {
+                let copy = ::burn_kernels::__private::detached!(self);
+                ::burn_kernels::__private::begin();
+                copy.get(self).rotate_reference(q, k)
+            },
         )
     }
     ///The plain computation of [`Self::rotate`], which the kernel `npu_fused_rope` is verified against.

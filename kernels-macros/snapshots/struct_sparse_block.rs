@@ -46,12 +46,36 @@ Runs the kernel `npu_fused_moe` (`part = block`, `scoring = sigmoid`, `correctio
             ::burn_kernels::__private::At::new(&SITE),
             hidden_states,
             ::burn_kernels::__private::Block::new(
-                    &|x| self.gate.forward(x),
-                    &|x, indices, routing| self.experts.forward(x, indices, routing),
+                    &|x| {
+                        let copy = ::burn_kernels::__private::detached!(& self.gate);
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.gate)).forward(x)
+                    },
+                    &|x, indices, routing| {
+                        let copy = ::burn_kernels::__private::detached!(& self.experts);
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.experts)).forward(x, indices, routing)
+                    },
                     ::burn_kernels::__private::Count::count(&self.top_k),
                 )
-                .shared(&|x| self.shared_expert.forward(x))
-                .shared_gate(&|x| self.shared_expert_gate.forward(x))
+                .shared(
+                    &|x| {
+                        let copy = ::burn_kernels::__private::detached!(
+                            & self.shared_expert
+                        );
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.shared_expert)).forward(x)
+                    },
+                )
+                .shared_gate(
+                    &|x| {
+                        let copy = ::burn_kernels::__private::detached!(
+                            & self.shared_expert_gate
+                        );
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.shared_expert_gate)).forward(x)
+                    },
+                )
                 .correction(&self.e_score_correction_bias)
                 .groups(
                     ::burn_kernels::__private::Count::count(&self.n_group),
@@ -62,7 +86,11 @@ Runs the kernel `npu_fused_moe` (`part = block`, `scoring = sigmoid`, `correctio
                         &self.routed_scaling_factor,
                     ),
                 ),
-            &mut |hidden_states| self.forward_reference(hidden_states),
+            &mut |hidden_states| {
+                let copy = ::burn_kernels::__private::detached!(self);
+                ::burn_kernels::__private::begin();
+                copy.get(self).forward_reference(hidden_states)
+            },
         )
     }
     ///The plain computation of [`Self::forward`], which the kernel `npu_fused_moe` is verified against.
@@ -76,12 +104,36 @@ Runs the kernel `npu_fused_moe` (`part = block`, `scoring = sigmoid`, `correctio
         ::burn_kernels::__private::block_reference(
             hidden_states,
             ::burn_kernels::__private::Block::new(
-                    &|x| self.gate.forward(x),
-                    &|x, indices, routing| self.experts.forward(x, indices, routing),
+                    &|x| {
+                        let copy = ::burn_kernels::__private::detached!(& self.gate);
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.gate)).forward(x)
+                    },
+                    &|x, indices, routing| {
+                        let copy = ::burn_kernels::__private::detached!(& self.experts);
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.experts)).forward(x, indices, routing)
+                    },
                     ::burn_kernels::__private::Count::count(&self.top_k),
                 )
-                .shared(&|x| self.shared_expert.forward(x))
-                .shared_gate(&|x| self.shared_expert_gate.forward(x))
+                .shared(
+                    &|x| {
+                        let copy = ::burn_kernels::__private::detached!(
+                            & self.shared_expert
+                        );
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.shared_expert)).forward(x)
+                    },
+                )
+                .shared_gate(
+                    &|x| {
+                        let copy = ::burn_kernels::__private::detached!(
+                            & self.shared_expert_gate
+                        );
+                        ::burn_kernels::__private::begin();
+                        (*copy.get(&self.shared_expert_gate)).forward(x)
+                    },
+                )
                 .correction(&self.e_score_correction_bias)
                 .groups(
                     ::burn_kernels::__private::Count::count(&self.n_group),

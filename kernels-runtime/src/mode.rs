@@ -1,3 +1,4 @@
+use burn::backend::{DispatchTensor, DispatchTensorKind};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -9,6 +10,17 @@ pub enum Mode {
     Training,
     /// No gradient can be requested.
     Inference,
+}
+
+impl Mode {
+    /// Returns the mode of a call with this tensor alone.
+    #[inline]
+    pub(crate) fn of(tensor: &DispatchTensor) -> Self {
+        match tensor.kind {
+            DispatchTensorKind::Autodiff(_) => Self::Training,
+            _ => Self::Inference,
+        }
+    }
 }
 
 impl fmt::Display for Mode {

@@ -2,6 +2,7 @@
 
 pub use crate::__debug_as_display as debug_as_display;
 pub use crate::__declare_site as declare_site;
+pub use crate::__detached as detached;
 pub use crate::__is_lazy as is_lazy;
 pub use crate::__plain_linear as plain_linear;
 pub use crate::dispatch::{At, Site};
@@ -13,6 +14,7 @@ pub use burn;
 pub use linkme;
 
 pub use crate::ops::rope::RopeTable;
+pub use detached::{DetachModule, DetachNothing, DetachTensor, Detached, Lent, Undetached, begin};
 pub use first_use::{NoModule, Operand};
 pub use linear::{Layer, NotPlain};
 pub use operands::{
@@ -20,6 +22,8 @@ pub use operands::{
     Number, SectionLengths, SectionTable, SinkScores,
 };
 
+#[path = "private/detached.rs"]
+mod detached;
 #[path = "private/first_use.rs"]
 pub(crate) mod first_use;
 #[path = "private/linear.rs"]

@@ -66,6 +66,31 @@ fn a_call_allocates_no_more_than_its_tensors() {
     );
 }
 
+/// The same holds where first calls are verified, once the calls of this class are. The kernel here is wrong, so that a
+/// difference is only a warning.
+#[test]
+fn a_call_of_a_verified_class_allocates_nothing() {
+    let _verified = live::scope(Sampling::first().warn());
+    let _policy = policy::scope(Policy::auto());
+    let x = Tensor::<2>::ones([1, 4], &Device::flex());
+    let weight = Tensor::<1>::ones([4], &Device::flex());
+    let call = || {
+        let (x, weight) = (x.clone(), || Some(weight.clone()));
+        rms_norm(At::new(limited()), x, &weight, 1e-6, None, &mut |x| x)
+    };
+    let first = allocations(call);
+    let moved = allocations(|| {
+        let (x, weight) = (x.clone(), weight.clone());
+        let x = Tensor::<2>::from_dispatch(x.into_dispatch());
+        (x, weight.into_dispatch())
+    });
+    let called = allocations(call);
+    assert!(
+        called <= moved && called < first,
+        "{called}, {moved}, {first}"
+    );
+}
+
 /// The same holds under a policy that tunes, once the calls of these sizes are measured.
 #[test]
 fn a_decided_class_allocates_nothing() {

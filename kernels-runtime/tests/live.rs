@@ -28,6 +28,13 @@ sites! {
     NORM_FROZEN: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
     NORM_OF_FROZEN: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
     NORM_DEEP_WEIGHT: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    NORM_NEVER_FINITE: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    NORM_INFINITE_AT_FIRST: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    GLU_OF_F32: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    GLU_EMPTY: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    GLU_FAILED: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    GLU_OF_THREADS: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
+    ATTENTION_OF_GROUPS: "npu_fused_attention", SemanticsKey::Attention(AttentionKey::CAUSAL);
     NORM_INFINITE: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
     GLU: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
     GLU_OF_GELU: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
@@ -249,6 +256,139 @@ fn what_is_not_finite_is_not_compared() {
     norm(&NORM_INFINITE, random([3, 8]) / 0.0, &weight, |x| x);
     let row = row(&NORM_INFINITE).expect("skipped");
     assert_eq!((row.checked, row.skipped), (0, 1));
+}
+
+/// The next calls are checked instead, but not without end.
+#[test]
+fn a_call_that_is_not_finite_uses_no_check_up() {
+    let weight = random([8]);
+    let call = |x: Tensor<2>| norm(&NORM_INFINITE_AT_FIRST, x, &weight, |x| x);
+    {
+        let _first = first();
+        for _ in 0..3 {
+            call(random([3, 8]) / 0.0);
+        }
+    }
+    let said = refusal(|| call(random([3, 8])));
+    assert!(said.contains("odd one out"), "{said}");
+
+    let _first = first();
+    for _ in 0..20 {
+        norm(&NORM_NEVER_FINITE, random([3, 8]) / 0.0, &weight, |x| x);
+    }
+    assert_eq!(row(&NORM_NEVER_FINITE).expect("skipped").skipped, 8);
+}
+
+#[test]
+fn a_site_that_failed_stays_failed() {
+    let wrong = || {
+        glu(&GLU_FAILED, random([4, 9]), random([4, 9]), |gate, up| {
+            gelu(gate) * up
+        })
+    };
+    let said = refusal(wrong);
+    assert_eq!(refusal(wrong), said);
+    // Nor does a call of another kind get numbers.
+    let other = || {
+        glu(&GLU_FAILED, random([4, 4]), random([4, 4]), |gate, up| {
+            silu(gate) * up
+        })
+    };
+    assert_eq!(refusal(other), said);
+    let _warn = live::scope(Sampling::first().warn());
+    wrong();
+    let _left_out = live::scope(Sampling::first().except("live::GLU_FAILED").unwrap());
+    wrong();
+}
+
+#[test]
+fn threads_whose_first_calls_meet_get_no_numbers_of_a_wrong_site() {
+    let at_once = std::sync::Barrier::new(8);
+    let refused = std::thread::scope(|threads| {
+        let all: Vec<_> = (0..8)
+            .map(|_| {
+                threads.spawn(|| {
+                    at_once.wait();
+                    refusal(|| {
+                        glu(
+                            &GLU_OF_THREADS,
+                            random([4, 9]),
+                            random([4, 9]),
+                            |gate, up| gelu(gate) * up,
+                        )
+                    })
+                })
+            })
+            .collect();
+        all.into_iter()
+            .map(|thread| thread.join().is_ok())
+            .collect::<Vec<_>>()
+    });
+    assert_eq!(refused, [true; 8]);
+}
+
+#[test]
+fn each_dtype_is_checked_and_other_lengths_are_not() {
+    let bodies = Cell::new(0);
+    let call = |rows, dtype| {
+        let operand = || random([rows, 9]).cast(dtype).detach();
+        glu(&GLU_OF_F32, operand(), operand(), |gate, up| {
+            bodies.set(bodies.get() + 1);
+            match gate.dtype() {
+                DType::F32 => silu(gate) * up,
+                _ => gelu(gate) * up,
+            }
+        })
+    };
+    {
+        let _first = first();
+        call(4, FloatDType::F32);
+        call(7, FloatDType::F32);
+        assert_eq!(bodies.get(), 1);
+    }
+    assert!(refusal(|| call(4, FloatDType::F64)).contains("odd one out"));
+}
+
+/// The grouping of heads shows only where there are fewer key heads.
+#[test]
+fn a_wrong_grouping_of_heads_is_found_in_the_first_call_that_has_groups() {
+    let key = private::AttentionKey::CAUSAL;
+    let settings = private::AttentionSettings::default();
+    let call = |kv_heads: usize| {
+        let heads = |count| random([2, count, 5, 8]);
+        private::attention(
+            At::new(&ATTENTION_OF_GROUPS),
+            [heads(6), heads(kv_heads), heads(kv_heads)],
+            &|| None,
+            None,
+            settings,
+            &mut |(q, k, v)| {
+                // The heads of keys are repeated as a whole, not each of them.
+                let times = 6 / k.dims()[1];
+                let [k, v] = [k, v].map(|heads| heads.repeat_dim(1, times));
+                private::attention_reference([q, k, v], None, None, settings, key)
+            },
+        )
+    };
+    {
+        let _first = first();
+        call(6);
+        assert_eq!(row(&ATTENTION_OF_GROUPS).expect("checked").checked, 1);
+        // With one head of keys there is no other order.
+        call(1);
+        call(1);
+        assert_eq!(row(&ATTENTION_OF_GROUPS).expect("checked").checked, 2);
+    }
+    assert!(refusal(|| call(3)).contains("odd one out"));
+}
+
+#[test]
+fn a_call_without_elements_is_not_checked() {
+    let _first = first();
+    let body = |_, _| -> Tensor<2> { panic!("there is nothing to compare") };
+    let y = glu(&GLU_EMPTY, random([0, 9]), random([0, 9]), body);
+    assert_eq!(y.dims(), [0, 9]);
+    assert!(row(&GLU_EMPTY).is_none());
 }
 
 #[test]

@@ -8,6 +8,8 @@ use burn_kernels::live::{self, Sampling};
 use burn_kernels::optim::InitFused;
 use common::model_dir;
 use kernels_models::ModelConfig;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::Duration;
 
 /// Returns the losses and parameters of a few steps of a model with a fixed seed. Its parameters are drawn when they
 /// are first used.
@@ -36,9 +38,55 @@ fn trained(name: &str, device: &Device, sampling: Sampling) -> (Vec<f32>, Vec<Ve
     (losses, parameters)
 }
 
-/// It is one test, because resetting the record of checks affects the whole process.
+/// Lets one test run at a time, because the record of checks is one for the whole process.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Also models of all kinds of layers: embeddings, norms, rotations, attention, sparse blocks and the loss.
+#[test]
+fn threads_that_train_one_model_never_wait_for_each_other() {
+    let (_alone, device) = (alone(), Device::flex().autodiff());
+    for name in ["llama", "qwen3_moe", "mixtral"] {
+        live::reset();
+        let config = ModelConfig::from_file(&model_dir(name).join("config.json")).unwrap();
+        let model = Arc::new(config.init(&device));
+        let loss = {
+            let (model, device) = (model.clone(), device.clone());
+            move || {
+                let ids = Distribution::Uniform(0.0, 100.0);
+                model
+                    .loss(Tensor::<2, Int>::random([2, 8], ids, &device), None)
+                    .1
+            }
+        };
+        // The checks of the first calls are here.
+        drop(loss().backward());
+        let (done, all) = mpsc::channel();
+        for thread in 0..4 {
+            let (loss, done) = (loss.clone(), done.clone());
+            std::thread::spawn(move || {
+                for _ in 0..20 {
+                    let loss = loss();
+                    // One thread only watches the loss.
+                    if thread > 0 {
+                        drop(loss.backward());
+                    }
+                }
+                done.send(()).expect("the test waits");
+            });
+        }
+        for _ in 0..4 {
+            let waited = all.recv_timeout(Duration::from_secs(60));
+            assert!(waited.is_ok(), "{name}: the threads wait for each other");
+        }
+    }
+}
+
 #[test]
 fn training_is_the_same_with_and_without_it() {
+    let _alone = alone();
     let plain = Device::flex().autodiff();
     let checkpointed = Device::flex().autodiff().gradient_checkpointing();
     for name in ["llama", "qwen3_moe", "mixtral"] {

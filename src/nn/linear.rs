@@ -1,7 +1,8 @@
 use super::LowRank;
 use burn::module::{Module, Param};
 use burn::tensor::{FloatDType, Tensor};
-use kernels_runtime::ops::linear::in_parts;
+use kernels_runtime::ops::linear::{self, Inputs, in_parts};
+use kernels_runtime::semantics::{LinearKey, OutputLayout, Shift};
 
 /// [`burn::nn::Linear`] with a fused kernel: `y = x · weight + bias` over the last axis.
 ///
@@ -65,12 +66,40 @@ fn with_bias<const D: usize>(
     weight: &Param<Tensor<2>>,
     bias: &Param<Tensor<1>>,
 ) -> Tensor<D> {
-    in_parts(x, weight.val(), Some(bias.val()))
+    product(x, weight.val(), Some(bias.val()))
 }
 
 #[kernels_macros::fused_kernel("npu_fused_linear", crate = crate, layer = "Linear")]
 fn without_bias<const D: usize>(x: Tensor<D>, weight: &Param<Tensor<2>>) -> Tensor<D> {
-    in_parts(x, weight.val(), None)
+    product(x, weight.val(), None)
+}
+
+/// Computes a layer by Burn's product, which may end the program if there are no elements. It does not run then.
+fn product<const D: usize>(x: Tensor<D>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<D> {
+    if x.shape().num_elements() > 0 {
+        return in_parts(x, weight, bias);
+    }
+    let weight = match weight.dtype().is_float() {
+        true => weight,
+        false => weight.dequantize(),
+    };
+    let key = LinearKey {
+        layout: OutputLayout::InputMajor,
+        shift: match bias {
+            Some(_) => Shift::Bias,
+            None => Shift::None,
+        },
+    };
+    linear::reference(Inputs { x, weight, bias }, key)
+}
+
+/// Calls Burn's layer, or computes an empty result without it.
+pub(super) fn forward<const D: usize>(layer: &burn::nn::Linear, x: Tensor<D>) -> Tensor<D> {
+    if x.shape().num_elements() > 0 {
+        return layer.forward(x);
+    }
+    let bias = layer.bias.as_ref().map(|bias| bias.val());
+    product(x, layer.weight.val(), bias)
 }
 
 impl From<burn::nn::Linear> for Linear {

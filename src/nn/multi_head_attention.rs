@@ -1,3 +1,4 @@
+use super::linear;
 use burn::module::Module;
 use burn::nn::{Dropout, Linear};
 use burn::tensor::activation::softmax;
@@ -113,9 +114,9 @@ impl MultiHeadAttention {
         assert_shape!(key, [batch, _, _]);
         assert_shape!(value, [batch, keys, _]);
         masks.check([batch, queries, keys]);
-        let q = self.heads(self.query.forward(query));
-        let k = self.heads(self.key.forward(key));
-        let v = self.heads(self.value.forward(value));
+        let q = self.heads(linear::forward(&self.query, query));
+        let k = self.heads(linear::forward(&self.key, key));
+        let v = self.heads(linear::forward(&self.value, value));
         let mixed = if self.drops(&q) {
             self.dropped(q, k, v, masks)
         } else {
@@ -123,7 +124,7 @@ impl MultiHeadAttention {
         };
         let [_, _, heads, width] = mixed.dims();
         let joined = mixed.reshape([batch, queries, heads * width]);
-        self.output.forward(joined)
+        linear::forward(&self.output, joined)
     }
 
     /// Splits the last axis, `[batch, seq, heads, width]`.
@@ -304,14 +305,17 @@ fn weights(
 ) -> Tensor<4> {
     let [batch, queries, heads, width] = q.dims();
     let keys = k.dims()[1];
-    let scores = q.swap_dims(1, 2).matmul(k.permute([0, 2, 3, 1]));
+    let scores = product(q.swap_dims(1, 2), k.permute([0, 2, 3, 1]));
     let scores = scores.div_scalar((width as f64).sqrt());
     let scores = match bias {
         Some(bias) => scores + bias,
         None => scores,
     };
     let Some(sinks) = sinks else {
-        return without_nan(softmax(scores, 3));
+        return match scores.shape().num_elements() {
+            0 => scores,
+            _ => without_nan(softmax(scores, 3)),
+        };
     };
     let sinks = sinks.reshape([1, heads, 1, 1]);
     let sinks = sinks.expand([batch, heads, queries, 1]);
@@ -326,7 +330,17 @@ fn without_nan(weights: Tensor<4>) -> Tensor<4> {
 
 /// Returns the sums of values, `[batch, queries, heads, width]`.
 fn mix(weights: Tensor<4>, v: Tensor<4>) -> Tensor<4> {
-    weights.matmul(v.swap_dims(1, 2)).swap_dims(1, 2)
+    product(weights, v.swap_dims(1, 2)).swap_dims(1, 2)
+}
+
+/// Returns the product of each pair of matrices, or zeros if it has no elements or no terms: Burn's product may end the
+/// program then.
+fn product(left: Tensor<4>, right: Tensor<4>) -> Tensor<4> {
+    let sizes = [left.shape().num_elements(), right.shape().num_elements()];
+    match sizes.contains(&0) {
+        true => left.sum_dim(3).mul_scalar(0.0) + right.sum_dim(2).mul_scalar(0.0),
+        false => left.matmul(right),
+    }
 }
 
 impl From<burn::nn::attention::MultiHeadAttention> for MultiHeadAttention {

@@ -1,3 +1,4 @@
+use super::linear;
 use burn::module::Module;
 use burn::nn::Linear;
 use burn::tensor::{Tensor, activation};
@@ -24,8 +25,8 @@ pub struct SwiGlu {
 impl SwiGlu {
     /// Computes the layer, from `[.., d_input]` to `[.., d_output]`.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
-        let gate = self.linear_inner.forward(x.clone());
-        swiglu(gate, self.linear_outer.forward(x))
+        let gate = linear::forward(&self.linear_inner, x.clone());
+        swiglu(gate, linear::forward(&self.linear_outer, x))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The context from which a contract writes a call.
 
-use proc_macro2::{Ident, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};
 
 use super::{Key, Operand};
@@ -135,6 +135,25 @@ impl CallContext<'_> {
         quote_spanned!(span=> #value.#forward #arguments)
     }
 
+    /// The layer's `forward` as [`CallContext::forward`] writes it, for a closure that live verification calls: it then runs
+    /// on a copy of the layer.
+    pub(crate) fn forward_copied(&self, layer: &str, arguments: TokenStream) -> TokenStream {
+        let runtime = self.runtime;
+        let lent = self.borrow(layer);
+        let span = match self.place(layer) {
+            Place::Field(name) => field_span(self.this, name),
+            _ => Span::call_site(),
+        };
+        let copy = Ident::new("copy", Span::mixed_site());
+        let forward = Ident::new("forward", span);
+        let call = quote_spanned!(span=> (*#copy.get(#lent)).#forward(#arguments));
+        quote!({
+            let #copy = #runtime::detached!(#lent);
+            #runtime::begin();
+            #call
+        })
+    }
+
     /// A call of a method of one of the runtime's traits on the operand.
     pub(crate) fn read(&self, operand: &str, trait_: &str, method: &str) -> TokenStream {
         let runtime = self.runtime;
@@ -165,6 +184,23 @@ impl CallContext<'_> {
             }),
             _ => quote!(&|| #value),
         }
+    }
+
+    /// Reads an operand as [`CallContext::read_lazily`] does, for a closure that live verification calls: it then reads a
+    /// copy of a field.
+    pub(crate) fn read_copied(&self, operand: &str, trait_: &str, method: &str) -> TokenStream {
+        let Some(Place::Field(_)) = self.find(operand) else {
+            return self.read_lazily(operand, trait_, method);
+        };
+        let runtime = self.runtime;
+        let lent = self.borrow(operand);
+        let copy = Ident::new("copy", Span::mixed_site());
+        let [trait_, method] = [trait_, method].map(|name| quote::format_ident!("{name}"));
+        quote!(&|| {
+            let #copy = #runtime::detached!(#lent);
+            #runtime::begin();
+            ::core::option::Option::Some(#runtime::#trait_::#method(#copy.get(#lent)))
+        })
     }
 
     /// The key as a value of its own struct.

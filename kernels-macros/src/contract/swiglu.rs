@@ -328,9 +328,9 @@ fn call_mlp(call: &CallContext<'_>) -> TokenStream {
     } = call;
     let (limit, sparsity) = (limit(call), sparsity(call));
     let x = call.value("x");
-    let down = call.forward("down", quote!(hidden));
+    let down = call.forward_copied("down", quote!(hidden));
     if is_packed(call.key) {
-        let gate_up = call.forward("gate_up", quote!(x));
+        let gate_up = call.forward_copied("gate_up", quote!(x));
         return quote! {
             #runtime::glu_packed_mlp(
                 #at,
@@ -343,7 +343,12 @@ fn call_mlp(call: &CallContext<'_>) -> TokenStream {
         };
     }
     let [gate, up] = ["gate", "up"].map(local);
-    let project = project(call, &quote!(x), &quote!((#gate, #up)));
+    let project = project(
+        call,
+        CallContext::forward_copied,
+        &quote!(x),
+        &quote!((#gate, #up)),
+    );
     quote! {
         #runtime::glu_mlp(
             #at,
@@ -363,15 +368,20 @@ fn local(name: &str) -> Ident {
 }
 
 /// Both projections of `x` in the order of their first use, and then `result`.
-fn project(call: &CallContext<'_>, x: &TokenStream, result: &TokenStream) -> TokenStream {
+fn project<'a>(
+    call: &CallContext<'a>,
+    forward: fn(&CallContext<'a>, &str, TokenStream) -> TokenStream,
+    x: &TokenStream,
+    result: &TokenStream,
+) -> TokenStream {
     let (again, cloned) = (local("again"), clone(&quote!(&#x)));
     let [first, second] = match call.first_use.is_before("up", "gate") {
         false => ["gate", "up"],
         true => ["up", "gate"],
     };
     let [layer, other] = [
-        call.forward(first, quote!(#again)),
-        call.forward(second, x.clone()),
+        forward(call, first, quote!(#again)),
+        forward(call, second, x.clone()),
     ];
     let [first, second] = [first, second].map(local);
     quote! {
@@ -420,7 +430,7 @@ fn composition(call: &CallContext<'_>) -> TokenStream {
         "down",
         quote!(#runtime::glu_reference(#gate, #up, #limit, #sparsity, #key)),
     );
-    project(call, &x, &down)
+    project(call, CallContext::forward, &x, &down)
 }
 
 fn docs(key: &Key) -> String {

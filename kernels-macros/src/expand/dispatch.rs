@@ -3,10 +3,10 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
-use syn::{FnArg, Pat, Type};
+use syn::{FnArg, Pat, PatIdent as Pattern, Type};
 
 use super::record::Label;
-use super::{Body, attributes, dispatched_body, one_pattern};
+use super::{Body, attributes, copied, dispatched_body, one_pattern};
 use crate::check::{BuiltIn, Custom, Kernel, Reference, Site, Source};
 use crate::contract::Place;
 use crate::target::{Function, turbofish};
@@ -46,7 +46,7 @@ fn dispatched(site: &Site, function: &Function, scope: Scope, label: &Label<'_>)
         }
         Reference::Inside => {
             let as_written = |name: &Ident| pattern(function, name);
-            closure(site, function, as_written, &function.body.to_token_stream())
+            closure(site, function, as_written, &copied::body(site, function))
         }
     });
 
@@ -190,25 +190,44 @@ fn call_reference(
     scope: Scope,
     flowing: &[&Ident],
 ) -> TokenStream {
-    let arguments = function
-        .parameters()
-        .filter_map(|parameter| match parameter.pat.as_ref() {
-            Pat::Ident(pattern) => Some(match flowing.contains(&&pattern.ident) {
-                true => fresh(&pattern.ident),
-                false => pattern.ident.clone(),
-            }),
-            _ => None,
+    let runtime = &site.runtime;
+    let captured = copied::captured(&site.kernel);
+    let mut copies = TokenStream::new();
+    let mut arguments = Vec::new();
+    for parameter in function.parameters() {
+        let Pat::Ident(Pattern { ident, .. }) = parameter.pat.as_ref() else {
+            continue;
+        };
+        arguments.push(if flowing.contains(&ident) {
+            fresh(ident).to_token_stream()
+        } else if captured.contains(&ident) {
+            let copy = copied::local(ident);
+            let is_reference = matches!(parameter.ty.as_ref(), Type::Reference(_));
+            let (lent, read) = match is_reference {
+                true => (quote!(#ident), quote!(#copy.get(#ident))),
+                false => (quote!(&#ident), quote!(#copy.own(#ident))),
+            };
+            copies.extend(quote!(let #copy = #runtime::detached!(#lent);));
+            read
+        } else {
+            ident.to_token_stream()
         });
+    }
     let generics = turbofish(&function.signature.generics);
     let path = match (function.has_receiver(), scope) {
         (true, _) => {
-            let this = &site.this;
-            quote!(#this.#name #generics)
+            let (this, copy) = (&site.this, copied::local(&site.this));
+            copies.extend(quote!(let #copy = #runtime::detached!(#this);));
+            quote!(#copy.get(#this).#name #generics)
         }
         (false, Scope::Type) => quote!(Self::#name #generics),
         (false, Scope::Module) => quote!(#name #generics),
     };
-    quote!(#path(#(#arguments),*))
+    quote!({
+        #copies
+        #runtime::begin();
+        #path(#(#arguments),*)
+    })
 }
 
 /// The same name, invisible to the user's code.

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod block;
+mod copied;
 mod custom;
 mod dispatch;
 mod function;

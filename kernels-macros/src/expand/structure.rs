@@ -1,6 +1,6 @@
 //! Structs: the macro writes `forward` and `forward_reference`.
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::ext::IdentExt;
 use syn::{GenericParam, Generics, Ident};
@@ -39,8 +39,13 @@ pub(super) fn expand(site: &Site, target: &Struct, origin: &Origin) -> TokenStre
     };
     let body = dispatched_body(site, &label, |_| {
         let pattern = one_pattern(&arguments);
+        let (runtime, copy) = (&site.runtime, Ident::new("copy", Span::mixed_site()));
         Body {
-            closure: quote!(&mut |#pattern| self.#reference(#(#arguments),*)),
+            closure: quote!(&mut |#pattern| {
+                let #copy = #runtime::detached!(self);
+                #runtime::begin();
+                #copy.get(self).#reference(#(#arguments),*)
+            }),
             runs_once: false,
         }
     });

@@ -89,7 +89,14 @@ fn a_struct_stays_as_it_is() {
             &self.variance_epsilon
         )),
     );
-    contains(&block, quote!(&mut |x| self.forward_reference(x)));
+    contains(
+        &block,
+        quote!(&mut |x| {
+            let copy = ::burn_kernels::__private::detached!(self);
+            ::burn_kernels::__private::begin();
+            copy.get(self).forward_reference(x)
+        }),
+    );
 }
 
 #[test]
@@ -140,7 +147,14 @@ fn layers_are_called_through_their_own_forward() {
     );
     let expanded = expanded(quote!("npu_fused_swiglu", crate = a::b, method = run), item);
     contains(&expanded, quote!(a::b::__private::glu_mlp));
-    contains(&expanded, quote!(&|hidden| self.w2.forward(hidden)));
+    contains(
+        &expanded,
+        quote!(&|hidden| {
+            let copy = a::b::__private::detached!(&self.w2);
+            a::b::__private::begin();
+            (*copy.get(&self.w2)).forward(hidden)
+        }),
+    );
     contains(&expanded, quote!(pub fn run_reference<const D: usize>));
     contains(&expanded, quote!(let up = self.w3.forward(x);));
 }
@@ -156,8 +170,11 @@ fn a_rope_struct_takes_queries_and_keys() {
     let expanded = expanded(quote!("npu_fused_rope"), item);
     contains(
         &expanded,
-        quote!(q, k, &self.cos, &self.sin, &mut |(q, k)| self
-            .forward_reference(q, k)),
+        quote!(q, k, &self.cos, &self.sin, &mut |(q, k)| {
+            let copy = ::burn_kernels::__private::detached!(self);
+            ::burn_kernels::__private::begin();
+            copy.get(self).forward_reference(q, k)
+        }),
     );
     let tensor = quote!(::burn_kernels::__private::burn::tensor::Tensor<4usize>);
     contains(
@@ -205,7 +222,14 @@ fn a_block_keeps_its_other_members() {
         &expanded,
         quote!(#[inline] pub fn forward_reference<const D: usize>(&self, mut x: Tensor<D>) -> Tensor<D>),
     );
-    contains(&expanded, quote!(&mut |x| self.forward_reference::<D>(x)));
+    contains(
+        &expanded,
+        quote!(&mut |x| {
+            let copy_of_self = ::burn_kernels::__private::detached!(self);
+            ::burn_kernels::__private::begin();
+            copy_of_self.get(self).forward_reference::<D>(x)
+        }),
+    );
     contains(
         &expanded,
         quote!(form: ::burn_kernels::__private::Form::Impl),
@@ -219,7 +243,12 @@ fn associated_functions_are_reached_through_the_type() {
     };
     let expanded = expanded(quote!("npu_fused_rope", method = apply), item);
     let call = quote! {
-        rope(::burn_kernels::__private::At::new(&SITE), q, k, ::core::clone::Clone::clone(&cos), sin, &mut ::burn_kernels::__private::once(|(q, k): (Tensor<4>, Tensor<4>)| Self::apply_reference(k, q, cos, sin)))
+        rope(::burn_kernels::__private::At::new(&SITE), q, k, ::core::clone::Clone::clone(&cos), sin, &mut ::burn_kernels::__private::once(|(q, k): (Tensor<4>, Tensor<4>)| {
+            let copy_of_cos = ::burn_kernels::__private::detached!(&cos);
+            let copy_of_sin = ::burn_kernels::__private::detached!(sin);
+            ::burn_kernels::__private::begin();
+            Self::apply_reference(k, q, copy_of_cos.own(cos), copy_of_sin.get(sin))
+        }))
     };
     contains(&expanded, call);
 }
@@ -247,7 +276,10 @@ fn a_function_has_a_sibling() {
             a,
             ::core::option::Option::None,
             ::core::option::Option::None,
-            &mut |(b, a)| gated_reference::<T, D>(a, b)
+            &mut |(b, a)| {
+                ::burn_kernels::__private::begin();
+                gated_reference::<T, D>(a, b)
+            }
         ),
     );
     contains(
@@ -269,7 +301,11 @@ fn a_method_reaches_its_reference_through_self() {
     contains(&expanded, quote!(norm_weight(&self.scale)));
     contains(
         &expanded,
-        quote!(&mut |hidden| self.forward_reference(hidden)),
+        quote!(&mut |hidden| {
+            let copy_of_self = ::burn_kernels::__private::detached!(self);
+            ::burn_kernels::__private::begin();
+            copy_of_self.get(self).forward_reference(hidden)
+        }),
     );
 }
 
@@ -282,7 +318,7 @@ fn what_flows_through_stands_in_the_contracts_order() {
     contains(&expanded, quote!(At::new(&SITE), x, z, &|| ::core));
     contains(
         &expanded,
-        quote!(&mut |(x, z)| self.forward_reference(z, x)),
+        quote!(copy_of_self.get(self).forward_reference(z, x)),
     );
 }
 
@@ -295,7 +331,11 @@ fn numbers_are_handed_over_where_settings_bring_them() {
     let private = quote!(::burn_kernels::__private);
     contains(
         &expanded(attribute, item),
-        quote!(glu_packed(#private::At::new(&SITE), gate_up, ::core::option::Option::Some(#private::Number::number(&self.limit)), &mut |gate_up| self.gated_reference(gate_up))),
+        quote!(glu_packed(#private::At::new(&SITE), gate_up, ::core::option::Option::Some(#private::Number::number(&self.limit)), &mut |gate_up| {
+            let copy_of_self = #private::detached!(self);
+            #private::begin();
+            copy_of_self.get(self).gated_reference(gate_up)
+        })),
     );
 }
 
@@ -333,7 +373,7 @@ fn raw_names_stay_raw_in_code_and_plain_in_records() {
     );
     contains(&expanded, quote!(item: "Type::match"));
     contains(&expanded, quote!(&self.r#type));
-    contains(&expanded, quote!(self.match_reference(x)));
+    contains(&expanded, quote!(copy_of_self.get(self).match_reference(x)));
 }
 
 #[test]
@@ -359,6 +399,27 @@ fn several_attributes_take_a_method_each() {
     assert_eq!(
         names,
         ["forward", "forward_reference", "mlp", "mlp_reference"]
+    );
+}
+
+#[test]
+fn a_body_of_a_trait_takes_a_copy_for_self() {
+    let item = quote! {
+        impl Layer for Norm {
+            fn forward(&self, x: Tensor<2>) -> Tensor<2> {
+                self::helper(x, vec![self.weight], self) + self.eps
+            }
+        }
+    };
+    let expanded = expanded(quote!("npu_fused_rmsnorm"), item);
+    contains(
+        &expanded,
+        quote!({
+            let copy_of_self = ::burn_kernels::__private::detached!(self);
+            ::burn_kernels::__private::begin();
+            let _this = copy_of_self.get(self);
+            { self::helper(x, vec![_this.weight], _this) + _this.eps }
+        }),
     );
 }
 

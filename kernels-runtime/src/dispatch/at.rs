@@ -1,5 +1,6 @@
 use super::entered::{self, Entered};
 use super::{Decision, Query, Route, Site, span};
+use crate::mode::Mode;
 use crate::semantics::OperationKey;
 use burn::backend::DispatchTensor;
 use std::panic::Location;
@@ -109,9 +110,10 @@ impl At {
     #[inline]
     pub(crate) fn decide<'a>(&self, tensors: impl AsRef<[&'a DispatchTensor]>) -> Route {
         let tensors = tensors.as_ref();
-        let route = self.site.decide_call(self.query(tensors), tensors);
+        let query = self.query(tensors);
+        let route = self.site.decide_call(query, tensors);
         span::decided(self.site, route.decision());
-        route
+        route.of_mode(query.mode == Mode::Training)
     }
 
     /// Returns the path that a call of this kind would take. It does not count the call, does not check limits and does not

@@ -6,6 +6,8 @@ use crate::tune::Class;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Route {
     decision: Decision,
+    /// True under autodiff, `None` if it is not known.
+    is_training: Option<bool>,
     open: Option<&'static Class>,
 }
 
@@ -14,8 +16,24 @@ impl Route {
     pub(super) fn measured(implementation: &'static Implementation, class: &'static Class) -> Self {
         Self {
             decision: Decision::Fused(implementation),
+            is_training: None,
             open: Some(class),
         }
+    }
+
+    /// Adds the mode of the call.
+    #[inline]
+    pub(super) const fn of_mode(self, is_training: bool) -> Self {
+        Self {
+            is_training: Some(is_training),
+            ..self
+        }
+    }
+
+    /// Returns `true` if autodiff is enabled for the call, or `None` if that is not known.
+    #[inline]
+    pub(crate) const fn is_training(self) -> Option<bool> {
+        self.is_training
     }
 
     /// Returns the path.
@@ -36,6 +54,7 @@ impl From<Decision> for Route {
     fn from(decision: Decision) -> Self {
         Self {
             decision,
+            is_training: None,
             open: None,
         }
     }

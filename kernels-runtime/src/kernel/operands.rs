@@ -109,6 +109,13 @@ pub trait Operands: Tensors + Clone + Send + Sync + 'static {
         0.0
     }
 
+    /// Returns a number that differs between calls that a body may compute in different ways, though their tensors have the
+    /// same names, dtypes and ranks, such as calls with and without a list of lengths. Live verification checks the first
+    /// call of each such kind. The default is 0.
+    fn variant(&self) -> u64 {
+        0
+    }
+
     /// Appends rows of other numbers along the first axis of every operand that has rows, and returns the number of
     /// these rows. They reveal mistakes that the numbers of a run may hide, such as a wrong epsilon, which has no
     /// effect on large numbers. They are judged separately. By default, no rows are appended.

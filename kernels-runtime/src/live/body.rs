@@ -1,7 +1,8 @@
 //! The run of the user's body beside the kernel.
 
 use super::check::{Body, Captured};
-use super::run::{Computed, Upstream, cut, run};
+use super::detached;
+use super::run::{Computed, Own, Upstream, cut, run};
 use crate::kernel::{Operands, Tensors, Visitor};
 use burn::tensor::Tensor;
 
@@ -10,6 +11,7 @@ use burn::tensor::Tensor;
 /// taken then.
 pub(super) fn run_body<O: Operands>(
     operands: &O,
+    captured: Captured,
     reaches: bool,
     upstream: Upstream,
     body: Body<'_, O>,
@@ -18,7 +20,10 @@ pub(super) fn run_body<O: Operands>(
         true => Upstream::None,
         false => upstream,
     };
-    run(cut(operands), Some(operands), upstream, body)
+    let own = Own { operands, captured };
+    run(cut(operands), Some(own), upstream, |operands| {
+        detached::call(|| body(operands))
+    })
 }
 
 impl Captured {
@@ -44,6 +49,28 @@ impl Captured {
         };
         operands.clone().visit(&mut inner);
         inner.found
+    }
+
+    /// Returns `true` if a captured operand is tracked. If the captured ones are unknown, they are taken to be the leaves.
+    pub(super) fn tracks<O: Tensors + Clone>(self, operands: &O) -> bool {
+        struct Tracked {
+            captured: Captured,
+            found: bool,
+        }
+        impl Visitor for Tracked {
+            fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
+                self.found |= match self.captured {
+                    Captured::These(names) => tensor.is_tracked() && names.contains(&name),
+                    Captured::Unknown => tensor.is_require_grad(),
+                };
+            }
+        }
+        let mut tracked = Tracked {
+            captured: self,
+            found: false,
+        };
+        operands.clone().visit(&mut tracked);
+        tracked.found
     }
 
     /// Returns the captured operands that the program trains: leaves, whose gradients the body must have.

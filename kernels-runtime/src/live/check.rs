@@ -2,6 +2,7 @@
 
 use super::body::run_body;
 use super::case::{Case, describe, describe_sample};
+use super::checks::Due;
 use super::mismatch::Mismatch;
 use super::noise::{all_rounded, changes};
 use super::order::judge_order;
@@ -32,59 +33,83 @@ pub(crate) enum Captured {
     Unknown,
 }
 
-/// Runs an implementation, and compares it and the body with the reference on the part that `width` states.
-#[track_caller]
-#[cold]
-pub(super) fn checked<O: Operands>(
-    site: &'static Site,
-    implementation: &'static Implementation,
-    operands: O,
-    captured: Captured,
-    width: Width,
-    body: Body<'_, O>,
-) -> O::Output {
-    let before = site.checks().timed();
-    let told = describe(&operands);
-    let reaches = captured.reaches_into_a_graph(&operands);
-    let case = Case::of(&operands, width, site, implementation);
-    // A part of a captured operand, such as some experts' weights, has no gradient of its own.
-    let trained = captured.trained(&case.operands);
-    drop(before);
-    // The operands are moved, so that a kernel may reuse their buffers as in an unchecked call.
-    let mut result = derived::launch(operands, implementation);
-    let _after = site.checks().timed();
-    // Annotated sites inside the body are neither checked nor counted, because the program did not call them.
-    let _uncounted = active::uncounted();
-    let Some(look) = Look::at(&case.operands, case.split) else {
-        site.checks().skip();
-        return result;
-    };
-    let expected = Expected::of(&case.operands, &look);
-    let kernel = expected.judge_call(implementation, &case, &look, &mut result);
-    let run = || run_body(&case.operands, reaches, look.upstream, body);
-    let body = unless_it_panics(site, case.is_sample, run).map(|body| {
-        let flows = |name: &str| captured.flows(name) || trained.contains(&name);
-        let error = expected.judged(Who::Body, &case.operands, &look, |changes| {
-            expected.judge_body(&body, &flows, changes)
-        })?;
-        judge_order(&case.operands, &expected.plain, &body).map(|()| error)
-    });
-    match (kernel, body) {
-        (Ok(kernel), Some(Ok(body))) => site.checks().passed(kernel, body),
-        (Ok(_), None) => site.checks().skip(),
-        (kernel, body) => Mismatch {
+/// A call that is checked.
+pub(super) struct Call {
+    pub(super) site: &'static Site,
+    pub(super) implementation: &'static Implementation,
+    pub(super) captured: Captured,
+    /// The part that is compared.
+    pub(super) width: Width,
+    pub(super) due: Due,
+}
+
+impl Call {
+    /// Runs the implementation, and compares it and the body with the reference.
+    #[track_caller]
+    #[cold]
+    pub(super) fn checked<O: Operands>(self, operands: O, body: Body<'_, O>) -> O::Output {
+        let Self {
             site,
             implementation,
-            kernel: Some(kernel),
-            body,
-            operands: told,
-            compared: case
-                .is_sample
-                .then(|| describe_sample(&case.operands, case.split)),
+            captured,
+            width,
+            due,
+        } = self;
+        let before = site.checks().timed();
+        let told = describe(&operands);
+        let reaches = captured.reaches_into_a_graph(&operands);
+        let case = Case::of(&operands, width, site, implementation);
+        // A part of a captured operand, such as some experts' weights, has no gradient of its own.
+        let trained = captured.trained(&case.operands);
+        drop(before);
+        // The operands are moved, so that a kernel may reuse their buffers as in an unchecked call.
+        let mut result = derived::launch(operands, implementation);
+        let _after = site.checks().timed();
+        // Annotated sites inside the body are neither checked nor counted, because the program did not call them.
+        let _uncounted = active::uncounted();
+        let Some(look) = Look::at(&case.operands, case.split) else {
+            not_finite(site, due);
+            return result;
+        };
+        let expected = Expected::of(&case.operands, &look);
+        let kernel = expected.judge_call(implementation, &case, &look, &mut result);
+        let run = || run_body(&case.operands, captured, reaches, look.upstream, body);
+        let body = unless_it_panics(site, case.is_sample, run).map(|body| {
+            let flows = |name: &str| captured.flows(name) || trained.contains(&name);
+            let error = expected.judged(Who::Body, &case.operands, &look, |changes| {
+                expected.judge_body(&body, &flows, changes)
+            })?;
+            judge_order(&case.operands, &expected.plain, &body).map(|()| error)
+        });
+        match (kernel, body) {
+            (Ok(kernel), Some(Ok(body))) => site.checks().passed(kernel, body),
+            (Ok(_), None) => site.checks().skip(),
+            (kernel, body) => Mismatch {
+                site,
+                implementation,
+                kernel: Some(kernel),
+                body,
+                operands: told,
+                compared: case
+                    .is_sample
+                    .then(|| describe_sample(&case.operands, case.split)),
+            }
+            .raise(),
         }
-        .raise(),
+        due.done();
+        result
     }
-    result
+}
+
+/// Notes that a call could not be compared. The first of its class is logged.
+pub(super) fn not_finite(site: &Site, due: Due) {
+    if due.not_finite() {
+        warning!(
+            "live verification has compared no call of this kind of {} yet: an operand or a result of this one is not \
+             finite, or no device of this build computes in f64. It looks at the next calls instead",
+            site.name()
+        );
+    }
 }
 
 /// Runs a body on a sample of its operands. A body that accepts only the sizes of the call panics, which is not a

@@ -2,7 +2,8 @@
 
 use super::sampling::Active;
 use crate::registry::SiteSpec;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// A part of a call that is checked. Each part has its own turns.
@@ -14,9 +15,18 @@ pub(super) enum Part {
     Composite,
 }
 
+/// The number of classes of calls that a site remembers. Calls of further classes are not checked.
+const CLASSES: usize = 32;
+
+/// The number of calls of a class that are looked at, if their operands hold an infinity or a NaN.
+const TRIES: u64 = 8;
+
+/// The bits of a remembered class that count its tries. [`TRIES`] of them: the class is done.
+const COUNT: u64 = 0xf;
+
 struct Turn {
-    /// The first calls that have happened: bit 0 without autodiff, bit 1 with it.
-    first: AtomicU8,
+    /// The hashes of the classes that were looked at, without the bits of [`COUNT`]. Zero is a free place.
+    classes: [AtomicU64; CLASSES],
     /// The number of calls, counted while every nth is checked.
     calls: AtomicU64,
 }
@@ -24,23 +34,82 @@ struct Turn {
 impl Turn {
     const fn new() -> Self {
         Self {
-            first: AtomicU8::new(0),
+            classes: [const { AtomicU64::new(0) }; CLASSES],
             calls: AtomicU64::new(0),
         }
     }
 
-    fn is_first(&self, training: impl FnOnce() -> bool) -> bool {
-        if self.first.load(Ordering::Relaxed) == 0b11 {
-            return false;
+    /// Returns `true` if no call of the class was checked yet.
+    fn is_open(&self, class: u64) -> bool {
+        for place in &self.classes {
+            let known = place.load(Ordering::Acquire);
+            if known == 0 {
+                return true;
+            }
+            if known & !COUNT == class {
+                return known & COUNT < TRIES;
+            }
         }
-        let bit = if training() { 0b10 } else { 0b01 };
-        self.first.fetch_or(bit, Ordering::Relaxed) & bit == 0
+        false
+    }
+
+    /// Adds tries to a class. Returns their number.
+    fn count(&self, class: u64, tries: u64) -> u64 {
+        for place in &self.classes {
+            let counted = place.fetch_update(Ordering::AcqRel, Ordering::Acquire, |known| {
+                let is_mine = known == 0 || known & !COUNT == class;
+                is_mine.then(|| class | (known & COUNT).saturating_add(tries).min(TRIES))
+            });
+            if let Ok(before) = counted {
+                return (before & COUNT) + tries;
+            }
+        }
+        TRIES
+    }
+}
+
+/// A call that has to be checked. Its class stays open until a check is done: concurrent first calls are all checked, so
+/// that none returns numbers that nobody has looked at.
+#[derive(Clone, Copy)]
+pub(crate) struct Due {
+    checks: &'static Checks,
+    part: Part,
+    /// `None` if every nth call is checked, whatever its class.
+    class: Option<u64>,
+}
+
+impl Due {
+    /// Returns `true` if every nth call is checked, so that this one does not depend on others.
+    pub(super) fn is_nth(self) -> bool {
+        self.class.is_none()
+    }
+
+    /// Ends the check, whose class needs no other.
+    pub(super) fn done(self) {
+        self.try_again(TRIES);
+    }
+
+    /// Counts a call whose operands or results are not finite, so that it was not compared. Another call of its class is
+    /// checked in its place. Returns `true` if it was the first of its class.
+    pub(super) fn not_finite(self) -> bool {
+        self.checks.skip();
+        self.try_again(1) == 1
+    }
+
+    fn try_again(self, tries: u64) -> u64 {
+        match self.class {
+            Some(class) => self.checks.turns[self.part as usize].count(class, tries),
+            None => 0,
+        }
     }
 }
 
 /// The checks of one site.
 pub(crate) struct Checks {
     turns: [Turn; 2],
+    has_failed: AtomicBool,
+    /// The message of the last check that failed.
+    failed: Mutex<Option<String>>,
     pub(super) checked: AtomicU64,
     /// The number of calls that differed, if a difference is a warning.
     pub(super) differed: AtomicU64,
@@ -59,6 +128,8 @@ impl Checks {
     pub(crate) const fn new() -> Self {
         Self {
             turns: [const { Turn::new() }; 2],
+            has_failed: AtomicBool::new(false),
+            failed: Mutex::new(None),
             checked: AtomicU64::new(0),
             differed: AtomicU64::new(0),
             skipped: AtomicU64::new(0),
@@ -68,21 +139,70 @@ impl Checks {
         }
     }
 
-    /// Returns `true` if this call has to be checked. `training` returns `true` if autodiff is enabled for it.
+    /// Returns a value if a call of this class has to be checked.
     pub(super) fn due(
-        &self,
+        &'static self,
         site: &SiteSpec,
         part: Part,
         active: Active,
-        training: impl FnOnce() -> bool,
-    ) -> bool {
+        class: u64,
+    ) -> Option<Due> {
         let turn = &self.turns[part as usize];
-        let due = match active {
-            Active::Off => false,
-            Active::First(_) => turn.is_first(training),
-            Active::Every(n, _) => turn.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(n),
+        // A hash of zero would be a free place.
+        let class = (class & !COUNT).max(COUNT + 1);
+        let (is_due, class) = match active {
+            Active::Off => (false, None),
+            Active::First(_) => (turn.is_open(class), Some(class)),
+            Active::Every(n, _) => {
+                let call = turn.calls.fetch_add(1, Ordering::Relaxed);
+                (call.is_multiple_of(n), None)
+            }
         };
-        due && active.includes(&site.name())
+        if !is_due {
+            return None;
+        }
+        let due = Due {
+            checks: self,
+            part,
+            class,
+        };
+        if !active.includes(&site.name()) {
+            due.done();
+            return None;
+        }
+        Some(due)
+    }
+
+    /// Notes that a check failed. From then on, each call of the site [is refused](Self::refuse).
+    pub(super) fn fail(&self, message: &str) {
+        *self.message() = Some(message.to_owned());
+        self.has_failed.store(true, Ordering::Release);
+    }
+
+    /// Panics with the message of a check that failed, unless the sampling leaves the site out or only warns.
+    #[track_caller]
+    #[inline]
+    pub(super) fn refuse(&self, site: &SiteSpec, active: Active) {
+        if self.has_failed.load(Ordering::Acquire) {
+            self.refuse_failed(site, active);
+        }
+    }
+
+    #[track_caller]
+    #[cold]
+    fn refuse_failed(&self, site: &SiteSpec, active: Active) {
+        if !active.includes(&site.name()) || active.goes_on() {
+            return;
+        }
+        let message = self.message().clone();
+        if let Some(message) = message {
+            panic!("{message}");
+        }
+    }
+
+    fn message(&self) -> MutexGuard<'_, Option<String>> {
+        // The message is replaced as a whole, so a panic leaves it consistent.
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn skip(&self) {
@@ -116,9 +236,12 @@ impl Checks {
 
     pub(super) fn reset(&self) {
         for turn in &self.turns {
-            turn.first.store(0, Ordering::Relaxed);
+            for class in &turn.classes {
+                class.store(0, Ordering::Relaxed);
+            }
             turn.calls.store(0, Ordering::Relaxed);
         }
+        self.has_failed.store(false, Ordering::Relaxed);
         let counts = [
             &self.checked,
             &self.differed,

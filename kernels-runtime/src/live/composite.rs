@@ -4,35 +4,58 @@
 //! body is therefore compared with the composition of the same layers and the kernel's reference.
 
 use super::case::{describe, describe_sample};
-use super::check::unless_it_panics;
-use super::checks;
+use super::check::{not_finite, unless_it_panics};
+use super::checks::{self, Due};
+use super::class::Class;
 use super::mismatch::Mismatch;
 use super::noise::changes;
 use super::probe::{append_larger, larger, root_mean_square};
-use super::run::{Computed, Split, Upstream, cut, run};
+use super::run::{Computed, Split, Upstream, cut, run, run_keeping};
 use super::sampling::{self, Active, Width};
 use super::tolerance::{Miss, Three, Who};
 use crate::active;
-use crate::dispatch::Site;
+use crate::dispatch::{At, Site};
 use crate::kernel::Tensors;
+use crate::mode::Mode;
 use crate::registry::{FloatType, Implementation};
 use burn::tensor::Tensor;
 
-/// Returns the part of this call to compare, if the call has to be checked. It must be called once per call.
-pub(crate) fn composite_is_due<const D: usize>(site: &Site, x: &Tensor<D>) -> Option<Width> {
-    match sampling::active() {
-        Active::Off => None,
-        on => {
-            let due = site
-                .checks()
-                .due(site.spec(), checks::Part::Composite, on, || x.is_autodiff());
-            due.then(|| on.width())
-        }
+/// The right to check a call, and the part of it to compare.
+pub(crate) struct CompositeDue {
+    pub(crate) width: Width,
+    due: Due,
+}
+
+/// Returns a value if the call has to be checked. It must be called once per call. `variant` differs between layers that
+/// a body may compute in different ways, such as those with and without groups of heads.
+pub(crate) fn composite_is_due<const D: usize>(
+    at: &At,
+    mode: Mode,
+    x: &Tensor<D>,
+    variant: u64,
+) -> Option<CompositeDue> {
+    let on = sampling::active();
+    if matches!(on, Active::Off) {
+        return None;
     }
+    let mut class = Class::new(mode == Mode::Training).and(variant);
+    class.operand("x", x);
+    if class.is_empty() {
+        return None;
+    }
+    let site = at.site();
+    let due = site
+        .checks()
+        .due(site.spec(), checks::Part::Composite, on, class.hash())?;
+    Some(CompositeDue {
+        width: on.width(),
+        due,
+    })
 }
 
 /// A call of a gated MLP, a sparse block or an attention layer.
 pub(crate) struct Composite<const D: usize> {
+    pub(crate) due: CompositeDue,
     pub(crate) x: Tensor<D>,
     /// The part that is compared.
     pub(crate) part: Compared<D>,
@@ -46,7 +69,8 @@ pub(crate) enum Compared<const D: usize> {
     Sample(Box<Tensor<D>>),
 }
 
-/// Compares a body with the composition that its attribute states. `gates` returns the root mean square of the
+/// Compares a body with the composition that its attribute states. Both [call](super::detached::call) the closures of the
+/// user's code for copies of what these capture. `gates` returns the root mean square of the
 /// activation's input for an input of the layer, if it is known.
 #[track_caller]
 pub(crate) fn composite<const D: usize, Y: Tensors>(
@@ -83,9 +107,10 @@ fn compare<const D: usize, Y: Tensors>(
     let _timed = site.checks().timed();
     let _uncounted = active::uncounted();
     let Some(dtype) = FloatType::from_dtype(call.x.dtype()) else {
-        return;
+        return call.due.due.done();
     };
     let told = describe(&call.x);
+    let due = call.due.due;
     let is_sample = !matches!(call.part, Compared::Of(Width::Whole));
     let both = unless_it_panics(site, is_sample, || {
         let (x, split) = call.compared(gates);
@@ -93,22 +118,31 @@ fn compare<const D: usize, Y: Tensors>(
             true => Upstream::Fixed(dtype, split),
             false => Upstream::None,
         };
-        let expected = run(cut(&x), None, upstream, composition);
+        let (expected, due_gradients) = run_keeping(cut(&x), None, upstream, composition);
         let is_finite = |y: &f64| y.is_finite();
         let mut results = expected.results.iter().flat_map(|y| &y.elements);
         if !results.all(is_finite) {
             return None;
         }
-        let got = run(cut(&x), None, upstream, body);
+        let (got, gradients) = run_keeping(cut(&x), None, upstream, body);
+        let missing = due_gradients.zip(gradients);
+        let missing = missing.and_then(|(due, got)| due.missing_in(&got));
         let judge = |changes: Option<&Computed>| judge(&expected, &got, dtype, split, changes);
         let judged = judge(None).or_else(|_| {
             let noisy = || run(cut(&x), None, upstream, composition);
             judge(Some(&changes(Who::Body, dtype, &expected, noisy)))
         });
+        let judged = judged.and_then(|error| match missing {
+            Some(name) => Err(Miss::NoGradient {
+                result: format!("d_{name}"),
+            }),
+            None => Ok(error),
+        });
         Some((judged, describe_sample(&x, split)))
     });
     match both {
-        None | Some(None) => site.checks().skip(),
+        None => site.checks().skip(),
+        Some(None) => return not_finite(site, due),
         Some(Some((Ok(error), _))) => site.checks().body_passed(error),
         Some(Some((Err(miss), compared))) => Mismatch {
             site,
@@ -120,6 +154,7 @@ fn compare<const D: usize, Y: Tensors>(
         }
         .raise(),
     }
+    due.done();
 }
 
 impl<const D: usize> Composite<D> {

@@ -23,11 +23,14 @@ pub(super) struct Mismatch {
 }
 
 impl Mismatch {
-    /// Panics. If the sampling in force has `warn`, logs the difference and counts it instead.
+    /// Panics, and lets each later call of the site panic. If the sampling in force has `warn`, logs the difference and
+    /// counts it instead.
     #[track_caller]
     pub(super) fn raise(self) {
         if !sampling::active().goes_on() {
-            panic!("{self}");
+            let message = self.to_string();
+            self.site.checks().fail(&message);
+            panic!("{message}");
         }
         warning!("{self}");
         self.site.checks().differ();

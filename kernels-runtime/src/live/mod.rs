@@ -13,10 +13,14 @@
 //! # Extent of a check
 //!
 //! [`Sampling`] selects the calls that are checked. It is set by [`set`] or [`scope`], otherwise by the environment
-//! variable `BURN_KERNELS_VERIFY`. The default is the first call of each site and the first call with autodiff, in
-//! debug and release builds alike. [`report`] returns the checks that were made and their time. A generic item is one
-//! site, whatever its parameters: the first call is that of any of them. A body that computes something else for another
-//! type needs a `when` in its attribute, or an item of its own.
+//! variable `BURN_KERNELS_VERIFY`. The default is the first call of each class of a site's calls, in debug and release
+//! builds alike. Calls are of one class if they have the same mode (with or without autodiff), the same operands, dtypes
+//! and ranks, and if the same of their sizes are 1 or equal to each other. A site remembers 32 classes, and calls of
+//! others are not checked. Calls of threads that come first together are all checked. [`report`] returns the checks that
+//! were made and their time. A generic item is one site, whatever its parameters. A body that computes something else for
+//! another type of the same tensors needs a `when` in its attribute, or an item of its own.
+//!
+//! A site whose check failed stays failed: each later call panics with the same message, until [`reset`].
 //!
 //! By default, a check compares as little of a call as the operation's contract allows:
 //!
@@ -44,7 +48,9 @@
 //! # Requirements on the body
 //!
 //! The body runs once more than the program asks for. It runs after the kernel, on copies of the tensors that are
-//! detached from the program's graph. It should therefore have no side effects. The check draws no numbers from Burn's
+//! detached from the program's graph. Also the parameters that it captures are replaced by such copies, if they belong to
+//! a `Module` or are tensors of their own. The gradients of other bodies that capture tracked tensors are not compared.
+//! It should therefore have no side effects. The check draws no numbers from Burn's
 //! random generator, and the program's own call has initialised the parameters before. A seed therefore gives the same
 //! results with and without verification. Annotated sites inside the body take their references and are not counted. A
 //! body with random results (dropout) can't be compared. Exclude its site:
@@ -52,15 +58,18 @@
 //! rows. The check is then skipped, and the log and the [`report`] show this. (With `panic = "abort"`, the program ends
 //! there. Exclude the site or use `whole`.)
 //!
-//! A call is not checked if one of its operands contains an infinity or a NaN, because there is nothing to compare. A
-//! check can't find a mistake that shows neither in the run nor in the check's own rows. At position 0, for example,
+//! A call is not checked if one of its operands contains an infinity or a NaN, because there is nothing to compare. This is
+//! logged, and the next call of its class is checked instead, up to the eighth. Nor is a call without elements. A check
+//! can't find a mistake that shows neither in the run nor in the check's own rows. At position 0, for example,
 //! every style of rotary embedding computes the same, and weights of ones show no rounding order.
 
 mod body;
 mod case;
 mod check;
 mod checks;
+mod class;
 mod composite;
+pub(crate) mod detached;
 mod mismatch;
 mod noise;
 mod order;
@@ -86,7 +95,8 @@ use crate::kernel::{Operands, Tensors, Visitor};
 use crate::ops::derived;
 use burn::module::Param;
 use burn::tensor::Tensor;
-use checks::Part;
+use checks::{Due, Part};
+use class::Class;
 use sampling::Active;
 
 /// Runs a call as dispatch decided: the body, or an implementation, which is checked if the sampling selects the call, and
@@ -108,14 +118,31 @@ pub(crate) fn decided<O: Operands>(
     };
     let site = at.site();
     let on = sampling::active();
-    // The body is boxed, so that the code that follows is compiled once per type of operands and not once per site.
-    if !matches!(on, Active::Off)
-        && site.checks().due(site.spec(), Part::Kernel, on, || {
-            has_autodiff(&mut operands)
-        })
-    {
-        let body = Box::new(body);
-        return check::checked(site, implementation, operands, captured, on.width(), body);
+    if matches!(on, Active::Off) && route.open().is_none() {
+        return derived::launch(operands, implementation);
+    }
+    let is_training = route.is_training();
+    let is_training = is_training.unwrap_or_else(|| has_autodiff(&mut operands));
+    let class = Class::of(&mut operands, is_training);
+    if class.is_empty() {
+        return derived::launch(operands, implementation);
+    }
+    let due = site
+        .checks()
+        .due(site.spec(), Part::Kernel, on, class.hash());
+    if !due.is_some_and(Due::is_nth) {
+        site.checks().refuse(site.spec(), on);
+    }
+    if let Some(due) = due {
+        let call = check::Call {
+            site,
+            implementation,
+            captured,
+            width: on.width(),
+            due,
+        };
+        // The body is boxed, so that the code that follows is compiled once per type of operands and not once per site.
+        return call.checked(operands, Box::new(body));
     }
     match route.open() {
         Some(class) => tuning::measured(class, implementation, operands, captured, Box::new(body)),
@@ -123,8 +150,7 @@ pub(crate) fn decided<O: Operands>(
     }
 }
 
-/// Returns `true` if a tensor has autodiff enabled. It is called for every call until calls with and without autodiff
-/// have been seen, so it copies and replaces nothing.
+/// Returns `true` if a tensor has autodiff enabled. It copies and replaces nothing.
 fn has_autodiff(operands: &mut impl Tensors) -> bool {
     struct Autodiff(bool);
     impl Visitor for Autodiff {

@@ -1,5 +1,7 @@
 //! The run of a computation on copies of the operands, and the read-out of its numbers.
 
+use super::check::Captured;
+use super::detached::Copies;
 use crate::kernel::{Tensors, Visitor, picked, prefix};
 use crate::registry::FloatType;
 use crate::verify::data::values;
@@ -82,37 +84,76 @@ pub(super) enum Upstream {
     Fixed(FloatType, Option<Split>),
 }
 
+/// The program's own operands, some of which a computation captures.
+pub(super) struct Own<'a, O> {
+    pub(super) operands: &'a O,
+    pub(super) captured: Captured,
+}
+
 /// Runs `compute` on `operands` and takes the gradients of the operands. If an operand received none, takes the
-/// gradient of the tensor in its place in `otherwise`.
+/// gradient of the tensor in its place in `own`. Takes none if `compute` captures tracked tensors of which no
+/// [copies](super::detached) could be made, because the backward pass would reach the program's leaves.
 pub(super) fn run<O: Tensors + Clone, Y: Tensors>(
     operands: O,
-    otherwise: Option<&O>,
+    own: Option<Own<'_, O>>,
     upstream: Upstream,
     compute: impl FnOnce(O) -> Y,
 ) -> Computed {
+    run_keeping(operands, own, upstream, compute).0
+}
+
+/// What a computation captured, and the gradients of it.
+pub(super) struct Reached {
+    copies: Copies,
+    gradients: Gradients,
+}
+
+impl Reached {
+    /// Returns a captured tensor that has a gradient other than zero, and none in `other`.
+    pub(super) fn missing_in(&self, other: &Self) -> Option<String> {
+        self.copies.missing(&self.gradients, &other.gradients)
+    }
+}
+
+/// Does what [`run`] does, and returns the gradients of what the computation captured.
+pub(super) fn run_keeping<O: Tensors + Clone, Y: Tensors>(
+    operands: O,
+    own: Option<Own<'_, O>>,
+    upstream: Upstream,
+    compute: impl FnOnce(O) -> Y,
+) -> (Computed, Option<Reached>) {
     let mut leaves = operands.clone();
-    let mut output = compute(operands);
+    let (mut output, copies) = Copies::during(|| compute(operands));
     let mut computed = Computed {
         results: Take::of(&mut output),
         gradients: Vec::new(),
     };
-    if let Upstream::Fixed(dtype, split) = upstream {
-        let mut loss = Loss {
-            dtype,
-            split,
-            sum: None,
-        };
-        output.visit(&mut loss);
-        let of = loss.sum.map(|loss| loss.backward());
-        computed.gradients = gradients(&mut leaves, of.as_ref());
-        if let Some(otherwise) = otherwise {
-            let others = gradients(&mut otherwise.clone(), of.as_ref());
-            for (gradient, other) in computed.gradients.iter_mut().zip(others) {
-                *gradient = gradient.take().or(other);
-            }
+    let may_reach = copies.is_incomplete()
+        && own
+            .as_ref()
+            .is_none_or(|own| own.captured.tracks(own.operands));
+    let (Upstream::Fixed(dtype, split), false) = (upstream, may_reach) else {
+        return (computed, None);
+    };
+    let mut loss = Loss {
+        dtype,
+        split,
+        sum: None,
+    };
+    output.visit(&mut loss);
+    let mut of = loss.sum.map(|loss| loss.backward());
+    if let Some(of) = &mut of {
+        copies.hand_back(of);
+    }
+    computed.gradients = gradients(&mut leaves, of.as_ref());
+    if let Some(own) = own {
+        let others = gradients(&mut own.operands.clone(), of.as_ref());
+        for (gradient, other) in computed.gradients.iter_mut().zip(others) {
+            *gradient = gradient.take().or(other);
         }
     }
-    computed
+    let reached = of.map(|gradients| Reached { copies, gradients });
+    (computed, reached)
 }
 
 /// A visitor that reads the numbers of tensors.

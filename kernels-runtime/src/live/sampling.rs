@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use thiserror::Error;
 
 /// The grammar of `BURN_KERNELS_VERIFY`, for error messages.
-pub const GRAMMAR: &str = "`off`, `first` (the first call of each site, the default) or `every:N` \
+pub const GRAMMAR: &str = "`off`, `first` (the first calls of each site, the default) or `every:N` \
                            (its calls 1, N+1, 2N+1, …), then `,rows:N` to compare about N rows of \
                            a call (the default is 4) or `,whole` to compare all of it, and any \
                            number of `,-PATTERN` to leave sites out, as in a policy. `warn:` before \
@@ -21,7 +21,7 @@ pub const GRAMMAR: &str = "`off`, `first` (the first call of each site, the defa
 
 /// The calls and sites that are verified, and the part that is compared. For the text form, see [`GRAMMAR`].
 ///
-/// The default is the [first](Sampling::first) call of each site, in every build.
+/// The default is the [first](Sampling::first) calls of each site, in every build.
 ///
 /// ```
 /// # extern crate kernels_runtime as burn_kernels;
@@ -64,7 +64,7 @@ impl Sampling {
         Self::new(Rate::Off)
     }
 
-    /// Selects the first call of each site, and the first with autodiff. This is the default. Later calls cost a few
+    /// Selects the first call of each [class](super) of a site's calls. This is the default. Later calls cost a few
     /// loads more than without live verification.
     pub fn first() -> Self {
         Self::new(Rate::First)

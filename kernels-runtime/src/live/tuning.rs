@@ -1,6 +1,7 @@
 //! The measurement of a call for a policy that tunes: the kernel and the body once each, on copies of the operands.
 
 use super::check::{Body, Captured, message};
+use super::detached;
 use crate::active;
 use crate::kernel::{Operands, Tensors, Visitor};
 use crate::ops::derived;
@@ -43,24 +44,28 @@ fn measure<O: Operands>(
     }
     // Annotated sites inside the body are neither counted nor tuned, because the program did not call them.
     let _uncounted = active::uncounted();
-    let kernel = |operands| derived::launch(operands, implementation);
-    let copies = || Copies::of(operands, captured);
+    let kernel = || {
+        time(operands, captured, |operands| {
+            derived::launch(operands, implementation)
+        })
+    };
+    let reference = || {
+        time(operands, captured, |operands| {
+            detached::call(|| body(operands))
+        })
+    };
     let begins_with_reference = turn.begins_with_reference();
     // An unfinished result is dropped.
     let times = catch_unwind(AssertUnwindSafe(|| match begins_with_reference {
         true => {
-            let reference = time(copies(), body);
-            let kernel = time(copies(), kernel);
-            Times { kernel, reference }
+            let reference = reference();
+            Some((kernel()?, reference?))
         }
-        false => {
-            let kernel = time(copies(), kernel);
-            let reference = time(copies(), body);
-            Times { kernel, reference }
-        }
+        false => Some((kernel()?, reference()?)),
     }));
     match times {
-        Ok(times) => turn.enter(times),
+        Ok(Some((kernel, reference))) => turn.enter(Times { kernel, reference }),
+        Ok(None) => turn.keep("its body captures parameters of a type that is no `Module`"),
         Err(panic) => turn.keep(&format!(
             "it panics on copies of its operands: {}",
             message(&*panic)
@@ -68,22 +73,28 @@ fn measure<O: Operands>(
     }
 }
 
-/// Returns the time of a computation, forward and, if its results are tracked, backward.
+/// Returns the time of a computation on copies of the operands, forward and, if its results are tracked, backward. Returns
+/// `None` if a backward pass might reach the program's leaves.
 fn time<O: Tensors + Clone, Y: Tensors>(
-    (operands, device): (O, Device),
+    own: &O,
+    captured: Captured,
     compute: impl FnOnce(O) -> Y,
-) -> Duration {
+) -> Option<Duration> {
+    let (operands, device) = Copies::of(own);
     // Leaves that nobody holds would get no gradient.
     let leaves = operands.clone();
     wait(&device);
     let started = Instant::now();
-    let mut results = compute(operands);
+    let (mut results, detached) = detached::Copies::during(|| compute(operands));
     wait(&device);
     let forward = started.elapsed();
+    if detached.is_incomplete() && captured.tracks(own) {
+        return None;
+    }
     let mut sum = Sum(None);
     results.visit(&mut sum);
     let Sum(Some(loss)) = sum else {
-        return forward;
+        return Some(forward);
     };
     wait(&device);
     let started = Instant::now();
@@ -91,7 +102,7 @@ fn time<O: Tensors + Clone, Y: Tensors>(
     wait(&device);
     let backward = started.elapsed();
     drop((gradients, leaves));
-    forward + backward
+    Some(forward + backward)
 }
 
 /// Returns `true` if a backward pass from copies of the operands would take part in Burn's reduction of gradients over
@@ -138,30 +149,21 @@ fn wait(device: &Device) {
 /// A visitor that replaces tensors by copies that are detached from the program's graph, and finds their device. The copies
 /// are of the same layout, because it decides much of the time, and share the program's memory.
 struct Copies {
-    captured: Captured,
     device: Option<Device>,
 }
 
 impl Copies {
-    fn of<O: Tensors + Clone>(operands: &O, captured: Captured) -> (O, Device) {
+    fn of<O: Tensors + Clone>(operands: &O) -> (O, Device) {
         let mut copies = operands.clone();
-        let mut visitor = Self {
-            captured,
-            device: None,
-        };
+        let mut visitor = Self { device: None };
         copies.visit(&mut visitor);
         (copies, visitor.device.expect("a call has a tensor"))
     }
 }
 
 impl Visitor for Copies {
-    fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
+    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
         self.device.get_or_insert_with(|| tensor.device());
-        // The body has this tensor itself, a leaf of the program's graph. A backward pass takes the longer the larger the
-        // graph is, so that the kernel has to have it too.
-        if matches!(self.captured, Captured::These(names) if names.contains(&name)) {
-            return;
-        }
         let copy = tensor.clone().detach();
         // The kernel computes the gradients that the body does, and no others.
         *tensor = match tensor.is_tracked() {

@@ -182,7 +182,7 @@ fn composition(call: &CallContext<'_>) -> TokenStream {
 fn layer(call: &CallContext<'_>) -> TokenStream {
     let runtime = call.runtime;
     let project = |name| {
-        let forward = call.forward(name, quote!(x));
+        let forward = call.forward_copied(name, quote!(x));
         quote!(&|x| #forward)
     };
     let [q, k, v, o] = ["q", "k", "v", "o"].map(project);
@@ -202,11 +202,11 @@ fn layer(call: &CallContext<'_>) -> TokenStream {
         }
     }
     if call.has("rotary") {
-        let forward = call.forward("rotary", quote!(q, k));
+        let forward = call.forward_copied("rotary", quote!(q, k));
         layer.extend(quote!(.rotary(&|q, k| #forward)));
     }
     if call.has("sinks") {
-        let sinks = call.read_lazily("sinks", "SinkScores", "sink_scores");
+        let sinks = call.read_copied("sinks", "SinkScores", "sink_scores");
         layer.extend(quote!(.sinks(#sinks)));
     }
     if call.has("sequence_lengths") {

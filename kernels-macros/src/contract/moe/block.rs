@@ -267,14 +267,15 @@ fn block(call: &CallContext<'_>) -> TokenStream {
     let runtime = call.runtime;
     let count = |name| call.read(name, "Count", "count");
     let layer = |name| {
-        let layer = call.value(name);
-        quote!(&|x| #layer.forward(x))
+        let forward = call.forward_copied(name, quote!(x));
+        quote!(&|x| #forward)
     };
-    let (gate, experts, top_k) = (layer("gate"), call.value("experts"), count("top_k"));
+    let experts = call.forward_copied("experts", quote!(x, indices, routing));
+    let (gate, top_k) = (layer("gate"), count("top_k"));
     let mut block = quote! {
         #runtime::Block::new(
             #gate,
-            &|x, indices, routing| #experts.forward(x, indices, routing),
+            &|x, indices, routing| #experts,
             #top_k,
         )
     };

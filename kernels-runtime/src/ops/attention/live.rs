@@ -42,6 +42,10 @@ impl Tensors for Attended {
 impl Operands for Attended {
     type Output = Tensor<4>;
 
+    fn variant(&self) -> u64 {
+        u64::from(self.inputs.lengths.get().is_some())
+    }
+
     fn reference(self) -> Tensor<4> {
         reference(self.inputs, self.settings, self.key)
     }

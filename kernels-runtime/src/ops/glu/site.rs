@@ -1,7 +1,8 @@
 use super::live::Gated;
 use crate::__private::first_use;
 use crate::dispatch::{At, Decision};
-use crate::live::{self, Captured};
+use crate::live::{self, Captured, detached};
+use crate::mode::Mode;
 use crate::ops;
 use crate::ops::glu::{self, Inputs, Operands, Settings};
 use crate::semantics::GluKey;
@@ -121,37 +122,35 @@ fn mlp<const D: usize>(
         at.decide([&x]);
         return reference(Tensor::from_dispatch(x));
     };
-    let x = Tensor::from_dispatch(x);
+    let (mode, x) = (Mode::of(&x), Tensor::from_dispatch(x));
     if at.runs_body_first() {
         first_use::run(reference, x.clone().detach());
     }
     let key = at.key();
     let plain = |inputs| ops::glu::reference(inputs, settings, key);
     let fused = |inputs| down(either(at, inputs, settings, &mut { plain }));
-    let Some(width) = live::composite_is_due(at.site(), &x) else {
+    let Some(due) = live::composite_is_due(at, mode, &x, 0) else {
         return fused(project(x));
     };
     let inputs = project(x.clone());
     let width = match projects_rows(&x, &inputs) {
-        true => width,
+        true => due.width,
         false => live::Width::Whole,
     };
     let y = fused(inputs);
-    let gates = |x| match project(x) {
+    let gates = |x| match detached::call(|| project(x)) {
         Inputs::Separate { gate, .. } | Inputs::Packed(gate) => live::root_mean_square(&gate),
     };
-    let composition = |x| down(plain(project(x)));
+    let composition = |x| {
+        let hidden = plain(detached::call(|| project(x)));
+        detached::call(|| down(hidden))
+    };
     let part = live::Compared::Of(width);
-    let call = live::Composite { x, part };
+    let call = live::Composite { due, x, part };
     let site = at.site();
-    live::composite(
-        site,
-        implementation,
-        call,
-        Some(&gates),
-        composition,
-        reference,
-    );
+    live::composite(site, implementation, call, Some(&gates), composition, |x| {
+        detached::call(|| reference(x))
+    });
     y
 }
 

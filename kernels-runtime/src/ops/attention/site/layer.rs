@@ -4,7 +4,8 @@ use super::heads::decided;
 use crate::__private::first_use;
 use crate::dispatch::{At, Decision};
 use crate::kernel::prefix;
-use crate::live::{self, Captured};
+use crate::live::{self, Captured, detached};
+use crate::mode::Mode;
 use crate::ops::attention::{self, Inputs, Lengths, Settings};
 use crate::ops::reshape;
 use crate::semantics::AttentionKey;
@@ -32,6 +33,8 @@ pub struct AttentionLayer<'a> {
     sinks: Option<&'a dyn Fn() -> Option<Tensor<1>>>,
     lengths: Option<&'a [usize]>,
     first_used: &'a [AttentionPart],
+    /// True if the layers run on copies, for a check.
+    is_detached: bool,
 }
 
 /// A part of attention that may hold parameters.
@@ -79,6 +82,7 @@ impl<'a> AttentionLayer<'a> {
                 AttentionPart::Sinks,
                 AttentionPart::Output,
             ],
+            is_detached: false,
         }
     }
 
@@ -132,6 +136,27 @@ impl<'a> AttentionLayer<'a> {
         self
     }
 
+    /// Calls one of the layers.
+    fn call<T>(&self, layer: impl FnOnce() -> T) -> T {
+        match self.is_detached {
+            true => detached::call(layer),
+            false => layer(),
+        }
+    }
+
+    /// Returns a number that differs between layers that a body may compute in different ways.
+    fn variant(&self) -> u64 {
+        let flags = [
+            self.kv_heads == self.heads,
+            self.kv_heads == 1,
+            self.heads == 1,
+            self.lengths.is_some(),
+        ];
+        flags
+            .iter()
+            .fold(0, |bits, flag| bits << 1 | u64::from(*flag))
+    }
+
     /// Runs the layer, part by part, with the attention that `attend` computes.
     #[track_caller]
     fn run<const D: usize>(
@@ -141,16 +166,18 @@ impl<'a> AttentionLayer<'a> {
     ) -> Tensor<D> {
         let (dims, x) = (x.dims(), sequences(x));
         let [query, key, value, output] = self.projections;
+        let projected =
+            |name, layer: Projection<'_>, heads| split(name, self.call(|| layer(x.clone())), heads);
         let (mut q, mut k, mut v, mut sinks) = (None, None, None, None);
         for part in self.first_used {
             match part {
-                AttentionPart::Query => q = Some(split("q", query(x.clone()), self.heads)),
-                AttentionPart::Key => k = Some(split("k", key(x.clone()), self.kv_heads)),
-                AttentionPart::Value => v = Some(split("v", value(x.clone()), self.kv_heads)),
-                AttentionPart::QueryNorm => q = normed(self.q_norm, q),
-                AttentionPart::KeyNorm => k = normed(self.k_norm, k),
-                AttentionPart::Rotary => (q, k) = rotated(self.rotary, q, k),
-                AttentionPart::Sinks => sinks = self.sinks.and_then(|sinks| sinks()),
+                AttentionPart::Query => q = Some(projected("q", query, self.heads)),
+                AttentionPart::Key => k = Some(projected("k", key, self.kv_heads)),
+                AttentionPart::Value => v = Some(projected("v", value, self.kv_heads)),
+                AttentionPart::QueryNorm => q = self.normed(self.q_norm, q),
+                AttentionPart::KeyNorm => k = self.normed(self.k_norm, k),
+                AttentionPart::Rotary => (q, k) = self.rotated(q, k),
+                AttentionPart::Sinks => sinks = self.sinks.and_then(|sinks| self.call(sinks)),
                 // It takes the result of all others.
                 AttentionPart::Output => {}
             }
@@ -165,7 +192,8 @@ impl<'a> AttentionLayer<'a> {
             lengths: self.lengths.map_or_else(Lengths::default, Lengths::new),
         });
         let [batch, positions, heads, width] = mixed.dims();
-        let y = output(mixed.reshape([batch, positions, heads * width]));
+        let mixed = mixed.reshape([batch, positions, heads * width]);
+        let y = self.call(|| output(mixed));
         let mut shape = dims;
         shape[D - 1] = y.dims()[2];
         reshape(y, shape)
@@ -174,6 +202,28 @@ impl<'a> AttentionLayer<'a> {
     #[track_caller]
     fn composition<const D: usize>(&self, x: Tensor<D>, key: AttentionKey) -> Tensor<D> {
         self.run(x, |inputs| attention::reference(inputs, self.settings, key))
+    }
+
+    fn normed(&self, norm: Option<HeadNorm<'_>>, heads: Option<Tensor<4>>) -> Option<Tensor<4>> {
+        match norm {
+            Some(norm) => heads.map(|heads| self.call(|| norm(heads))),
+            None => heads,
+        }
+    }
+
+    /// Rotates heads, whose positions come before their width for the rotation alone.
+    fn rotated(
+        &self,
+        q: Option<Tensor<4>>,
+        k: Option<Tensor<4>>,
+    ) -> (Option<Tensor<4>>, Option<Tensor<4>>) {
+        let (Some(rotary), Some(q), Some(k)) = (self.rotary, &q, &k) else {
+            return (q, k);
+        };
+        let turned = |heads: &Tensor<4>| heads.clone().swap_dims(1, 2);
+        let (q, k) = (turned(q), turned(k));
+        let (q, k) = self.call(|| rotary(q, k));
+        (Some(q.swap_dims(1, 2)), Some(k.swap_dims(1, 2)))
     }
 
     /// Returns the input on which a body is compared with the composition: the first positions of two sequences. Returns
@@ -222,27 +272,6 @@ fn split(name: &str, projected: Tensor<3>, heads: usize) -> Tensor<4> {
     projected.reshape([batch, positions, heads, columns / heads])
 }
 
-fn normed(norm: Option<HeadNorm<'_>>, heads: Option<Tensor<4>>) -> Option<Tensor<4>> {
-    match norm {
-        Some(norm) => heads.map(norm),
-        None => heads,
-    }
-}
-
-/// Rotates heads, whose positions come before their width for the rotation alone.
-fn rotated(
-    rotary: Option<Rotation<'_>>,
-    q: Option<Tensor<4>>,
-    k: Option<Tensor<4>>,
-) -> (Option<Tensor<4>>, Option<Tensor<4>>) {
-    let (Some(rotary), Some(q), Some(k)) = (rotary, &q, &k) else {
-        return (q, k);
-    };
-    let turned = |heads: &Tensor<4>| heads.clone().swap_dims(1, 2);
-    let (q, k) = rotary(turned(q), turned(k));
-    (Some(q.swap_dims(1, 2)), Some(k.swap_dims(1, 2)))
-}
-
 /// Runs the attention layer of a site. The reference is the user's whole `forward`.
 ///
 /// The choice between the reference and the kernel depends on `x` and is made before the projections, so no path runs
@@ -260,15 +289,18 @@ pub fn attention_layer<const D: usize>(
         at.decide([&x]);
         return reference(Tensor::from_dispatch(x));
     };
+    let mode = Mode::of(&x);
     let (x, key) = (Tensor::<D>::from_dispatch(x), at.key::<AttentionKey>());
     if at.runs_body_first() {
         first_use::run(reference, x.clone().detach());
     }
-    let due = live::composite_is_due(at.site(), &x).map(|width| live::Composite {
-        part: match (width, layer.sample(&x)) {
+    let due = live::composite_is_due(&at, mode, &x, layer.variant());
+    let due = due.map(|due| live::Composite {
+        part: match (due.width, layer.sample(&x)) {
             (live::Width::Rows(_), Some(sample)) => live::Compared::Sample(Box::new(sample)),
             _ => live::Compared::Of(live::Width::Whole),
         },
+        due,
         x: x.clone(),
     });
     let plain = |inputs| attention::reference(inputs, layer.settings, key);
@@ -276,13 +308,17 @@ pub fn attention_layer<const D: usize>(
         decided(&at, inputs, layer.settings, Captured::These(&[]), plain)
     });
     if let Some(call) = due {
+        let copied = AttentionLayer {
+            is_detached: true,
+            ..layer
+        };
         live::composite(
             at.site(),
             implementation,
             call,
             None,
-            |x| layer.composition(x, key),
-            reference,
+            |x| copied.composition(x, key),
+            |x| detached::call(|| reference(x)),
         );
     }
     y

@@ -1,7 +1,8 @@
 use crate::__private::{CorrectionBias, first_use};
 use crate::dispatch::{At, Decision};
 use crate::kernel::{self, Operands};
-use crate::live::{self, Captured};
+use crate::live::{self, Captured, detached};
+use crate::mode::Mode;
 use crate::ops::moe::chosen;
 use crate::ops::moe::router::{self, Among, Routed, Routing, live as live_router, settled};
 use crate::ops::reshape;
@@ -28,6 +29,8 @@ pub struct Block<'a> {
     groups: Option<(usize, usize)>,
     scale: f64,
     first_used: &'a [Part],
+    /// True if the layers run on copies, for a check.
+    is_detached: bool,
 }
 
 /// A part of a block that may hold parameters.
@@ -67,6 +70,7 @@ impl<'a> Block<'a> {
                 Part::Shared,
                 Part::SharedGate,
             ],
+            is_detached: false,
         }
     }
 
@@ -120,6 +124,35 @@ impl<'a> Block<'a> {
         self
     }
 
+    /// Calls one of the layers.
+    fn call<T>(&self, layer: impl FnOnce() -> T) -> T {
+        match self.is_detached {
+            true => detached::call(layer),
+            false => layer(),
+        }
+    }
+
+    fn bias(&self) -> Option<Tensor<1>> {
+        let bias = self.correction.map(CorrectionBias::correction_bias);
+        match self.is_detached {
+            true => bias.map(Tensor::detach),
+            false => bias,
+        }
+    }
+
+    /// Returns a number that differs between blocks that a body may compute in different ways.
+    fn variant(&self) -> u64 {
+        let flags = [
+            self.top_k == 1,
+            self.num_experts == Some(self.top_k),
+            self.correction.is_some(),
+            self.groups.is_some(),
+        ];
+        flags
+            .iter()
+            .fold(0, |bits, flag| bits << 1 | u64::from(*flag))
+    }
+
     /// Returns the router's operands.
     #[track_caller]
     fn router(
@@ -164,20 +197,24 @@ impl<'a> Block<'a> {
         let (mut shared, mut shared_gate) = (None, None);
         for part in self.first_used {
             match part {
-                Part::Router => logits = Some((self.gate)(x.clone())),
-                Part::Correction => bias = self.correction.map(CorrectionBias::correction_bias),
+                Part::Router => logits = Some(self.call(|| (self.gate)(x.clone()))),
+                Part::Correction => bias = self.bias(),
                 Part::Experts => {
                     let (logits, choose) = logits.take().zip(choose.take()).expect(ONCE);
                     let router = self.router(logits, bias.take(), key);
                     let Routed { indices, weights } = choose(router.clone());
                     let logits = router.routing.num_experts();
                     let y = chosen::with(indices, logits, |indices| {
-                        (self.experts)(x.clone(), indices, weights)
+                        self.call(|| (self.experts)(x.clone(), indices, weights))
                     });
                     experts = Some((y, router));
                 }
-                Part::Shared => shared = self.shared.map(|expert| expert(x.clone())),
-                Part::SharedGate => shared_gate = self.shared_gate.map(|gate| gate(x.clone())),
+                Part::Shared => {
+                    shared = self.shared.map(|expert| self.call(|| expert(x.clone())));
+                }
+                Part::SharedGate => {
+                    shared_gate = self.shared_gate.map(|gate| self.call(|| gate(x.clone())));
+                }
             }
         }
         let (y, router) = experts.expect(ONCE);
@@ -251,17 +288,20 @@ fn either<const D: usize>(
         at.decide([&hidden]);
         return reference(Tensor::from_dispatch(hidden));
     };
+    let mode = Mode::of(&hidden);
     let (hidden, key) = (Tensor::<D>::from_dispatch(hidden), at.key::<MoeBlockKey>());
     if at.runs_body_first() {
         first_use::run(reference, hidden.clone().detach());
     }
-    let due = live::composite_is_due(at.site(), &hidden).map(|width| live::Composite {
+    let due = live::composite_is_due(at, mode, &hidden, block.variant());
+    let due = due.map(|due| live::Composite {
         x: hidden.clone(),
-        part: live::Compared::Of(match width {
+        part: live::Compared::Of(match due.width {
             // Only some of these tokens are compared: those whose choice does not depend on rounding.
             live::Width::Rows(rows) => live::Width::Rows(rows.more()),
             live::Width::Whole => live::Width::Whole,
         }),
+        due,
     });
     let (shape, x) = (hidden.dims(), tokens(hidden));
     let Ran { y, router } = block.run(&x, key.router(), |router| {
@@ -270,9 +310,14 @@ fn either<const D: usize>(
     });
     let y = reshape(y, shape);
     if let Some(call) = due {
+        let block = &Block {
+            is_detached: true,
+            ..*block
+        };
         let compared = |hidden: &Tensor<D>| {
-            let logits = (block.gate)(tokens(hidden.clone()));
-            let bias = block.correction.map(CorrectionBias::correction_bias);
+            let x = tokens(hidden.clone());
+            let logits = block.call(|| (block.gate)(x));
+            let bias = block.bias();
             Compared::of(&block.router(logits, bias, key.router()), hidden)
         };
         live::composite(
@@ -281,7 +326,10 @@ fn either<const D: usize>(
             call,
             None,
             |hidden| compared(&hidden).only(block.composition(hidden, key)),
-            |hidden| compared(&hidden).only(reference(hidden)),
+            |hidden| {
+                let compared = compared(&hidden);
+                compared.only(detached::call(|| reference(hidden)))
+            },
         );
     }
     (y, router.logits)
