@@ -209,7 +209,7 @@ fn ranks_and_factors_of_single_layers_are_read_and_written() {
         (
             "rank_pattern",
             serde_json::json!({"q_proj": u64::MAX}),
-            "needs [",
+            "from 1 to",
         ),
         (
             "alpha_pattern",

@@ -44,14 +44,15 @@ pub struct Memory {
 }
 
 impl Memory {
-    fn new(settings: &Settings, parameters: Parameters, data: usize) -> Self {
+    fn new(settings: &Settings, parameters: Parameters, (sequences, data): (usize, usize)) -> Self {
         let width = settings.dtype.dtype().size();
         let Parameters { all, trained } = parameters;
         let frozen = all - trained;
         let copies = if width < 4 { trained * width } else { 0 };
         // Base parameters below adapters have the dtype of the losses.
         let stored = trained * 4 + frozen * width;
-        let tokens = settings.batch * settings.seq;
+        // A batch can ask for more sequences than there are.
+        let tokens = settings.batch.min(sequences) * settings.seq;
         let kept = match settings.gradient_checkpointing {
             true => kept_of_inputs(&settings.config),
             false => settings.config.num_hidden_layers * kept_of_layer(&settings.config),
@@ -93,7 +94,7 @@ impl<'a> Plan<'a> {
     ) -> Self {
         let parameters = Parameters::of(model);
         Self {
-            memory: Memory::new(settings, parameters, batches.bytes()),
+            memory: Memory::new(settings, parameters, (data.sequences, batches.bytes())),
             settings,
             data,
             parameters,

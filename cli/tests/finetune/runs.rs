@@ -276,6 +276,10 @@ fn numbers_that_no_run_can_have_are_refused_at_once() {
     ] {
         refused(&[option], 2, &["expected a"]);
     }
+    // A batch can be larger than the data.
+    let options = ["--batch=1000000000", "--accumulate=1000000000"];
+    let most = [&options[..], &["--dry-run", "--json"]].concat();
+    succeeds(begin(&place, &tiny(), "run", &most));
     assert!(!place.path("run").exists());
 }
 
