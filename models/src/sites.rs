@@ -12,7 +12,7 @@ use crate::causal_lm::CausalLm;
 use crate::config::ModelConfig;
 
 /// The widest head of a model whose sites can be found.
-const WIDEST: usize = 1 << 16;
+const WIDEST: usize = 8192;
 
 /// The number of tokens in each row of a small model's batch.
 const TOKENS: usize = 4;

@@ -119,7 +119,7 @@ fn names_that_a_terminal_obeys_are_shown_escaped() {
     fs::write(listed.path().join(INDEX), index).unwrap();
     let tensor = copy_of("llama");
     edit_tensors(tensor.path(), |file| {
-        file.insert(EVIL.into(), Stored::f32(&[1], &[0.0]));
+        file.insert(format!("model.norm.{EVIL}"), Stored::f32(&[1], &[0.0]));
     });
     let dtype = copy_of("llama");
     let path = dtype.path().join(SINGLE);

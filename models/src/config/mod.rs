@@ -42,9 +42,9 @@ use crate::family::{Experts, Family};
 /// The largest number of layers, eight times that of any known model.
 const MAX_LAYERS: usize = 1024;
 
-/// The largest width of a head, sixteen times that of any known model. The rotary frequencies of a head are computed
+/// The largest width of a head, hundreds of times that of any known model. The rotary frequencies of a head are computed
 /// before a checkpoint's tensors are compared with the sizes.
-const MAX_HEAD_DIM: usize = 8192;
+const MAX_HEAD_DIM: usize = 262_144;
 
 /// A checked model configuration.
 ///
