@@ -650,6 +650,16 @@ fn templates_render_as_in_python() {
 }
 
 #[test]
+fn variables_can_be_set_in_marked_answers() {
+    let source = "{% set n = namespace(a=0) %}{% for m in messages %}{% generation %}{% set n.a = n.a + 1 %}{% set b = 1 %}\
+                  {{ n.a }}{{ m.content }}{% endgeneration %}{{ b }};{% endfor %}";
+    let chat = chat(source).unwrap();
+    let messages = [Message::user("x"), Message::assistant("y")];
+    assert_eq!(chat.template().render(&messages, false).unwrap(), "1x;2y;");
+    assert_eq!(answers(&chat, &messages).unwrap(), ["1x", "2y"]);
+}
+
+#[test]
 fn the_date_can_be_fixed() {
     let chat = chat("{{ strftime_now('%d %b %Y') }}").unwrap();
     assert!(chat.template().writes_date());

@@ -84,10 +84,6 @@ pub struct Args {
 }
 
 /// The tokenizer, with the chat template if prompts are messages.
-#[allow(
-    clippy::large_enum_variant,
-    reason = "one a program; a box would save nothing that matters"
-)]
 enum Text {
     Plain(Tokenizer),
     Chat(Chat),

@@ -11,8 +11,11 @@ const GROWTH: f64 = 128.0;
 /// The largest number of steps of a kind.
 const STEPS: usize = 256;
 
-/// The largest number of bytes or tokens that are added to a whole text.
+/// The largest number of tokens that are added to a whole text.
 const ADDED: usize = 4096;
+
+/// The largest number of bytes that are added to each part of a text between special tokens.
+const PREFIX: f64 = 64.0;
 
 /// The parts of a `tokenizer.json` with steps.
 #[derive(Deserialize)]
@@ -120,8 +123,8 @@ impl Growth {
             "Split" if is_empty_text(step) => return Err("its pattern is empty".into()),
             "Prepend" | "Append" => {
                 let added = text("prepend").or(text("append")).unwrap_or_default();
-                if self.of_text(added) > ADDED as f64 {
-                    return Err(format!("it adds more than {ADDED} bytes to a text"));
+                if self.of_text(added) > PREFIX {
+                    return Err(format!("it adds more than {PREFIX} bytes to a text"));
                 }
             }
             "Metaspace" => {

@@ -82,7 +82,6 @@ pub struct Encoder {
     all: bool,
 }
 
-#[expect(clippy::large_enum_variant, reason = "there is one a program")]
 enum Text {
     Plain(Tokenizer),
     Chat(Chat),

@@ -1,6 +1,6 @@
 //! A template that can render.
 
-use super::{percent, python, tags};
+use super::{percent, python};
 use crate::text::Date;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, ErrorKind, Value};
@@ -49,7 +49,6 @@ impl Engine {
         environment.set_syntax(syntax.expect("the delimiters are the usual ones"));
         environment.set_fuel(Some(FUEL));
         python::add(&mut environment);
-        tags::add(&mut environment);
         environment.add_template_owned(NAME, percent::replace(&setup.source))?;
         let mut engine = Self(environment);
         if let Some(date) = setup.date {

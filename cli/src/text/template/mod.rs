@@ -118,6 +118,7 @@ impl ChatTemplate {
         };
         let line = serde_json::to_string(&values);
         let line = line.map_err(|error| TextError::Conversation(error.to_string()))?;
+        tags::refuse_marks_in(&line)?;
         let text = self.renderer.render(&line);
         let text = text.map_err(|stop| failed(&self.file, stop))?;
         Ok(tags::take_marks(&text))

@@ -16,6 +16,8 @@ pub(super) fn add(environment: &mut Environment<'static>) {
     environment.add_filter("tojson", json::to_json);
     environment.add_filter("wordcount", word_count);
     environment.add_filter("int", integer);
+    environment.add_filter("default", default);
+    environment.add_filter("d", default);
     environment.add_filter(
         "center",
         |state: &mut State<'_, '_>, text: Value, width: Option<usize>| {
@@ -119,4 +121,20 @@ fn integer(
     Ok(whole
         .or_else(|| part().map(|number| Value::from(number.trunc() as i128)))
         .unwrap_or(default))
+}
+
+/// Returns another value in place of an undefined one, or, with `boolean`, in place of a false one.
+fn default(
+    value: &Value,
+    other: Value,
+    boolean: Option<bool>,
+    named: Kwargs,
+) -> Result<Value, Error> {
+    let named_boolean = named.get::<Option<bool>>("boolean")?;
+    named.assert_all_used()?;
+    let is_false = boolean.or(named_boolean) == Some(true) && !value.is_true();
+    Ok(match value.is_undefined() || is_false {
+        true => other,
+        false => value.clone(),
+    })
 }

@@ -1,28 +1,14 @@
 //! `{% generation %}`, the tag of transformers around the parts that the assistant writes.
 //!
-//! It becomes a `call` block of a function that puts marks around the part. The marks are characters that Unicode keeps
-//! for the inside of programs.
+//! It becomes a `with` block, which has variables of its own too, and marks around the part. The marks are characters that
+//! Unicode keeps for the inside of programs.
 
 use super::Rendered;
 use crate::text::TextError;
-use minijinja::value::Kwargs;
-use minijinja::{Environment, Error, State, Value};
 use std::ops::Range;
 
 const BEGIN: char = '\u{fdd0}';
 const END: char = '\u{fdd1}';
-const FUNCTION: &str = "mark_answer";
-
-/// Adds the function that the tag becomes a call of.
-pub(super) fn add(environment: &mut Environment<'static>) {
-    environment.add_function(FUNCTION, mark);
-}
-
-fn mark(state: &mut State<'_, '_>, parts: Kwargs) -> Result<Value, Error> {
-    let caller: Value = parts.get("caller")?;
-    let text = caller.call(state, &[])?;
-    Ok(Value::from_safe_string(format!("{BEGIN}{text}{END}")))
-}
 
 /// Replaces the tags of a template. Returns `true` if there are any.
 pub(super) fn replace(source: &str) -> (String, bool) {
@@ -35,8 +21,9 @@ pub(super) fn replace(source: &str) -> (String, bool) {
         let word =
             rest[inside.clone()].trim_matches(|c: char| c.is_whitespace() || "-+".contains(c));
         let new = match word {
-            "generation" => Some(format!("call {FUNCTION}()")),
-            "endgeneration" => Some("endcall".to_owned()),
+            // The tag on each side of a mark keeps what the template says of blanks there.
+            "generation" => Some(format!("with mark = 0 %}}{BEGIN}{{% set mark = 0")),
+            "endgeneration" => Some(format!("set mark = 0 %}}{END}{{% endwith")),
             _ => None,
         };
         if let Some(new) = new {
@@ -69,15 +56,27 @@ pub(super) fn refuse_marks<'a>(
 pub(super) fn take_marks(marked: &str) -> Rendered {
     let mut text = String::with_capacity(marked.len());
     let mut answers: Vec<Range<usize>> = Vec::new();
-    let mut begin = 0;
+    // A template can write marks itself, so that they don't match.
+    let mut begin = None;
     for c in marked.chars() {
         match c {
-            BEGIN => begin = text.len(),
-            END => answers.push(begin..text.len()),
+            BEGIN => begin = Some(text.len()),
+            END => answers.extend(begin.take().map(|begin| begin..text.len())),
             c => text.push(c),
         }
     }
     Rendered { text, answers }
+}
+
+/// Returns an error if values hold a mark elsewhere.
+pub(super) fn refuse_marks_in(values: &str) -> Result<(), TextError> {
+    match values.contains([BEGIN, END]) {
+        true => Err(TextError::Conversation(
+            "the conversation holds U+FDD0 or U+FDD1, which Unicode forbids in text; remove it"
+                .into(),
+        )),
+        false => Ok(()),
+    }
 }
 
 #[cfg(test)]
@@ -85,13 +84,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_become_calls_and_keep_their_whitespace_control() {
+    fn tags_become_marks_and_keep_their_whitespace_control() {
         let (replaced, found) =
             replace("a{%- generation -%}b{% endgeneration+%}{% if generation %}{{ '%}' }}{%");
         assert!(found);
         assert_eq!(
             replaced,
-            "a{%-  call mark_answer()  -%}b{%  endcall +%}{% if generation %}{{ '%}' }}{%"
+            "a{%-  with mark = 0 %}\u{fdd0}{% set mark = 0  -%}b{%  set mark = 0 %}\u{fdd1}{% endwith +%}{% if generation %}\
+             {{ '%}' }}{%"
         );
         let plain = "{% for m in messages %}{{ generation }}{% endfor %}";
         assert_eq!(replace(plain), (plain.to_owned(), false));
@@ -101,5 +101,16 @@ mod tests {
     fn marks_in_messages_are_refused() {
         let said = refuse_marks(["a", "b\u{fdd1}"].into_iter()).unwrap_err();
         assert!(said.to_string().contains("message 2"), "{said}");
+        assert!(refuse_marks_in("{\"a\": \"\u{fdd0}\"}").is_err() && refuse_marks_in("{}").is_ok());
+    }
+
+    #[test]
+    fn parts_are_in_order_and_apart() {
+        let Rendered { text, answers } =
+            take_marks("a\u{fdd1}\u{fdd0}b\u{fdd0}c\u{fdd1}\u{fdd1}\u{fdd0}d");
+        assert_eq!(
+            (text.as_str(), answers.len(), &answers[0]),
+            ("abcd", 1, &(2..3))
+        );
     }
 }

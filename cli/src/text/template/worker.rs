@@ -8,7 +8,7 @@ use super::engine::{Engine, Failure, Setup};
 use crate::text::Date;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -26,6 +26,9 @@ const STACK: usize = 64 << 20;
 
 /// The time that a rendering may take.
 const TIME: Duration = Duration::from_secs(10);
+
+/// The exit code of a worker that panicked.
+const PANICKED: i32 = 101;
 
 /// True in a program that can be its own worker.
 static ISOLATES: AtomicBool = AtomicBool::new(false);
@@ -195,34 +198,36 @@ impl Worker {
             };
             let interrupted = INTERRUPTED.get();
             if interrupted.is_some_and(|flag| flag.load(Ordering::SeqCst)) {
-                self.end();
+                let _ = self.end();
                 return Err(Stop::Interrupted);
             }
             if !died && asked.elapsed() < TIME {
                 continue;
             }
-            self.end();
-            return Err(Stop::Failed(Failure::new(match died {
-                true => format!(
+            let end = self.end();
+            let problem = match end.and_then(|end| end.code()) {
+                _ if !died => format!("it does not end within {} s", TIME.as_secs()),
+                Some(PANICKED) => "the engine panics".to_owned(),
+                _ => format!(
                     "it takes more than {MEMORY} GiB of memory, or what it makes or holds is nested too deeply"
                 ),
-                false => format!("it does not end within {} s", TIME.as_secs()),
-            })));
+            };
+            return Err(Stop::Failed(Failure::new(problem)));
         }
     }
 
-    fn end(&mut self) {
+    fn end(&mut self) -> Option<ExitStatus> {
         self.ended = true;
-        // Both fail only if it has ended already.
+        // This fails only if it has ended already.
         let _ = self.process.kill();
-        let _ = self.process.wait();
+        self.process.wait().ok()
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
         if !self.ended {
-            self.end();
+            let _ = self.end();
         }
     }
 }
@@ -240,6 +245,7 @@ fn forward(mut from: impl BufRead, to: &SyncSender<String>) {
 /// Renders as a worker, until the program that started it closes the pipe or ends.
 fn serve() -> ! {
     limit();
+    std::panic::set_hook(Box::new(|_| std::process::exit(PANICKED)));
     let (to, from) = mpsc::sync_channel(0);
     let rendering = thread::Builder::new().stack_size(STACK);
     let started = rendering.spawn(move || {
