@@ -523,6 +523,10 @@ fn calls_and_thoughts_are_learned_or_refused() {
         "b<|im_end|>",
     ];
     assert_eq!(learned(&source, &turns_of_call), expected);
+    // The turn of the answer names the function again.
+    let again = "{% if m.role == 'tool' %}{{ messages[1].tool_calls[0].function.name }}{% endif %}{{ m.content }}";
+    let again = source.replace("{{ m.content }}", again);
+    assert_eq!(learned(&again, &turns_of_call), expected);
     let rendered = chat(&source)
         .unwrap()
         .template()

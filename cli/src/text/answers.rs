@@ -105,16 +105,13 @@ impl<'a> Finder<'a> {
             if !message.is_answer() {
                 continue;
             }
-            let place = places.get(&at).filter(|_| text == self.text);
+            let place = self.place(at, &places).filter(|_| text == self.text);
             let place = place.filter(|place| {
                 let is_text = message.content.trim().is_empty() || place.close.is_some();
                 is_text && place.calls.len() >= message.calls().len()
             });
-            let (Some(first), Some(last)) =
-                (place.and_then(Place::first), place.and_then(Place::last))
-            else {
-                return Err(lost(at));
-            };
+            let ends = place.and_then(|place| Some((place.first()?, place.last()?)));
+            let (first, last) = ends.ok_or_else(|| lost(at))?;
             let from = answers.last().map_or(0, |answer| answer.bytes.end);
             let begin = self.begin(at, from..first.max(from))?;
             let (end, unwritten) = self.end(at, last)?;
@@ -124,6 +121,13 @@ impl<'a> Finder<'a> {
             });
         }
         Ok(answers)
+    }
+
+    /// Returns the place of a message. Templates can name a called function again in the turn of its answer.
+    fn place(&self, at: usize, places: &BTreeMap<usize, Place>) -> Option<Place> {
+        let mut place = places.get(&at)?.clone();
+        place.calls.truncate(self.messages[at].calls().len());
+        Some(place)
     }
 
     /// Returns the byte at which the model begins with an answer, whose text is at the end of the region.
@@ -209,7 +213,7 @@ impl<'a> Finder<'a> {
         }
         let messages = &self.messages[..=at];
         let (text, places) = take_marks(&self.template.render(&marked_one(messages, at), false)?);
-        let last = places.get(&at).and_then(Place::last);
+        let last = self.place(at, &places).and_then(|place| place.last());
         let tail = &text[last.ok_or_else(|| lost(at))?..];
         let same = tail.chars().zip(behind.chars());
         let same = same.take_while(|(a, b)| a == b).map(|(a, _)| a.len_utf8());
@@ -245,7 +249,7 @@ impl<'a> Finder<'a> {
         let mut messages = marked_one(self.messages, at);
         messages.push(Message::user("x"));
         let (text, places) = take_marks(&self.template.render(&messages, false).ok()?);
-        let behind = &text[places.get(&at)?.last()?..];
+        let behind = &text[self.place(at, &places)?.last()?..];
         let next = behind.strip_prefix(own)?;
         self.first_special(next).map(|(_, id)| id)
     }

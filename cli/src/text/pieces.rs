@@ -56,8 +56,8 @@ impl Tokenizer {
     /// Returns an error if the tokenizer fails.
     pub fn added(&self) -> Result<(Vec<u32>, Vec<u32>), TextError> {
         let (all, plain) = (self.encode("x")?, self.encode_plain("x")?.ids);
-        let places = 0..=all.len().saturating_sub(plain.len());
-        let at = places.into_iter().find(|at| all[*at..].starts_with(&plain));
+        let mut places = 0..=all.len().saturating_sub(plain.len());
+        let at = places.find(|at| all[*at..].starts_with(&plain));
         Ok(at.map_or_else(Default::default, |at| {
             (all[..at].to_vec(), all[at + plain.len()..].to_vec())
         }))

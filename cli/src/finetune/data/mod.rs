@@ -11,6 +11,7 @@ mod json;
 mod pack;
 mod pair;
 mod record;
+mod turns;
 mod unlearned;
 
 pub use batches::{Batches, Sizes};

@@ -2,6 +2,7 @@
 
 use super::calls;
 use super::json::Ordered;
+use super::turns::{Source, UNKNOWN, messages, of_turns, refuse, text, turns};
 use super::unlearned::{self, Part};
 use kernels_cli::text::Message;
 use serde_json::{Map, Value};
@@ -25,17 +26,6 @@ pub struct Chat {
     /// What the model learns of each turn.
     pub parts: Vec<Part>,
 }
-
-/// The fields that change what a record means.
-const UNKNOWN: [&str; 7] = [
-    "history",
-    "documents",
-    "tool_calls",
-    "function_call",
-    "reasoning_content",
-    "reasoning",
-    "thinking",
-];
 
 /// The functions that the assistant can call.
 const TOOLS: [&str; 2] = ["tools", "functions"];
@@ -116,13 +106,6 @@ impl Record {
     }
 }
 
-/// The fields of a record or a turn, in two forms.
-struct Source<'a> {
-    fields: &'a Map<String, Value>,
-    /// The same with the order of fields, which templates write.
-    ordered: Ordered,
-}
-
 impl Chat {
     fn parse(source: &Source<'_>) -> Result<Self, String> {
         let has = |name: &str| source.fields.contains_key(name);
@@ -148,7 +131,8 @@ impl Chat {
         Ok(chat)
     }
 
-    fn new(turns: impl IntoIterator<Item = (Message, Part)>) -> Self {
+    /// Returns a conversation of turns.
+    pub fn new(turns: impl IntoIterator<Item = (Message, Part)>) -> Self {
         let (messages, parts) = turns.into_iter().unzip();
         Self { messages, parts }
     }
@@ -177,24 +161,6 @@ fn has_turns(fields: &Map<String, Value>, name: &str) -> bool {
     fields.get(name).is_some_and(Value::is_array)
 }
 
-/// Refuses fields that other programs learn from in another way. Without them, a record would mean something else.
-fn refuse(fields: &Map<String, Value>, names: &[&str]) -> Result<(), String> {
-    let says = |name: &&&str| match fields.get(**name) {
-        None | Some(Value::Null) => false,
-        Some(Value::Array(list)) => !list.is_empty(),
-        Some(Value::Object(object)) => !object.is_empty(),
-        // A list or an object can be written as text.
-        Some(Value::String(text)) => !["", "[]", "{}", "null"].contains(&text.trim()),
-        Some(_) => true,
-    };
-    match names.iter().find(says) {
-        None => Ok(()),
-        Some(name) => Err(format!(
-            "`{name}` is not supported, and would change what is learned; remove it to learn without it"
-        )),
-    }
-}
-
 /// Checks the roles of turns, and that the assistant says something in its own.
 fn check_turns(messages: &[Message]) -> Result<(), String> {
     for (at, message) in messages.iter().enumerate() {
@@ -214,94 +180,12 @@ fn check_turns(messages: &[Message]) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns a field that must be a text.
-fn text(fields: &Map<String, Value>, name: &str) -> Result<String, String> {
-    match fields.get(name) {
-        Some(Value::String(text)) => Ok(text.clone()),
-        Some(_) => Err(format!("`{name}` must be a text")),
-        None => Err(format!("`{name}` is missing")),
-    }
-}
-
 /// Returns a field that may be absent or null.
 fn optional(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
     match fields.get(name) {
         None | Some(Value::Null) => Ok(None),
         Some(_) => text(fields, name).map(Some),
     }
-}
-
-fn turns<'a>(source: &Source<'a>, name: &str) -> Result<Vec<Source<'a>>, String> {
-    let turns = source.fields.get(name).and_then(Value::as_array);
-    let turns = turns.ok_or_else(|| format!("`{name}` must be a list of messages"))?;
-    let list = source.ordered.get_attr(name).unwrap_or_default();
-    let number = |(at, turn): (usize, &'a Value)| {
-        let fields = turn.as_object();
-        let ordered = list.get_item_by_index(at).unwrap_or_default();
-        fields
-            .map(|fields| Source { fields, ordered })
-            .ok_or_else(|| format!("message {}: expected an object", at + 1))
-    };
-    turns.iter().enumerate().map(number).collect()
-}
-
-fn messages(source: &Source<'_>, name: &str) -> Result<Chat, String> {
-    of_turns(source, name, "role", "content")
-}
-
-/// Reads the turns of a field, whose own fields have these names.
-fn of_turns(source: &Source<'_>, name: &str, role: &str, content: &str) -> Result<Chat, String> {
-    let turns = turns(source, name)?.into_iter().enumerate();
-    let turns = turns.map(|(at, turn)| {
-        let message = turn_of(&turn, role, content, at == 0);
-        message.map_err(|problem: String| format!("message {}: {problem}", at + 1))
-    });
-    Ok(Chat::new(turns.collect::<Result<Vec<_>, _>>()?))
-}
-
-fn turn_of(
-    turn: &Source<'_>,
-    role: &str,
-    content: &str,
-    is_first: bool,
-) -> Result<(Message, Part), String> {
-    refuse(turn.fields, &UNKNOWN[..2])?;
-    let role = text(turn.fields, role)?;
-    let mut fields = calls::fields(&turn.ordered)?;
-    let is_call = role == "function_call";
-    if is_call {
-        fields.push(calls::of_text(&text(turn.fields, content)?)?);
-    }
-    let role = match role.as_str() {
-        "human" => "user",
-        "gpt" | "chatgpt" | "function_call" => "assistant",
-        "function" | "observation" | "tool_response" => "tool",
-        other => other,
-    };
-    // Only the answers of functions have a name that templates write.
-    fields.retain(|(name, _)| role == "tool" || !["name", "tool_call_id"].contains(name));
-    let calls = fields.iter().any(|(name, _)| *name == Message::CALLS);
-    let is_silent = is_call || calls && turn.fields.get(content).is_none_or(Value::is_null);
-    let content = match is_silent {
-        true => String::new(),
-        false => text(turn.fields, content)?,
-    };
-    if calls && role != "assistant" {
-        return Err(format!(
-            "a turn of the role `{role}` calls a function, but only the assistant can"
-        ));
-    }
-    let tools = calls::tools(&turn.ordered)?;
-    if tools.is_some() && !is_first {
-        return Err("only the record or its first message can have `tools`".into());
-    }
-    let message = Message {
-        fields,
-        tools,
-        ..Message::new(role, content)
-    };
-    let part = unlearned::part(turn.fields, &message)?;
-    Ok((message, part))
 }
 
 /// Reads a conversation and the turns that follow. Of these alone the assistant's are learned.

@@ -1,0 +1,135 @@
+//! The turns of a conversation in a record.
+
+use super::calls;
+use super::json::Ordered;
+use super::record::Chat;
+use super::unlearned;
+use super::unlearned::Part;
+use kernels_cli::text::Message;
+use serde_json::{Map, Value};
+
+/// The fields that change what a record means.
+pub const UNKNOWN: [&str; 7] = [
+    "history",
+    "documents",
+    "tool_calls",
+    "function_call",
+    "reasoning_content",
+    "reasoning",
+    "thinking",
+];
+
+/// The fields of a record or a turn, in two forms.
+pub struct Source<'a> {
+    /// Those that a program looks for.
+    pub fields: &'a Map<String, Value>,
+    /// The same with the order of fields, which templates write.
+    pub ordered: Ordered,
+}
+
+/// Refuses fields that other programs learn from in another way. Without them, a record would mean something else.
+pub fn refuse(fields: &Map<String, Value>, names: &[&str]) -> Result<(), String> {
+    let says = |name: &&&str| match fields.get(**name) {
+        None | Some(Value::Null) => false,
+        Some(Value::Array(list)) => !list.is_empty(),
+        Some(Value::Object(object)) => !object.is_empty(),
+        // A list or an object can be written as text.
+        Some(Value::String(text)) => !["", "[]", "{}", "null"].contains(&text.trim()),
+        Some(_) => true,
+    };
+    match names.iter().find(says) {
+        None => Ok(()),
+        Some(name) => Err(format!(
+            "`{name}` is not supported, and would change what is learned; remove it to learn without it"
+        )),
+    }
+}
+
+/// Returns a field that must be a text.
+pub fn text(fields: &Map<String, Value>, name: &str) -> Result<String, String> {
+    match fields.get(name) {
+        Some(Value::String(text)) => Ok(text.clone()),
+        Some(_) => Err(format!("`{name}` must be a text")),
+        None => Err(format!("`{name}` is missing")),
+    }
+}
+
+/// Returns the turns of a field.
+pub fn turns<'a>(source: &Source<'a>, name: &str) -> Result<Vec<Source<'a>>, String> {
+    let turns = source.fields.get(name).and_then(Value::as_array);
+    let turns = turns.ok_or_else(|| format!("`{name}` must be a list of messages"))?;
+    let list = source.ordered.get_attr(name).unwrap_or_default();
+    let number = |(at, turn): (usize, &'a Value)| {
+        let fields = turn.as_object();
+        let ordered = list.get_item_by_index(at).unwrap_or_default();
+        fields
+            .map(|fields| Source { fields, ordered })
+            .ok_or_else(|| format!("message {}: expected an object", at + 1))
+    };
+    turns.iter().enumerate().map(number).collect()
+}
+
+/// Reads the turns of a field, whose own fields have the usual names.
+pub fn messages(source: &Source<'_>, name: &str) -> Result<Chat, String> {
+    of_turns(source, name, "role", "content")
+}
+
+/// Reads the turns of a field, whose own fields have these names.
+pub fn of_turns(
+    source: &Source<'_>,
+    name: &str,
+    role: &str,
+    content: &str,
+) -> Result<Chat, String> {
+    let turns = turns(source, name)?.into_iter().enumerate();
+    let turns = turns.map(|(at, turn)| {
+        let message = turn_of(&turn, role, content, at == 0);
+        message.map_err(|problem: String| format!("message {}: {problem}", at + 1))
+    });
+    Ok(Chat::new(turns.collect::<Result<Vec<_>, _>>()?))
+}
+
+fn turn_of(
+    turn: &Source<'_>,
+    role: &str,
+    content: &str,
+    is_first: bool,
+) -> Result<(Message, Part), String> {
+    refuse(turn.fields, &UNKNOWN[..2])?;
+    let role = text(turn.fields, role)?;
+    let mut fields = calls::fields(&turn.ordered)?;
+    let is_call = role == "function_call";
+    if is_call {
+        fields.push(calls::of_text(&text(turn.fields, content)?)?);
+    }
+    let role = match role.as_str() {
+        "human" => "user",
+        "gpt" | "chatgpt" | "function_call" => "assistant",
+        "function" | "observation" | "tool_response" => "tool",
+        other => other,
+    };
+    // Only the answers of functions have a name that templates write.
+    fields.retain(|(name, _)| role == "tool" || !["name", "tool_call_id"].contains(name));
+    let calls = fields.iter().any(|(name, _)| *name == Message::CALLS);
+    let is_silent = is_call || calls && turn.fields.get(content).is_none_or(Value::is_null);
+    let content = match is_silent {
+        true => String::new(),
+        false => text(turn.fields, content)?,
+    };
+    if calls && role != "assistant" {
+        return Err(format!(
+            "a turn of the role `{role}` calls a function, but only the assistant can"
+        ));
+    }
+    let tools = calls::tools(&turn.ordered)?;
+    if tools.is_some() && !is_first {
+        return Err("only the record or its first message can have `tools`".into());
+    }
+    let message = Message {
+        fields,
+        tools,
+        ..Message::new(role, content)
+    };
+    let part = unlearned::part(turn.fields, &message)?;
+    Ok((message, part))
+}
