@@ -1,9 +1,10 @@
-//! Tests of the operands that operations refuse, with their messages.
+//! Tests of the operands that operations refuse, with their messages, and of operands without elements.
 
 #![cfg(feature = "cpu")]
 
-use burn::tensor::{Device, Tensor};
-use kernels_runtime::ops::{glu, rms_norm, rope};
+use burn::tensor::{Device, Int, Tensor};
+use kernels_runtime::ops::moe::{experts, unpermute};
+use kernels_runtime::ops::{glu, layer_norm, rms_norm, rope};
 use kernels_runtime::semantics::*;
 
 /// Returns the panic message of `run`.
@@ -243,4 +244,102 @@ fn sections_make_up_the_pairs() {
         "RoPE: the sections [2, 3, 4] make up 9 pairs, but the tables have 8"
     );
     assert!(of(Sections::Interleaved, table, [1, 4, 3]).contains("height has 4 pairs, but"));
+}
+
+/// Makes a leaf of a graph.
+fn leaf<const D: usize>(shape: [usize; D]) -> Tensor<D> {
+    zeros(shape).autodiff().require_grad()
+}
+
+/// Compares the shapes of a kernel's result and its reference's, on a device with autodiff, and runs the gradients.
+fn same_shape<const D: usize>(expected: [usize; D], run: impl Fn(bool) -> Tensor<D>) {
+    for fused in [true, false] {
+        let y = run(fused);
+        assert_eq!(y.dims(), expected, "fused: {fused}");
+        // A result without elements may depend on nothing.
+        (y.sum() + leaf([1])).backward();
+    }
+}
+
+#[test]
+fn operands_without_elements_have_a_result() {
+    let device = Device::flex().autodiff();
+    same_shape([3, 0], |fused| {
+        let inputs = rms_norm::Inputs {
+            x: leaf([3, 0]),
+            weight: Some(leaf([0])),
+            gate: None,
+        };
+        let settings = rms_norm::Settings {
+            eps: 1e-6,
+            group_size: None,
+        };
+        match fused {
+            true => rms_norm::fused(inputs, settings, RmsNormKey::LLAMA).unwrap(),
+            false => rms_norm::reference(inputs, settings, RmsNormKey::LLAMA),
+        }
+    });
+    same_shape([3, 0], |fused| {
+        let inputs = layer_norm::Inputs {
+            x: leaf([3, 0]),
+            weight: leaf([0]),
+            bias: Some(leaf([0])),
+        };
+        let settings = layer_norm::Settings { eps: 1e-6 };
+        match fused {
+            true => layer_norm::fused(inputs, settings, LayerNormKey::GPT2).unwrap(),
+            false => layer_norm::reference(inputs, settings, LayerNormKey::GPT2),
+        }
+    });
+    for projections in [Projections::Chunked, Projections::Interleaved] {
+        let key = GluKey {
+            projections,
+            ..GluKey::SWIGLU
+        };
+        same_shape([3, 0], |fused| {
+            let inputs = glu::Inputs::Packed(leaf([3, 0]));
+            match fused {
+                true => glu::fused(inputs, glu::Settings::default(), key).unwrap(),
+                false => glu::reference(inputs, glu::Settings::default(), key),
+            }
+        });
+    }
+    same_shape([0, 2, 3, 4], |fused| {
+        let (q, k, table) = (leaf([0, 2, 3, 4]), leaf([0, 1, 3, 4]), leaf([1, 3, 4]));
+        match fused {
+            true => {
+                rope::fused(q, k, table.clone(), table, RopeKey::LLAMA)
+                    .unwrap()
+                    .0
+            }
+            false => rope::reference(q, k, table.clone(), table, RopeKey::LLAMA).0,
+        }
+    });
+    let key = MoeExpertsKey {
+        bias: ExpertBias::All,
+        ..MoeExpertsKey::QWEN3
+    };
+    for [hidden, width, choices] in [[0, 3, 1], [4, 0, 1], [4, 3, 0]] {
+        same_shape([2, hidden], |fused| {
+            let projection = |inputs, outputs| {
+                experts::Projection::new(leaf([2, outputs, inputs])).with_bias(leaf([2, outputs]))
+            };
+            let weights =
+                experts::Weights::packed(projection(hidden, 2 * width), projection(width, hidden));
+            let indices = Tensor::<2, Int>::zeros([2, choices], &device);
+            let (x, routing) = (leaf([2, hidden]), leaf([2, choices]));
+            match fused {
+                true => experts::fused(x, indices, routing, weights, None, key).unwrap(),
+                false => experts::reference(x, indices, routing, weights, None, key),
+            }
+        });
+    }
+    same_shape([2, 0], |fused| {
+        let (rows, probs) = (leaf([4, 0]), Some(leaf([2, 2])));
+        let map = Tensor::<2, Int>::from_data([[0, 1], [2, 3]], &device);
+        match fused {
+            true => unpermute::fused(rows, map, probs).unwrap(),
+            false => unpermute::reference(rows, map, probs),
+        }
+    });
 }

@@ -32,17 +32,15 @@ pub(crate) trait Real:
     fn dispatch<K: Task>(task: K) -> K::Output;
 }
 
-/// The number of independent sums, which let the compiler add with SIMD. Floating-point addition is not
-/// associative, so it would not reorder a single sum.
+/// The number of independent sums, which let the compiler add with SIMD. It would not reorder a single sum.
 const LANES: usize = 32;
 
-/// The number of elements whose sum is computed at once. A sum of 2^24 ones, one by one, would stay there in f32, so the sums
-/// of longer rows are those of parts, added in f64.
+/// The number of elements that are added at once. Sums of longer rows, which would drift in f32, are those of parts in f64.
 pub(crate) const LONG: usize = 16 * 1024;
 
 /// Adds the sums of a part to those of the parts before.
 #[inline(always)]
-pub(crate) fn add_part<const N: usize, A: Real>(totals: &mut [f64; N], sums: [A; N]) {
+fn add_part<const N: usize, A: Real>(totals: &mut [f64; N], sums: [A; N]) {
     for (total, sum) in totals.iter_mut().zip(sums) {
         *total += sum.into_f64();
     }

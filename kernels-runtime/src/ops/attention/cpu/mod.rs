@@ -20,6 +20,7 @@ mod few;
 mod forward;
 mod gradient_tiles;
 mod heads_out;
+mod hidden;
 mod lanes;
 mod query_block;
 mod rows;

@@ -3,9 +3,10 @@
 use super::QUERIES;
 use super::backward::Given;
 use super::gradient_tiles::GradientTiles;
+use super::hidden::clear_hidden;
 use super::lanes::Lanes;
 use super::rows::{SumAlong, gather, transposed};
-use super::scores::{Along, Gradient, Multiply, Place, Running, adjust, clear_hidden, lower};
+use super::scores::{Along, Gradient, Multiply, Place, Running, adjust, lower};
 use super::units::BiasSums;
 use super::view::View;
 use crate::cpu::lanes::dispatch;

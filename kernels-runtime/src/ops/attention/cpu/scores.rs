@@ -2,6 +2,7 @@
 //!
 //! They are plain loops over whole vectors of lanes, compiled for the widest instructions of the machine.
 
+use super::hidden::hide;
 use super::lanes::Lanes;
 use super::view::View;
 use super::{KEYS, KEYS_OF_TILES};
@@ -20,7 +21,7 @@ pub(super) struct Place {
 impl Place {
     /// Returns the lines of a buffer, cut to the lanes.
     #[inline(always)]
-    fn lines<'a, A>(&self, scores: &'a mut [A]) -> impl Iterator<Item = &'a mut [A]> {
+    pub(super) fn lines<'a, A>(&self, scores: &'a mut [A]) -> impl Iterator<Item = &'a mut [A]> {
         let lanes = self.lanes.clone();
         let lines = scores.chunks_exact_mut(self.stride).take(self.keys.len());
         lines.map(move |line| &mut line[lanes.clone()])
@@ -70,36 +71,7 @@ pub(super) fn adjust<T: Element>(
             }
         }
     }
-    if !lanes.see_all(place.lanes.clone(), &place.keys) {
-        let [starts, ends] = seen(lanes, place);
-        pulp::Arch::new().dispatch(Hide {
-            place,
-            scores,
-            starts: &starts,
-            ends: &ends,
-            hidden: <T::Acc as Real>::of(f64::NEG_INFINITY),
-        });
-    }
-}
-
-/// Sets numbers of keys that a lane does not see, and of lanes of the padding, to zero. They are zero already, unless a number of
-/// the query's row or of the key is infinite or NaN, which must not reach the gradients of others.
-pub(super) fn clear_hidden<A: Real>(lanes: &Lanes, place: &Place, values: [&mut [A]; 2]) {
-    if place.lanes.end <= lanes.count && lanes.see_all(place.lanes.clone(), &place.keys) {
-        return;
-    }
-    let [starts, mut ends] = seen(lanes, place);
-    let queries = lanes.count.saturating_sub(place.lanes.start);
-    ends.iter_mut().skip(queries).for_each(|end| *end = A::ZERO);
-    for scores in values {
-        pulp::Arch::new().dispatch(Hide {
-            place,
-            scores,
-            starts: &starts,
-            ends: &ends,
-            hidden: A::ZERO,
-        });
-    }
+    hide(lanes, place, scores);
 }
 
 /// Subtracts a number of each lane from its scores.
@@ -109,20 +81,6 @@ pub(super) fn lower<A: Real>(place: &Place, scores: &mut [A], bases: &[A]) {
             *score = *score - *base;
         }
     }
-}
-
-/// Returns the first key that each of the lanes sees and the one after the last, counted from the block's first.
-fn seen<A: Real>(lanes: &Lanes, place: &Place) -> [Vec<A>; 2] {
-    let ranges = place
-        .lanes
-        .clone()
-        .map(|lane| lanes.seen(lane, &place.keys));
-    // Numbers up to that of the keys are exact in every type.
-    let number = |key: usize| A::of(key as f64);
-    let (starts, ends) = ranges
-        .map(|seen| (number(seen.start), number(seen.end)))
-        .unzip();
-    [starts, ends]
 }
 
 struct CapScores<'a, A> {
@@ -164,31 +122,6 @@ impl<A: Real> pulp::WithSimd for CapWithSlopes<'_, A> {
                 let tanh = (*score * inverse).tanh();
                 *score = self.cap * tanh;
                 *slope = A::ONE - tanh * tanh;
-            }
-        }
-    }
-}
-
-struct Hide<'a, A> {
-    place: &'a Place,
-    scores: &'a mut [A],
-    starts: &'a [A],
-    ends: &'a [A],
-    /// The number of keys that a lane does not see.
-    hidden: A,
-}
-
-impl<A: Real> pulp::WithSimd for Hide<'_, A> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: pulp::Simd>(self, _: S) {
-        for (key, line) in self.place.lines(self.scores).enumerate() {
-            let key = A::of(key as f64);
-            let seen = self.starts.iter().zip(self.ends);
-            for (score, (start, end)) in line.iter_mut().zip(seen) {
-                let is_seen = (key >= *start) & (key < *end);
-                *score = if is_seen { *score } else { self.hidden };
             }
         }
     }

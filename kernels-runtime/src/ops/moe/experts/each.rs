@@ -33,7 +33,7 @@ pub fn each(
         routing.dims(),
     );
     let (dtype, device) = (x.dtype(), x.device());
-    if tokens * choices * hidden == 0 {
+    if choices == 0 || (hidden == 0 && tokens > u32::MAX as usize) {
         // There may be more tokens without elements than there is memory for their choices.
         return Tensor::zeros([tokens, hidden], (&device, dtype));
     }
