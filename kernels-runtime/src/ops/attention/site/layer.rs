@@ -166,14 +166,13 @@ impl<'a> AttentionLayer<'a> {
     ) -> Tensor<D> {
         let (dims, x) = (x.dims(), sequences(x));
         let [query, key, value, output] = self.projections;
-        let projected =
-            |name, layer: Projection<'_>, heads| split(name, self.call(|| layer(x.clone())), heads);
+        let projected = |layer: Projection<'_>| self.call(|| layer(x.clone()));
         let (mut q, mut k, mut v, mut sinks) = (None, None, None, None);
         for part in self.first_used {
             match part {
-                AttentionPart::Query => q = Some(projected("q", query, self.heads)),
-                AttentionPart::Key => k = Some(projected("k", key, self.kv_heads)),
-                AttentionPart::Value => v = Some(projected("v", value, self.kv_heads)),
+                AttentionPart::Query => q = Some(split("q", projected(query), self.heads)),
+                AttentionPart::Key => k = Some(split("k", projected(key), self.kv_heads)),
+                AttentionPart::Value => v = Some(split("v", projected(value), self.kv_heads)),
                 AttentionPart::QueryNorm => q = self.normed(self.q_norm, q),
                 AttentionPart::KeyNorm => k = self.normed(self.k_norm, k),
                 AttentionPart::Rotary => (q, k) = self.rotated(q, k),
@@ -240,8 +239,9 @@ impl<'a> AttentionLayer<'a> {
         } = self.settings;
         let beyond = window.unwrap_or(0).saturating_add(first.unwrap_or(0));
         let positions = POSITIONS.saturating_add(beyond);
-        let sequences = (0..D.saturating_sub(2)).fold(x.clone(), |x, axis| prefix(x, axis, 2));
-        Some(prefix(sequences, D - 2, positions))
+        let axis = D.checked_sub(2)?;
+        let sequences = (0..axis).fold(x.clone(), |x, axis| prefix(x, axis, 2));
+        Some(prefix(sequences, axis, positions))
     }
 }
 
