@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Show what a checkpoint holds, and every reason why it would not load
 ///
-/// Reads the configuration and the lists of tensors, and no weights. The exit code is 1 if the checkpoint would not load.
+/// Reads the configuration, the lists of tensors, and the tokenizer if there is one, and no weights. The exit code is 1 if the checkpoint would not load.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The folder of a checkpoint (config.json and safetensors files, or one GGUF file), or a GGUF file.
@@ -32,6 +32,8 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let shown = kernels_io::escape_path(&args.model);
     let found = inspect(&args.model, &Device::flex()).context("cannot inspect the checkpoint")?;
+    #[cfg(feature = "text")]
+    let found = with_tokenizer(found, &args.model);
     if args.json {
         output::json(&as_json(&found))?;
     } else {
@@ -51,6 +53,29 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         reasons(&found)
     );
     Ok(())
+}
+
+/// Opens the tokenizer, if there is one, as `generate` and `finetune` do.
+#[cfg(feature = "text")]
+fn with_tokenizer(mut found: Inspection, path: &std::path::Path) -> Inspection {
+    use kernels_cli::text::{TextError, Tokenizer};
+    let Some(vocab_size) = found.config.as_ref().map(|config| config.vocab_size) else {
+        return found;
+    };
+    match Tokenizer::open(path, vocab_size).map(|tokenizer| tokenizer.beyond_model()) {
+        Err(TextError::Missing { .. }) | Ok(None) => {}
+        // A model in a GGUF file runs without its tokenizer.
+        Err(error) if found.files.iter().any(|file| file.extension() == Some("gguf".as_ref())) => found
+            .remarks
+            .push(format!("`generate` refuses its tokenizer: {error}")),
+        Err(error) => found.problems.push(error.to_string()),
+        Ok(Some((token, id))) => found.remarks.push(format!(
+            "the tokenizer has the token `{}` with the id {id}, and the model {vocab_size} embeddings (vocab_size); a text \
+             that holds the token is refused",
+            kernels_io::escape(&token)
+        )),
+    }
+    found
 }
 
 fn reasons(found: &Inspection) -> String {

@@ -103,6 +103,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    #[cfg(feature = "text")]
+    kernels_cli::text::isolate_templates();
     burn_kernels::memory::keep_freed();
     let cli: Cli = options::parse();
     start_log(cli.verbose);
@@ -244,6 +246,10 @@ fn start_log(verbose: bool) {
 /// Prints a panic like any other error, with its place in the source for a bug report.
 fn say_panics_plainly() {
     std::panic::set_hook(Box::new(|panic| {
+        #[cfg(feature = "text")]
+        if kernels_cli::text::catches_panics() {
+            return;
+        }
         let message = panic.payload_as_str().unwrap_or("unknown panic");
         output::panicked(message, panic.location());
     }));

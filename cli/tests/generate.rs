@@ -372,7 +372,10 @@ fn what_can_not_be_generated_is_refused() {
         config["vocab_size"] = json!(300)
     });
     fs::remove_file(folder.path().join("generation_config.json")).unwrap();
-    refused(&["tokenizer.json", "300 embeddings"]);
+    edit(folder.path(), "tokenizer_config.json", |config| {
+        config["chat_template"] = json!("Br")
+    });
+    refused(&["prompt 1: the text holds the token `Br`", "300 embeddings"]);
     fs::remove_file(folder.path().join("tokenizer.json")).unwrap();
     refused(&["no tokenizer.json"]);
 }
@@ -466,6 +469,90 @@ fn a_conversation_beyond_the_positions_goes_on_after_a_reset() {
     assert!(!output.stdout.is_empty());
 }
 
+/// A checkpoint with another chat template.
+fn with_template(source: &str) -> TempDir {
+    let folder = copy();
+    fs::write(folder.path().join("chat_template.jinja"), source).unwrap();
+    folder
+}
+
+/// Compares two lists that hold others twice, 40 times over.
+const ENDLESS: &str = "{% set n = namespace(s=[], t=[]) %}{% for i in range(40) %}{% set n.s = [n.s, n.s] %}{% set n.t = [n.t, n.t] %}\
+                       {% endfor %}{{ n.s == n.t }}";
+
+#[test]
+fn templates_made_to_harm_are_errors() {
+    let deep = "{% if x %}".repeat(100_000) + &"{% endif %}".repeat(100_000);
+    for (source, words) in [
+        (
+            "{% set n = namespace(s=0) %}{% set n.s = n %}{{ n }}",
+            "more than 1 GiB of memory",
+        ),
+        (
+            "{% set n = namespace(s=0) %}{% set n.s = [n] %}{{ n.s == n.s }}{{ n.s | tojson }}",
+            "deep",
+        ),
+        (
+            "{% set n = namespace(s=[]) %}{% for i in range(1000) %}{% for j in range(1000) %}{% set n.s = [n.s] %}{% endfor %}{% endfor %}{{ n.s }}",
+            "deep",
+        ),
+        (
+            "{% set n = namespace(s='aaaaaaaaaaaaaaaa') %}{% for i in range(40) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
+            "more than 1 GiB of memory",
+        ),
+        (
+            "{{ 'a' * 2000000 }}",
+            "its text has 2000000 bytes, more than",
+        ),
+        (
+            "{{ '{:>100000000000}'.format(1) }}",
+            "more than 1 GiB of memory",
+        ),
+        ("{{ 'a'.center(10 ** 12) }}", "does not end"),
+        (&deep, "recursion"),
+        (ENDLESS, "does not end within 10 s"),
+    ] {
+        let folder = with_template(source);
+        let model = folder.path().to_str().unwrap();
+        let done = command()
+            .args(["generate", "--model", model, "--chat", "--prompt", "Hi"])
+            .output()
+            .unwrap();
+        let said = errors(&done);
+        let shown = source.get(..80).unwrap_or(source);
+        assert_eq!(done.status.code(), Some(1), "{shown}: {said}");
+        assert!(
+            said.contains("the chat template of ") && said.contains(words),
+            "{shown}: {said}"
+        );
+        assert_eq!(said.lines().count(), 1, "{shown}: {said}");
+    }
+    // Each record needs the template, and one failure is enough.
+    let folder = with_template("{% set n = namespace(s=0) %}{% set n.s = n %}{{ n }}");
+    let data = folder.path().join("data.jsonl");
+    let record = json!({"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]});
+    fs::write(&data, format!("{record}\n").repeat(400)).unwrap();
+    let args = [
+        "finetune",
+        "--dry-run",
+        "--seq",
+        "48",
+        "--model",
+        folder.path().to_str().unwrap(),
+        "--data",
+    ];
+    let started = std::time::Instant::now();
+    let said = errors(&command().args(args).arg(&data).output().unwrap());
+    assert!(
+        said.contains("data.jsonl:1: the chat template of "),
+        "{said}"
+    );
+    assert!(
+        started.elapsed().as_secs() < 20,
+        "each record took its time"
+    );
+}
+
 /// A checkpoint whose texts do not end for a long time.
 #[cfg(unix)]
 fn endless() -> TempDir {
@@ -550,4 +637,31 @@ fn ctrl_c_ends_an_answer_and_then_the_program() {
     );
     drain.join().unwrap().unwrap();
     drop(input);
+}
+
+#[cfg(unix)]
+#[test]
+fn ctrl_c_ends_a_template_and_the_conversation_goes_on() {
+    let folder = with_template(&format!(
+        "{{% if 'endless' in messages[-1].content %}}{ENDLESS}{{% endif %}}x"
+    ));
+    let mut child = conversation(folder.path(), &["--max-new-tokens", "1"]);
+    let mut input = child.stdin.take().unwrap();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    let mut said = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    input.write_all(b"Hello!\n").unwrap();
+    out.read_line(&mut line).unwrap();
+    said.read_line(&mut line).unwrap();
+    input.write_all(b"endless\n").unwrap();
+    // Reading the message takes no time to speak of, and the template 10 seconds.
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    interrupt(&child);
+    line.clear();
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("Ctrl-C ended the chat template"), "{line}");
+    input.write_all(b"Hello!\n/exit\n").unwrap();
+    line.clear();
+    assert!(out.read_line(&mut line).unwrap() > 0, "no answer");
+    assert!(child.wait().unwrap().success());
 }

@@ -209,3 +209,40 @@ fn nothing_at_the_path_is_said() {
     let text = errors(&output);
     assert!(text.contains("no/such/model: cannot open"), "{text}");
 }
+
+/// The tokenizer is opened as `generate` and `finetune` open it.
+#[cfg(feature = "text")]
+#[test]
+fn a_tokenizer_that_would_not_load_is_named_and_one_with_more_tokens_is_not() {
+    let tiny = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/text/tiny");
+    let folder = TempDir::new().unwrap();
+    for entry in fs::read_dir(tiny).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, folder.path().join(path.file_name().unwrap())).unwrap();
+    }
+    let path = folder.path().join("tokenizer.json");
+    let usual = fs::read_to_string(&path).unwrap();
+    let mut json: Value = serde_json::from_str(&usual).unwrap();
+    let token = serde_json::json!({
+        "id": 320, "content": "<image>", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+        "special": true,
+    });
+    json["added_tokens"].as_array_mut().unwrap().push(token);
+    fs::write(&path, json.to_string()).unwrap();
+    let found = common::json([
+        "inspect-model".as_ref(),
+        folder.path().as_os_str(),
+        "--json".as_ref(),
+    ]);
+    let remark = found["remarks"][0].as_str().unwrap();
+    assert!(
+        found["loads"] == true && remark.contains("`<image>` with the id 320"),
+        "{found}"
+    );
+    fs::write(&path, "{}").unwrap();
+    let [found, _] = problems(folder.path());
+    assert!(
+        found[0].contains("tokenizer.json: not a tokenizer"),
+        "{found:?}"
+    );
+}

@@ -158,22 +158,135 @@ fn tokenizers_of_gguf_files_that_are_not_known_are_named() {
     let said = Tokenizer::open(&path, 1000).unwrap_err().to_string();
     assert!(said.contains("has 600 bytes"), "{said}");
 
+    // The tokenizer beside a file comes first, if the folder is named or the file, and with the template in the file.
     fs::copy(fixture("tiny.gguf"), &path).unwrap();
-    let said = Tokenizer::open(&path, EMBEDDINGS - 1)
-        .unwrap_err()
-        .to_string();
-    assert!(said.contains("another model"), "{said}");
-    // The tokenizer beside a file comes first.
     fs::copy(
         fixture("spm/tokenizer.json"),
         folder.path().join("tokenizer.json"),
     )
     .unwrap();
-    let beside = Tokenizer::open(folder.path(), 1000).unwrap();
-    assert_eq!(
-        beside.encode("The river").unwrap(),
-        spm().encode("The river").unwrap()
-    );
+    for named in [folder.path(), &path] {
+        let beside = Tokenizer::open(named, 1000).unwrap();
+        assert_eq!(
+            beside.encode("The river").unwrap(),
+            spm().encode("The river").unwrap()
+        );
+        assert_eq!(
+            beside.special("eos_token"),
+            Some("<|im_end|>"),
+            "of the file"
+        );
+        let rendered = Chat::open(named, beside).unwrap();
+        let rendered = rendered
+            .template()
+            .render(&[Message::user("x")], true)
+            .unwrap();
+        assert!(rendered.contains("<|im_start|>user"), "{rendered}");
+    }
+}
+
+/// A GGUF file with a tokenizer and no tensors.
+fn gguf(tokens: &[(&str, u32)], entries: &[Vec<u8>]) -> (TempDir, PathBuf) {
+    let long = |number: usize| (number as u64).to_le_bytes().to_vec();
+    let list = |key: &str, kind: u32, values: Vec<Vec<u8>>| {
+        let count = long(values.len());
+        let head = [
+            gguf_text(key),
+            9_u32.to_le_bytes().to_vec(),
+            kind.to_le_bytes().to_vec(),
+            count,
+        ];
+        [head.concat(), values.concat()].concat()
+    };
+    let texts = tokens.iter().map(|(text, _)| gguf_text(text)).collect();
+    let types = tokens.iter().map(|(_, kind)| kind.to_le_bytes().to_vec());
+    let all = [
+        vec![
+            list("tokenizer.ggml.tokens", 8, texts),
+            list("tokenizer.ggml.token_type", 5, types.collect()),
+            list("tokenizer.ggml.merges", 8, vec![gguf_text("H e")]),
+            gguf_entry("tokenizer.ggml.model", "gpt2"),
+        ],
+        entries.to_vec(),
+    ]
+    .concat();
+    let head = [
+        b"GGUF".to_vec(),
+        3_u32.to_le_bytes().to_vec(),
+        long(0),
+        long(all.len()),
+    ];
+    let mut bytes = [head.concat(), all.concat()].concat();
+    bytes.resize(bytes.len().next_multiple_of(32), 0);
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("model.gguf");
+    fs::write(&file, bytes).unwrap();
+    (folder, file)
+}
+
+fn gguf_text(text: &str) -> Vec<u8> {
+    [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat()
+}
+
+fn gguf_entry(key: &str, value: &str) -> Vec<u8> {
+    [
+        gguf_text(key),
+        8_u32.to_le_bytes().to_vec(),
+        gguf_text(value),
+    ]
+    .concat()
+}
+
+fn gguf_id(key: &str, id: u32) -> Vec<u8> {
+    [
+        gguf_text(key),
+        4_u32.to_le_bytes().to_vec(),
+        id.to_le_bytes().to_vec(),
+    ]
+    .concat()
+}
+
+#[test]
+fn first_and_last_tokens_of_gguf_files_are_those_of_llama_cpp() {
+    const NORMAL: u32 = 1;
+    const CONTROL: u32 = 3;
+    const USER_DEFINED: u32 = 4;
+    let tokens = [
+        ("H", NORMAL),
+        ("e", NORMAL),
+        ("He", NORMAL),
+        ("<first>", CONTROL),
+        ("<last>", USER_DEFINED),
+        ("<turn>", CONTROL),
+        ("<end_of_turn>", NORMAL),
+        ("<tool>", USER_DEFINED),
+    ];
+    let ids = [
+        gguf_id("tokenizer.ggml.bos_token_id", 3),
+        gguf_id("tokenizer.ggml.eos_token_id", 4),
+        gguf_id("tokenizer.ggml.eot_token_id", 5),
+    ];
+    // Files of Llama 3 have a first token even if no key says so.
+    for (pre, expected) in [("llama-bpe", &[3, 2][..]), ("qwen2", &[2])] {
+        let entries = [&ids[..], &[gguf_entry("tokenizer.ggml.pre", pre)]].concat();
+        let (_folder, file) = gguf(&tokens, &entries);
+        let mut tokenizer = Tokenizer::open(&file, 8).unwrap();
+        assert_eq!(tokenizer.encode("He").unwrap(), expected, "{pre}");
+        // Of any type, tokens that end a text are one token and never shown.
+        let ends = kernels_models::gguf::File::open(&file)
+            .unwrap()
+            .end_tokens()
+            .unwrap();
+        assert_eq!(ends, [4, 5, 6], "{pre}");
+        let all = tokenizer
+            .encode_plain("He<last><end_of_turn><tool>")
+            .unwrap()
+            .ids;
+        assert_eq!(all, [2, 4, 6, 7]);
+        assert_eq!(tokenizer.decode(&all).unwrap(), "He<tool>");
+        tokenizer.hide(&[7]);
+        assert_eq!(tokenizer.decode(&all).unwrap(), "He");
+    }
 }
 
 fn messages(case: &Value) -> Vec<Message> {
@@ -521,6 +634,34 @@ fn templates_have_what_transformers_gives_them() {
     assert!(year.parse::<u32>().unwrap() > 2024, "{year}");
 }
 
+/// Templates, with what Jinja of Python makes of them.
+#[test]
+fn templates_render_as_in_python() {
+    let fixture: Value =
+        serde_json::from_str(&fs::read_to_string(fixture("templates.json")).unwrap()).unwrap();
+    let (folder, tokenizer, messages) = (with_template(""), tiny(), messages(&fixture));
+    let mut differing = Vec::new();
+    for case in list(&fixture["cases"]) {
+        let source = format!("{}\n{}", text(&fixture["prelude"]), text(&case[0]));
+        fs::write(folder.path().join("chat_template.jinja"), source).unwrap();
+        let opened = ChatTemplate::open(folder.path(), &tokenizer).map(Option::unwrap);
+        let rendered = opened.and_then(|template| template.render(&messages, true));
+        if rendered.as_deref().ok() != case[1].as_str() {
+            differing.push(format!("{case}: {rendered:?}"));
+        }
+    }
+    assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+#[test]
+fn the_date_can_be_fixed() {
+    let chat = chat("{{ strftime_now('%d %b %Y') }}").unwrap();
+    assert!(chat.template().writes_date());
+    let chat = chat.dated("2024-07-26".parse().unwrap());
+    let rendered = chat.template().render(&[Message::user("x")], true);
+    assert_eq!(rendered.unwrap(), "26 Jul 2024");
+}
+
 #[test]
 fn templates_that_fail_name_the_file_and_the_reason() {
     let endless = "{% for i in range(99999) %}{% for j in range(99999) %}{% for k in range(99999) %}{% endfor %}{% endfor %}{% endfor %}";
@@ -535,7 +676,14 @@ fn templates_that_fail_name_the_file_and_the_reason() {
         ),
         ("{{ messages[0].content.shout() }}", ["shout", "line 1"]),
         ("{{ strftime_now('%') }}", ["strftime_now", "%"]),
-        ("{{ 1 | tojson(sort_keys=true) }}", ["`tojson`", "`indent`"]),
+        (
+            "{{ 1 | tojson(separators=',') }}",
+            ["`tojson`", "`separators`"],
+        ),
+        (
+            "{{ 'a' | tojson(sort=true) }}",
+            ["unknown keyword argument", "sort"],
+        ),
         (
             "{{ 1 | tojson(indent=1000000000000) }}",
             ["`tojson`", "64 at most"],
@@ -601,18 +749,114 @@ fn files_that_do_not_fit_are_named() {
         config(json!({}))(folder);
     });
     assert!(said.contains("no chat template"), "{said}");
+}
 
-    let said = Tokenizer::open(&fixture("tiny"), EMBEDDINGS - 1)
+#[test]
+fn tokens_that_the_model_lacks_are_named_where_a_text_holds_them() {
+    let all = tiny();
+    let last = (EMBEDDINGS - 1) as u32;
+    let token = all.decode(&[last]).unwrap();
+    let one_less = Tokenizer::open(&fixture("tiny"), EMBEDDINGS - 1).unwrap();
+    assert_eq!(one_less.beyond_model().map(|(_, id)| id), Some(last));
+    assert_eq!(all.beyond_model(), None);
+    assert_eq!(one_less.encode("x").unwrap(), all.encode("x").unwrap());
+    for said in [
+        one_less.encode(&token).unwrap_err(),
+        one_less.encode_plain(&token).unwrap_err(),
+    ] {
+        let said = said.to_string();
+        for words in ["the token `", "id 319", "319 embeddings (vocab_size)"] {
+            assert!(said.contains(words), "{said}");
+        }
+    }
+    let name = all.special("eos_token").unwrap();
+    let small = Tokenizer::open(&fixture("tiny"), 1).unwrap();
+    assert_eq!((small.id(name), all.id(name).is_some()), (None, true));
+}
+
+#[test]
+fn tokens_of_the_config_alone_are_tokens_and_are_not_shown() {
+    let folder = with_template("x");
+    let edit = |file: &str, change: &dyn Fn(&mut Value)| {
+        let path = folder.path().join(file);
+        let mut value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+        change(&mut value);
+        fs::write(path, value.to_string()).unwrap();
+    };
+    let last = EMBEDDINGS as u32;
+    edit("tokenizer_config.json", &|config| {
+        let added = |content: &str, special: bool| json!({"content": content, "special": special});
+        let decoder = json!({last.to_string(): added("<a>", true), (last + 1).to_string(): added("<b>", false)});
+        config["added_tokens_decoder"] = decoder;
+    });
+    // An end token that the file doesn't call special.
+    edit("tokenizer.json", &|json| {
+        for token in json["added_tokens"].as_array_mut().unwrap() {
+            token["special"] = json!(false);
+        }
+    });
+    let tokenizer = Tokenizer::open(folder.path(), EMBEDDINGS + 2).unwrap();
+    let end = tokenizer.id("<|im_end|>").unwrap();
+    let ids = tokenizer.encode("<a><b><|im_end|>").unwrap();
+    assert_eq!(ids, [last, last + 1, end]);
+    assert_eq!(tokenizer.decode(&ids).unwrap(), "<b>");
+}
+
+#[test]
+fn tokenizers_made_to_harm_are_refused() {
+    let folder = with_template("x");
+    let path = folder.path().join("tokenizer.json");
+    let usual: Value = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let opened = |part: &str, value: Value| {
+        let mut json = usual.clone();
+        json[part] = value;
+        fs::write(&path, json.to_string()).unwrap();
+        Tokenizer::open(folder.path(), EMBEDDINGS)
+    };
+    let doubles = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aa"});
+    let empty = json!({"type": "Replace", "pattern": {"Regex": "a?"}, "content": "a".repeat(36)});
+    let added = json!({
+        "type": "TemplateProcessing", "single": vec![json!({"SpecialToken": {"id": "x", "type_id": 0}}); 100], "pair": [],
+        "special_tokens": {"x": {"id": "x", "ids": vec![1; 100], "tokens": vec!["x"; 100]}},
+    });
+    for (part, value, words) in [
+        (
+            "normalizer",
+            json!({"type": "Sequence", "normalizers": vec![doubles; 40]}),
+            "`normalizer`, step 34",
+        ),
+        (
+            "decoder",
+            json!({"type": "Sequence", "decoders": vec![empty; 12]}),
+            "`decoder`, step",
+        ),
+        (
+            "normalizer",
+            json!({"type": "Precompiled", "precompiled_charsmap": "AAAAAAAAAAAAAAAAAAAA"}),
+            "is damaged",
+        ),
+        ("post_processor", added, "`post_processor`: it adds"),
+    ] {
+        let said = opened(part, value).unwrap_err().to_string();
+        assert!(
+            said.contains("tokenizer.json: field ") && said.contains(words),
+            "{said}"
+        );
+    }
+    // A table that leads out of itself is found when it is used.
+    let table = "BAAAAAAE/wBhAA==";
+    let tokenizer = opened(
+        "normalizer",
+        json!({"type": "Precompiled", "precompiled_charsmap": table}),
+    );
+    let said = tokenizer
+        .and_then(|tokenizer| tokenizer.encode("x"))
         .unwrap_err()
         .to_string();
-    for word in [
-        "tokenizer.json",
-        "id 319",
-        "319 embeddings",
-        "another model",
-    ] {
-        assert!(said.contains(word), "{said}");
-    }
+    assert!(
+        said.contains("tokenizer.json: this tokenizer can't be used: "),
+        "{said}"
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::interrupt::Interrupt;
 use super::{Args, load, opening};
 use crate::output;
 use anyhow::Context;
-use kernels_cli::text::{Chat, Message, Writer};
+use kernels_cli::text::{Chat, Message, TextError, Writer};
 use kernels_models::{Finish, Generation, Session};
 use std::io::{self, BufRead, IsTerminal};
 use std::ops::ControlFlow;
@@ -81,7 +81,17 @@ impl Talk<'_> {
     /// Answers a message.
     fn answer(&mut self, message: &str) -> anyhow::Result<()> {
         self.messages.push(Message::user(message));
-        let prompt = self.chat.prompt(&self.messages)?;
+        let prompt = match self.chat.prompt(&self.messages) {
+            Err(TextError::Interrupted) => {
+                self.interrupt.take();
+                self.messages.pop();
+                output::note(
+                    "Ctrl-C ended the chat template; the conversation goes on without the message",
+                );
+                return Ok(());
+            }
+            prompt => prompt?,
+        };
         if prompt.len() > self.positions {
             self.messages.pop();
             output::note(format_args!(

@@ -104,7 +104,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     choice::install(args.kernels.as_ref());
     let config = ModelConfig::of_checkpoint(&args.model)?;
     let settings = args.settings.generation(&args.model, &config)?;
-    let tokenizer = Tokenizer::open(&args.model, config.vocab_size)?;
+    let mut tokenizer = Tokenizer::open(&args.model, config.vocab_size)?;
+    tokenizer.hide(&settings.end_tokens);
     let text = match args.chat {
         true => Text::Chat(Chat::open(&args.model, tokenizer)?),
         false => Text::Plain(tokenizer),

@@ -1,7 +1,7 @@
 //! Conversations as token ids.
 
 use super::answers::{Answer, Finder};
-use super::{ChatTemplate, Message, Offsets, TextError, Tokenizer, kept};
+use super::{ChatTemplate, Date, Message, Offsets, TextError, Tokenizer, kept};
 use std::ops::Range;
 use std::path::Path;
 
@@ -40,6 +40,15 @@ impl Chat {
             tokenizer,
             template,
         })
+    }
+
+    /// Has the template write this date, in place of today's.
+    #[must_use]
+    pub fn dated(self, date: Date) -> Self {
+        Self {
+            template: self.template.dated(date),
+            ..self
+        }
     }
 
     /// Returns the tokenizer.

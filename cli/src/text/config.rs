@@ -5,14 +5,15 @@ use kernels_io::{Limit, read_text};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use tokenizers::AddedToken;
 
 /// The settings of a tokenizer that `tokenizer.json` does not hold.
 #[derive(Debug, Default)]
 pub(super) struct TokenizerConfig {
     /// The special tokens by their names in templates, such as `eos_token`.
     pub(super) special: BTreeMap<String, String>,
-    /// The tokens that are added to those of `tokenizer.json`, with their ids.
-    pub(super) added: Vec<(u32, String)>,
+    /// The tokens that are added to those of `tokenizer.json`, by their ids.
+    pub(super) added: BTreeMap<u32, AddedToken>,
     /// The chat template and its file.
     pub(super) template: Option<(PathBuf, String)>,
 }
@@ -20,12 +21,18 @@ pub(super) struct TokenizerConfig {
 const LIMIT: Limit = Limit::mib("settings of a tokenizer", 64);
 
 impl TokenizerConfig {
-    /// Reads the files of a folder, each of which may be absent, or a GGUF file.
-    pub(super) fn open(folder: &Path) -> Result<Self, TextError> {
-        if let Some(file) = gguf::find(folder)? {
-            return gguf::config(&file);
+    /// Reads the files of a folder, each of which may be absent, or a GGUF file. Beside a GGUF file, the files are read if
+    /// `tokenizer.json` is there; what they don't say is in the GGUF file.
+    pub(super) fn open(path: &Path) -> Result<Self, TextError> {
+        let folder = gguf::folder(path);
+        let inside = kernels_models::gguf::find(path)?;
+        let mut config = match &inside {
+            Some(file) => gguf::config(file)?,
+            None => Self::default(),
+        };
+        if inside.is_some() && !folder.join("tokenizer.json").exists() {
+            return Ok(config);
         }
-        let mut config = Self::default();
         let file = folder.join("tokenizer_config.json");
         let own = object(&file)?.unwrap_or_default();
         // Older checkpoints list special tokens there.
@@ -37,7 +44,7 @@ impl TokenizerConfig {
             config.special.extend(special_tokens(file, &fields)?);
         }
         config.added = added(&file, &own)?;
-        config.template = template(folder, &file, &own)?;
+        config.template = template(folder, &file, &own)?.or(config.template);
         Ok(config)
     }
 }
@@ -83,13 +90,13 @@ fn special_tokens(
 }
 
 /// Returns the entries of `added_tokens_decoder`.
-fn added(file: &Path, fields: &Map<String, Value>) -> Result<Vec<(u32, String)>, TextError> {
+fn added(file: &Path, fields: &Map<String, Value>) -> Result<BTreeMap<u32, AddedToken>, TextError> {
     let wrong = |what: &str| {
         let problem = format!("field `added_tokens_decoder`: {what}");
         TextError::content(file, problem)
     };
     let Some(entries) = fields.get("added_tokens_decoder").filter(|v| !v.is_null()) else {
-        return Ok(Vec::new());
+        return Ok(BTreeMap::new());
     };
     let entries = entries.as_object();
     let entries = entries.ok_or_else(|| wrong("expected an object of token ids"))?;
@@ -97,7 +104,14 @@ fn added(file: &Path, fields: &Map<String, Value>) -> Result<Vec<(u32, String)>,
         let id = id.parse().map_err(|_| wrong("a key is no token id"))?;
         let content = token.get("content").and_then(Value::as_str);
         let content = content.ok_or_else(|| wrong("a token has no `content`"))?;
-        Ok((id, content.to_owned()))
+        let is = |name| token.get(name).and_then(Value::as_bool);
+        let special = is("special").unwrap_or(false);
+        let token = AddedToken::from(content, special)
+            .single_word(is("single_word").unwrap_or(false))
+            .lstrip(is("lstrip").unwrap_or(false))
+            .rstrip(is("rstrip").unwrap_or(false))
+            .normalized(is("normalized").unwrap_or(!special));
+        Ok((id, token))
     };
     entries.iter().map(entry).collect()
 }

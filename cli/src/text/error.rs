@@ -32,6 +32,19 @@ pub enum TextError {
     /// A text can't be turned into token ids, or ids into text.
     #[error("the tokenizer fails: {}", escape(.0))]
     Tokenizer(String),
+    /// A text holds a token that the tokenizer has and the model has not.
+    #[error(
+        "the text holds the token `{}`, whose id {id} is none of the model's {vocab_size} embeddings (vocab_size); remove it",
+        escape(.token)
+    )]
+    NoEmbedding {
+        /// The token.
+        token: String,
+        /// Its id.
+        id: u32,
+        /// The number of embeddings.
+        vocab_size: usize,
+    },
     /// A chat template refuses a conversation or fails.
     #[error("the chat template of {}{} fails: {}", path(.file), at(.line), escape(.problem))]
     Template {
@@ -42,6 +55,9 @@ pub enum TextError {
         /// The template's own message, or the reason.
         problem: String,
     },
+    /// Ctrl-C ended a chat template; see [`interrupt_templates_on`](super::interrupt_templates_on).
+    #[error("Ctrl-C ended the chat template")]
+    Interrupted,
     /// A conversation can't be rendered as asked.
     #[error("{}", escape(.0))]
     Conversation(String),

@@ -19,12 +19,13 @@ const SPECIAL: [(&str, &str); 4] = [
 ];
 
 /// The ways to split a text, by `tokenizer.ggml.pre`.
-const SPLITS: [(&str, Split); 5] = [
+const SPLITS: [(&str, Split); 6] = [
     ("gpt-2", Split::Gpt2),
     ("smollm", Split::Digits),
     ("qwen2", Split::Pattern(QWEN2)),
     ("llama-bpe", Split::Pattern(LLAMA3)),
     ("llama3", Split::Pattern(LLAMA3)),
+    ("llama-v3", Split::Pattern(LLAMA3)),
 ];
 
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
@@ -48,23 +49,30 @@ const USER_DEFINED: i64 = 4;
 /// The largest number of bytes of a token with a score. Every way to divide one is tried. Known files have at most a hundred.
 const LONGEST: usize = 512;
 
-/// Opens the GGUF file that a path means, unless a `tokenizer.json` lies there.
+/// Opens the GGUF file that a path means, unless a `tokenizer.json` lies there or beside it.
 pub(super) fn find(path: &Path) -> Result<Option<File>, TextError> {
-    match path.join("tokenizer.json").exists() {
+    match folder(path).join("tokenizer.json").exists() {
         true => Ok(None),
         false => Ok(kernels_models::gguf::find(path)?),
+    }
+}
+
+/// Returns the folder of the files beside the weights: the path itself, or that of a file.
+pub(super) fn folder(path: &Path) -> &Path {
+    match path.parent() {
+        // A file name alone is in the current folder, the empty path.
+        Some(parent) if path.is_file() => parent,
+        _ => path,
     }
 }
 
 /// Returns the special tokens and the chat template of a file.
 pub(super) fn config(file: &File) -> Result<TokenizerConfig, TextError> {
     let metadata = file.metadata();
-    let tokens = metadata
-        .strings("tokenizer.ggml.tokens")?
-        .unwrap_or_default();
+    let tokens = metadata.strings("tokenizer.ggml.tokens")?;
     let mut special = BTreeMap::new();
     for (key, name) in SPECIAL {
-        let Some(id) = metadata.integer(key)? else {
+        let (Some(id), Some(tokens)) = (metadata.integer(key)?, &tokens) else {
             continue;
         };
         let token = usize::try_from(id).ok().and_then(|id| tokens.get(id));
@@ -74,7 +82,7 @@ pub(super) fn config(file: &File) -> Result<TokenizerConfig, TextError> {
     let template = metadata.string("tokenizer.chat_template")?;
     Ok(TokenizerConfig {
         special,
-        added: Vec::new(),
+        added: BTreeMap::new(),
         template: template.map(|text| (file.path().into(), text.to_owned())),
     })
 }
@@ -95,11 +103,11 @@ pub(super) fn tokenizer(file: &File) -> Result<Value, TextError> {
             return Err(wrong(file, "tokenizer.ggml.model", problem));
         }
     };
-    // SentencePiece's files that say nothing have a first token, the others none.
-    let first = metadata.flag("tokenizer.ggml.add_bos_token")?;
-    let processor = first
-        .unwrap_or(kind == "llama")
-        .then(|| first_token(file, &tokens));
+    let first = match metadata.flag("tokenizer.ggml.add_bos_token")? {
+        Some(first) => first,
+        None => has_first_token(metadata, kind)?,
+    };
+    let processor = first.then(|| first_token(file, &tokens));
     fields.insert("version".into(), json!("1.0"));
     fields.insert("added_tokens".into(), tokens.added());
     fields.insert(
@@ -109,10 +117,23 @@ pub(super) fn tokenizer(file: &File) -> Result<Value, TextError> {
     Ok(Value::Object(fields))
 }
 
+/// The key of the way to split a text.
+const PRE: &str = "tokenizer.ggml.pre";
+
+/// Returns `true` if texts begin with a token where no key says so: those of SentencePiece and of Llama 3.
+fn has_first_token(metadata: &Metadata, kind: &str) -> Result<bool, TextError> {
+    let llama3 = metadata
+        .string(PRE)?
+        .is_some_and(|pre| pre.starts_with("llama"));
+    Ok(kind == "llama" || llama3 && metadata.get("tokenizer.ggml.bos_token_id").is_some())
+}
+
 /// The tokens of a file, in the order of their ids.
 struct Tokens<'a> {
     texts: Vec<&'a str>,
     types: Vec<i64>,
+    /// The tokens that end a text.
+    ends: Vec<i64>,
     ids: HashMap<&'a str, usize>,
 }
 
@@ -121,7 +142,11 @@ impl<'a> Tokens<'a> {
         const TOKENS: &str = "tokenizer.ggml.tokens";
         let texts = file.metadata().strings(TOKENS)?.unwrap_or_default();
         if texts.is_empty() {
-            return Err(wrong(file, TOKENS, "the file has no tokenizer".into()));
+            return Err(TextError::Missing {
+                folder: file.path().into(),
+                problem: "key `tokenizer.ggml.tokens`: the file has no tokenizer; lay the checkpoint's tokenizer.json \
+                          beside the file",
+            });
         }
         let types = "tokenizer.ggml.token_type";
         let types = list(file, types, texts.len(), Metadata::integers)?;
@@ -134,6 +159,7 @@ impl<'a> Tokens<'a> {
         }
         Ok(Self {
             types: types.unwrap_or_else(|| vec![1; texts.len()]),
+            ends: file.end_tokens()?,
             texts,
             ids,
         })
@@ -147,10 +173,11 @@ impl<'a> Tokens<'a> {
     /// Returns the tokens that are never split.
     fn added(&self) -> Value {
         let whole = |(id, kind): (usize, &i64)| {
-            matches!(*kind, UNKNOWN | CONTROL | USER_DEFINED).then(|| {
+            let ends = self.ends.contains(&(id as i64));
+            (ends || matches!(*kind, UNKNOWN | CONTROL | USER_DEFINED)).then(|| {
                 json!({
-                    "id": id, "content": self.texts[id], "special": *kind != USER_DEFINED, "normalized": false,
-                    "single_word": false, "lstrip": false, "rstrip": false,
+                    "id": id, "content": self.texts[id], "special": ends || *kind != USER_DEFINED,
+                    "normalized": false, "single_word": false, "lstrip": false, "rstrip": false,
                 })
             })
         };
@@ -181,7 +208,6 @@ fn list<'a, T>(
 }
 
 fn byte_level(file: &File, tokens: &Tokens<'_>) -> Result<Map<String, Value>, TextError> {
-    const PRE: &str = "tokenizer.ggml.pre";
     const MERGES: &str = "tokenizer.ggml.merges";
     let name = file.metadata().string(PRE)?.ok_or_else(|| {
         let problem = "the file does not say how a text is split; lay the checkpoint's tokenizer.json beside the file";

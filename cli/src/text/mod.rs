@@ -28,6 +28,7 @@ mod config;
 mod error;
 mod gguf;
 mod kept;
+mod limits;
 mod message;
 mod pieces;
 mod template;
@@ -36,7 +37,8 @@ mod writer;
 
 pub use chat::{Chat, Tokens};
 pub use error::TextError;
+pub use jiff::civil::Date;
 pub use message::Message;
-pub use template::ChatTemplate;
-pub use tokenizer::{Offsets, Tokenizer};
+pub use template::{ChatTemplate, interrupt_templates_on, isolate_templates};
+pub use tokenizer::{Offsets, Tokenizer, catches_panics};
 pub use writer::Writer;

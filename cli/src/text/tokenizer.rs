@@ -1,17 +1,39 @@
 //! Text to token ids and back.
 
 use super::config::TokenizerConfig;
-use super::{TextError, gguf};
+use super::{TextError, gguf, limits};
 use kernels_io::{Limit, read};
-use std::collections::BTreeMap;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use tokenizers::AddedToken;
+
+/// The names of special tokens that transformers knows. Files name others, which can be usual text.
+const SPECIAL: [&str; 7] = [
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
+];
+
+/// The largest number of bytes of a token.
+const LONGEST: usize = 1 << 16;
 
 /// The tokenizer of a checkpoint.
 #[derive(Debug)]
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
+    file: PathBuf,
     special: BTreeMap<String, String>,
+    /// The tokens that are no part of a text: special ones, and the ends of texts.
+    hidden: BTreeSet<u32>,
+    /// The number of the model's embeddings.
+    vocab_size: usize,
 }
 
 /// Token ids, each with the bytes of the text that it stands for.
@@ -24,76 +46,146 @@ pub struct Offsets {
 }
 
 impl Tokenizer {
-    /// Reads the `tokenizer.json` and the `tokenizer_config.json` of a folder, for a model with so many embeddings. Without a
-    /// `tokenizer.json`, it reads the tokenizer of a GGUF file: `folder` itself, or the only one in it.
+    /// Reads the `tokenizer.json` and the `tokenizer_config.json` of a folder, or beside a GGUF file, for a model with so many
+    /// embeddings. Without a `tokenizer.json`, it reads the tokenizer of the GGUF file: `path` itself, or the only one in it.
     ///
     /// As in transformers, truncation and padding of `tokenizer.json` are ignored, and so are `add_bos_token` and
     /// `add_eos_token` of `tokenizer_config.json`. Of a GGUF file `add_bos_token` is followed, and `add_eos_token` is not,
     /// because a prompt is to be continued.
     ///
+    /// Some tokenizers have more tokens than their model has embeddings, such as one for images. Only a text that holds such
+    /// a token is an error.
+    ///
     /// # Errors
-    /// Returns an error that names the file if there is no tokenizer, if a file is not what it should be, if the kind of
-    /// tokenizer of a GGUF file is not known, or if a token's id is not below `vocab_size`.
-    pub fn open(folder: &Path, vocab_size: usize) -> Result<Self, TextError> {
-        let (file, text, config) = source(folder)?;
+    /// Returns an error that names the file if there is no tokenizer, if a file is not what it should be, or if the kind of
+    /// tokenizer of a GGUF file is not known.
+    pub fn open(path: &Path, vocab_size: usize) -> Result<Self, TextError> {
+        let (file, text, config) = source(path)?;
         let wrong = |problem: String| TextError::content(&file, problem);
-        let mut inner = tokenizers::Tokenizer::from_bytes(text)
+        limits::check(&text).map_err(wrong)?;
+        let mut inner = catch(&file, || tokenizers::Tokenizer::from_bytes(text))?
             .map_err(|error| wrong(format!("not a tokenizer: {error}")))?;
         inner.with_padding(None);
         let cut = inner.with_truncation(None);
         cut.map_err(|error| wrong(error.to_string()))?;
-        let tokenizer = Self {
+        let mut tokenizer = Self {
             special: config.special,
             inner,
+            file,
+            hidden: BTreeSet::new(),
+            vocab_size,
         };
-        tokenizer.check_added(&config.added, folder)?;
-        tokenizer.check_size(vocab_size).map_err(wrong)?;
+        tokenizer.add(config.added, path)?;
+        tokenizer.check_lengths()?;
         Ok(tokenizer)
     }
 
-    /// Returns an error if a token that `tokenizer_config.json` adds is not in `tokenizer.json`.
-    fn check_added(&self, added: &[(u32, String)], folder: &Path) -> Result<(), TextError> {
-        let differs = |(id, token): &&(u32, String)| self.inner.token_to_id(token) != Some(*id);
-        let Some((id, token)) = added.iter().find(differs) else {
-            return Ok(());
+    /// Adds the tokens of `added_tokens_decoder` and the special tokens that `tokenizer.json` does not have, or not as such.
+    fn add(&mut self, added: BTreeMap<u32, AddedToken>, path: &Path) -> Result<(), TextError> {
+        let differs = |id: u32, text: &str| TextError::Content {
+            file: gguf::folder(path).join("tokenizer_config.json"),
+            problem: format!(
+                "`added_tokens_decoder` gives token `{text}` the id {id}, but tokenizer.json does not; the files are of \
+                 different tokenizers"
+            ),
         };
-        let problem = format!(
-            "`added_tokens_decoder` gives token `{token}` the id {id}, but tokenizer.json does not; the files are of \
-             different tokenizers"
-        );
-        let file = folder.join("tokenizer_config.json");
-        Err(TextError::content(file, problem))
-    }
-
-    fn check_size(&self, vocab_size: usize) -> Result<(), String> {
-        let vocabulary = self.inner.get_vocab(true);
-        let Some((token, id)) = vocabulary.into_iter().max_by_key(|(_, id)| *id) else {
-            return Err("the vocabulary is empty".into());
-        };
-        if id as usize >= vocab_size {
-            return Err(format!(
-                "token `{token}` has the id {id}, but the model has {vocab_size} embeddings (vocab_size); the tokenizer \
-                 is of another model"
-            ));
+        for (id, token) in added {
+            let text = token.content.clone();
+            if token.special {
+                self.hidden.insert(id);
+            }
+            let own = self.inner.get_added_vocabulary().get_vocab();
+            if !own.contains_key(&text) {
+                self.inner.add_tokens([token]).map_err(failed)?;
+            }
+            if self.inner.token_to_id(&text) != Some(id) {
+                return Err(differs(id, &text));
+            }
+        }
+        let special = SPECIAL.iter().filter_map(|name| self.special.get(*name));
+        for text in special {
+            let Some(id) = self.inner.token_to_id(text) else {
+                continue;
+            };
+            self.hidden.insert(id);
+            if !self
+                .inner
+                .get_added_vocabulary()
+                .get_vocab()
+                .contains_key(text)
+            {
+                let token = AddedToken::from(text.as_str(), true);
+                self.inner.add_special_tokens([token]).map_err(failed)?;
+            }
         }
         Ok(())
+    }
+
+    /// Returns an error if a token is so long that a few of them would fill the memory.
+    fn check_lengths(&self) -> Result<(), TextError> {
+        let vocabulary = self.inner.get_vocab(true).into_iter();
+        match vocabulary.max_by_key(|(token, _)| token.len()) {
+            Some((token, id)) if token.len() > LONGEST => {
+                let problem = format!("token {id} has {} bytes, more than {LONGEST}", token.len());
+                Err(TextError::content(&self.file, problem))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Hides tokens that end texts: they are no part of a text, even if the files don't call them special. A token that could
+    /// be text, without brackets and not added, is shown as transformers does.
+    pub fn hide(&mut self, ends: &[u32]) {
+        for &id in ends {
+            let text = self.inner.id_to_token(id).unwrap_or_default();
+            let added = self.inner.get_added_vocabulary().get_vocab();
+            let brackets = [('<', '>'), ('[', ']')];
+            let mut brackets = brackets.iter();
+            let marked =
+                brackets.any(|(open, close)| text.starts_with(*open) && text.ends_with(*close));
+            if marked || added.contains_key(&text) {
+                self.hidden.insert(id);
+            }
+        }
+    }
+
+    /// Returns the first token that the model has no embedding for, and its id.
+    pub fn beyond_model(&self) -> Option<(String, u32)> {
+        let vocabulary = self.inner.get_vocab(true).into_iter();
+        let beyond = vocabulary.filter(|(_, id)| *id as usize >= self.vocab_size);
+        beyond.min_by_key(|(_, id)| *id)
+    }
+
+    /// Returns an error if the model has no embedding for a token.
+    fn check(&self, ids: &[u32]) -> Result<(), TextError> {
+        let beyond = ids.iter().find(|id| **id as usize >= self.vocab_size);
+        match beyond {
+            None => Ok(()),
+            Some(&id) => Err(TextError::NoEmbedding {
+                token: self.inner.id_to_token(id).unwrap_or_default(),
+                id,
+                vocab_size: self.vocab_size,
+            }),
+        }
     }
 
     /// Returns the token ids of a text, with the special tokens that the tokenizer adds, such as `<s>` at the start.
     ///
     /// # Errors
-    /// Returns an error if the tokenizer fails.
+    /// Returns an error if the tokenizer fails, or if the model has no embedding for a token of the text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, TextError> {
-        let encoding = self.inner.encode_fast(text, true).map_err(failed)?;
+        let encoding = self.catch(|inner| inner.encode_fast(text, true))?;
+        self.check(encoding.get_ids())?;
         Ok(encoding.get_ids().to_vec())
     }
 
     /// Returns the token ids of a text that holds its special tokens already, such as a rendered conversation.
     ///
     /// # Errors
-    /// Returns an error if the tokenizer fails.
+    /// Returns an error if the tokenizer fails, or if the model has no embedding for a token of the text.
     pub fn encode_plain(&self, text: &str) -> Result<Offsets, TextError> {
-        let encoding = self.inner.encode(text, false).map_err(failed)?;
+        let encoding = self.catch(|inner| inner.encode(text, false))?;
+        self.check(encoding.get_ids())?;
         let bytes = encoding.get_offsets().iter();
         Ok(Offsets {
             ids: encoding.get_ids().to_vec(),
@@ -101,12 +193,14 @@ impl Tokenizer {
         })
     }
 
-    /// Returns the text of token ids, without special tokens. Bytes that are no UTF-8 are `U+FFFD`.
+    /// Returns the text of token ids, without special tokens and the ends of texts. Bytes that are no UTF-8 are `U+FFFD`.
     ///
     /// # Errors
     /// Returns an error if the tokenizer fails.
     pub fn decode(&self, ids: &[u32]) -> Result<String, TextError> {
-        self.inner.decode(ids, true).map_err(failed)
+        let shown = ids.iter().copied().filter(|id| !self.hidden.contains(id));
+        let shown: Vec<u32> = shown.collect();
+        self.catch(|inner| inner.decode(&shown, true))
     }
 
     /// Returns the text of token ids, with special tokens.
@@ -114,12 +208,21 @@ impl Tokenizer {
     /// # Errors
     /// Returns an error if the tokenizer fails.
     pub fn decode_all(&self, ids: &[u32]) -> Result<String, TextError> {
-        self.inner.decode(ids, false).map_err(failed)
+        self.catch(|inner| inner.decode(ids, false))
     }
 
-    /// Returns the id of a token.
+    /// Calls the tokenizer, whose panic is an error of its file.
+    fn catch<T>(
+        &self,
+        call: impl FnOnce(&tokenizers::Tokenizer) -> tokenizers::Result<T>,
+    ) -> Result<T, TextError> {
+        catch(&self.file, || call(&self.inner))?.map_err(failed)
+    }
+
+    /// Returns the id of a token that the model has an embedding for.
     pub fn id(&self, token: &str) -> Option<u32> {
-        self.inner.token_to_id(token)
+        let id = self.inner.token_to_id(token)?;
+        self.check(&[id]).is_ok().then_some(id)
     }
 
     /// Returns a special token by its name, such as `eos_token`.
@@ -135,7 +238,7 @@ impl Tokenizer {
         let named = self.special.values();
         let named = named.filter_map(|token| Some((token.clone(), self.id(token)?)));
         let mut tokens: Vec<(String, u32)> = added.chain(named).collect();
-        tokens.retain(|(token, _)| !token.trim().is_empty());
+        tokens.retain(|(token, id)| !token.trim().is_empty() && (*id as usize) < self.vocab_size);
         tokens.sort_by_key(|(token, id)| (std::cmp::Reverse(token.len()), *id));
         tokens.dedup();
         tokens
@@ -148,22 +251,45 @@ impl Tokenizer {
 }
 
 /// Returns the file of a tokenizer, the text of its `tokenizer.json`, and its settings.
-fn source(folder: &Path) -> Result<(PathBuf, Vec<u8>, TokenizerConfig), TextError> {
+fn source(path: &Path) -> Result<(PathBuf, Vec<u8>, TokenizerConfig), TextError> {
     const LIMIT: Limit = Limit::mib("a tokenizer", 512);
-    if let Some(file) = gguf::find(folder)? {
+    if let Some(file) = gguf::find(path)? {
         let text = gguf::tokenizer(&file)?.to_string();
         return Ok((file.path().into(), text.into_bytes(), gguf::config(&file)?));
     }
-    let file = folder.join("tokenizer.json");
+    let file = gguf::folder(path).join("tokenizer.json");
     if !file.exists() {
         return Err(TextError::Missing {
-            folder: folder.into(),
+            folder: path.into(),
             problem: "the folder has no tokenizer.json; `AutoTokenizer.from_pretrained(…).save_pretrained(…)` of \
                       transformers writes one",
         });
     }
     let text = read(&file, LIMIT)?;
-    Ok((file, text, TokenizerConfig::open(folder)?))
+    Ok((file, text, TokenizerConfig::open(path)?))
+}
+
+thread_local! {
+    /// True while this thread catches panics.
+    static CATCHES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Returns `true` in a thread whose panic is reported as an error, so that a panic hook needn't.
+pub fn catches_panics() -> bool {
+    CATCHES.get()
+}
+
+/// Calls a function, whose panic is an error of a file.
+fn catch<T>(file: &Path, call: impl FnOnce() -> T) -> Result<T, TextError> {
+    CATCHES.set(true);
+    let done = catch_unwind(AssertUnwindSafe(call));
+    CATCHES.set(false);
+    done.map_err(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or(panic.downcast_ref::<&str>().copied());
+        let text = text.unwrap_or("an unknown reason");
+        TextError::content(file, format!("this tokenizer can't be used: {text}"))
+    })
 }
 
 fn failed(error: tokenizers::Error) -> TextError {

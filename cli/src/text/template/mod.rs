@@ -1,27 +1,36 @@
 //! Chat templates: conversations as the text that a model was tuned on.
 
+mod engine;
+mod json;
+mod methods;
+mod percent;
 mod python;
 mod tags;
+mod worker;
 
 use super::config::TokenizerConfig;
 use super::{Message, TextError, Tokenizer};
-use minijinja::syntax::SyntaxConfig;
-use minijinja::{Environment, ErrorKind, Value, context};
+use engine::Setup;
+use jiff::civil::Date;
+use minijinja::{Value, context};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-
-/// The work that a template may do. A conversation of a hundred thousand messages takes a part of it.
-const FUEL: u64 = 1 << 26;
+use worker::{Renderer, Stop};
+pub use worker::{interrupt_templates_on, isolate_templates};
 
 /// The chat template of a checkpoint.
 ///
 /// It is a template of Jinja, and sees what transformers gives it: `messages`, `add_generation_prompt`, the special
 /// tokens (`bos_token`, `eos_token` and so on), `raise_exception`, `strftime_now` and Python's `tojson`. `tools`
 /// are those of the first message, and `documents` are none.
+///
+/// After [`isolate_templates`], it renders in a process that is ended if it takes 1 GiB of memory (on Linux) or 10 seconds.
+/// Otherwise only the number of its steps and the length of its text have limits.
 #[derive(Debug)]
 pub struct ChatTemplate {
-    environment: Environment<'static>,
+    renderer: Renderer,
+    writes_date: bool,
     file: PathBuf,
     special: BTreeMap<String, String>,
     /// True if the template itself marks the assistant's turns, by `{% generation %}`.
@@ -35,8 +44,6 @@ pub(super) struct Rendered {
     /// The bytes of the parts that the template marks as the assistant's.
     pub(super) answers: Vec<Range<usize>>,
 }
-
-const NAME: &str = "chat";
 
 impl ChatTemplate {
     /// Reads the template of a folder: `chat_template.jinja`, or the field `chat_template` of `chat_template.json` or
@@ -56,22 +63,30 @@ impl ChatTemplate {
         source: &str,
         special: BTreeMap<String, String>,
     ) -> Result<Self, TextError> {
-        let mut environment = Environment::new();
-        let mut syntax = SyntaxConfig::builder();
-        let syntax = syntax.trim_blocks(true).lstrip_blocks(true).build();
-        environment.set_syntax(syntax.expect("the delimiters are the usual ones"));
-        environment.set_fuel(Some(FUEL));
-        python::add(&mut environment);
-        tags::add(&mut environment);
-        let (source, marks_answers) = tags::replace(source);
-        let added = environment.add_template_owned(NAME, source);
-        added.map_err(|error| failed(&file, &error))?;
+        // Python reads all ends of lines as this one.
+        let source = source.replace("\r\n", "\n").replace('\r', "\n");
+        let (source, marks_answers) = tags::replace(&source);
+        let writes_date = source.contains("strftime_now");
+        let renderer = Renderer::new(Setup { source, date: None });
         Ok(Self {
-            environment,
+            renderer: renderer.map_err(|stop| failed(&file, stop))?,
+            writes_date,
             file,
             special,
             marks_answers,
         })
+    }
+
+    /// Has the template write this date, in place of today's.
+    #[must_use]
+    pub fn dated(mut self, date: Date) -> Self {
+        self.renderer.fix_date(date);
+        self
+    }
+
+    /// Returns `true` if the template asks for the date.
+    pub fn writes_date(&self) -> bool {
+        self.writes_date
     }
 
     /// Returns the text of a conversation. `answer_next` adds the start of the assistant's next turn.
@@ -101,28 +116,21 @@ impl ChatTemplate {
             documents => (),
             ..Value::from_pairs(self.special.iter().map(|(name, token)| (name.as_str(), token.as_str())))
         };
-        let template = self.environment.get_template(NAME);
-        let text = template.and_then(|template| template.render(values));
-        let text = text.map_err(|error| failed(&self.file, &error))?;
+        let line = serde_json::to_string(&values);
+        let line = line.map_err(|error| TextError::Conversation(error.to_string()))?;
+        let text = self.renderer.render(&line);
+        let text = text.map_err(|stop| failed(&self.file, stop))?;
         Ok(tags::take_marks(&text))
     }
 }
 
-fn failed(file: &Path, error: &minijinja::Error) -> TextError {
-    let mut problem = match (error.kind(), error.detail()) {
-        (ErrorKind::OutOfFuel, _) => "it does not end".to_owned(),
-        (_, Some(detail)) => detail.to_owned(),
-        (kind, None) => kind.to_string(),
-    };
-    // The cause of an error in a nested call says more.
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        problem = format!("{problem}: {inner}");
-        cause = inner.source();
-    }
-    TextError::Template {
-        file: file.into(),
-        line: error.line(),
-        problem,
+fn failed(file: &Path, stop: Stop) -> TextError {
+    match stop {
+        Stop::Interrupted => TextError::Interrupted,
+        Stop::Failed(failure) => TextError::Template {
+            file: file.into(),
+            line: failure.line,
+            problem: failure.problem,
+        },
     }
 }

@@ -1,15 +1,38 @@
-//! The parts of Python that templates use: methods of its types, `tojson`, `raise_exception` and `strftime_now`.
+//! The parts of Python and of its Jinja that templates use and the engine lacks or has otherwise.
 
-use minijinja::value::Kwargs;
-use minijinja::{Environment, Error, ErrorKind, Value};
-use serde::Serialize;
-use serde_json::ser::{Formatter, PrettyFormatter};
-use std::io::{self, Write};
+use super::{json, methods, percent};
+use jiff::civil::Date;
+use jiff::fmt::strtime;
+use jiff::tz::TimeZone;
+use minijinja::value::{Kwargs, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, Output, State, Value};
 
 /// Adds all of it.
 pub(super) fn add(environment: &mut Environment<'static>) {
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-    environment.add_filter("tojson", to_json);
+    minijinja_contrib::add_to_environment(environment);
+    environment.set_unknown_method_callback(methods::call);
+    environment.set_formatter(print);
+    percent::add(environment);
+    environment.add_filter("tojson", json::to_json);
+    environment.add_filter("wordcount", word_count);
+    environment.add_filter("int", integer);
+    environment.add_filter(
+        "center",
+        |state: &mut State<'_, '_>, text: Value, width: Option<usize>| {
+            let width = Value::from(width.unwrap_or(80));
+            methods::call(state, &Value::from(text.to_string()), "center", &[width])
+        },
+    );
+    environment.add_test("iterable", |value: &Value| {
+        !value.is_none() && value.try_iter().is_ok()
+    });
+    environment.add_test("sequence", |value: &Value| {
+        matches!(
+            value.kind(),
+            ValueKind::Seq | ValueKind::Map | ValueKind::String | ValueKind::Undefined
+        )
+    });
+    environment.add_test("callable", |value: &Value| value.kind() == ValueKind::Plain);
     environment.add_function("raise_exception", raise_exception);
     environment.add_function("strftime_now", strftime_now);
 }
@@ -19,66 +42,81 @@ fn raise_exception(message: String) -> Result<String, Error> {
 }
 
 fn strftime_now(format: String) -> Result<String, Error> {
-    let now = jiff::fmt::strtime::format(&format, &jiff::Zoned::now());
-    now.map_err(|error| {
+    written(&format, strtime::format(&format, &jiff::Zoned::now()))
+}
+
+/// Has `strftime_now` write this date at midnight in UTC, in place of the time.
+pub(super) fn fix_date(environment: &mut Environment<'static>, date: Date) {
+    environment.add_function("strftime_now", move |format: String| {
+        let midnight = date.to_zoned(TimeZone::UTC);
+        let text = midnight.and_then(|midnight| strtime::format(&format, &midnight));
+        written(&format, text)
+    });
+}
+
+fn written(format: &str, text: Result<String, jiff::Error>) -> Result<String, Error> {
+    text.map_err(|error| {
         let problem = format!("strftime_now(\"{format}\"): {error}");
         Error::new(ErrorKind::InvalidOperation, problem)
     })
 }
 
-/// The largest indentation of JSON. Templates come with checkpoints, and each line of a value has it.
-const MOST_INDENT: usize = 64;
-
-/// Writes JSON as `json.dumps(value, ensure_ascii=False)` does.
-fn to_json(value: Value, indent: Option<usize>, options: Kwargs) -> Result<Value, Error> {
-    let indent = match indent {
-        Some(indent) => Some(indent),
-        None => options.get::<Option<usize>>("indent")?,
-    };
-    let ascii = options.get::<Option<bool>>("ensure_ascii")?;
-    let sorted = options.get::<Option<bool>>("sort_keys")?;
-    if ascii == Some(true) || sorted == Some(true) || options.has("separators") {
-        let problem = "`tojson` supports only the option `indent`";
-        return Err(Error::new(ErrorKind::InvalidOperation, problem));
+/// Prints a value: floats as Python does, and everything else as the engine does.
+fn print(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
+    match f64::try_from(value.clone()) {
+        Ok(number)
+            if value.kind() == ValueKind::Number && !value.is_integer() && number.is_finite() =>
+        {
+            out.write_str(&json::float(number)).map_err(Error::from)
+        }
+        _ => minijinja::escape_formatter(out, state, value),
     }
-    options.assert_all_used()?;
-    let json = match indent {
-        Some(indent) if indent > MOST_INDENT => {
-            let problem =
-                format!("`tojson` indents by {MOST_INDENT} at most, but `indent` is {indent}");
-            return Err(Error::new(ErrorKind::InvalidOperation, problem));
-        }
-        Some(indent) => {
-            let spaces = vec![b' '; indent];
-            write(&value, PrettyFormatter::with_indent(&spaces))
-        }
-        None => write(&value, OneLine),
-    };
-    let json = json.map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))?;
-    Ok(Value::from_safe_string(json))
 }
 
-fn write(value: &Value, formatter: impl Formatter) -> serde_json::Result<String> {
-    let mut json = Vec::new();
-    value.serialize(&mut serde_json::Serializer::with_formatter(
-        &mut json, formatter,
-    ))?;
-    Ok(String::from_utf8(json).expect("serde_json writes UTF-8"))
+/// Counts the words of a text: runs of letters, digits and `_`.
+fn word_count(text: String) -> usize {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.filter(|word| !word.is_empty()).count()
 }
 
-/// JSON in one line, with a space behind commas and colons.
-struct OneLine;
-
-impl Formatter for OneLine {
-    fn begin_array_value<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        out.write_all(if first { b"" } else { b", " })
+/// Returns the whole number of a value, or `default` if it has none.
+fn integer(
+    value: Value,
+    default: Option<Value>,
+    base: Option<u32>,
+    named: Kwargs,
+) -> Result<Value, Error> {
+    let default = match default {
+        Some(default) => default,
+        None => named
+            .get::<Option<Value>>("default")?
+            .unwrap_or_else(|| Value::from(0)),
+    };
+    let base = base.or(named.get("base")?).unwrap_or(10);
+    named.assert_all_used()?;
+    if !(2..=36).contains(&base) {
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            "`base` of `int` is from 2 to 36",
+        ));
     }
-
-    fn begin_object_key<W: ?Sized + Write>(&mut self, out: &mut W, first: bool) -> io::Result<()> {
-        out.write_all(if first { b"" } else { b", " })
+    if value.is_integer() {
+        return Ok(value);
     }
-
-    fn begin_object_value<W: ?Sized + Write>(&mut self, out: &mut W) -> io::Result<()> {
-        out.write_all(b": ")
-    }
+    let text = match value.kind() {
+        ValueKind::Bool => return Ok(Value::from(i64::from(value.is_true()))),
+        _ => value.to_string(),
+    };
+    let text = text.trim();
+    let digits = match base {
+        16 => text.trim_start_matches("0x").trim_start_matches("0X"),
+        8 => text.trim_start_matches("0o"),
+        2 => text.trim_start_matches("0b"),
+        _ => text,
+    };
+    let whole = i128::from_str_radix(digits, base).map(Value::from).ok();
+    let part = || text.parse::<f64>().ok().filter(|number| number.is_finite());
+    Ok(whole
+        .or_else(|| part().map(|number| Value::from(number.trunc() as i128)))
+        .unwrap_or(default))
 }

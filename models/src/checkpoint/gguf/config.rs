@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value as Json, json};
 
 use super::dialect::{DIALECTS, Dialect};
+use super::ends::end_tokens;
 use super::rope;
 use super::{File, Metadata, Value};
 use crate::{ModelError, nearest};
@@ -56,9 +57,8 @@ const NEUTRAL: [(&str, Option<Value>); 7] = [
 ];
 
 /// Tokens that `config.json` names.
-const TOKENS: [(&str, &str); 3] = [
+const TOKENS: [(&str, &str); 2] = [
     ("tokenizer.ggml.bos_token_id", "bos_token_id"),
-    ("tokenizer.ggml.eos_token_id", "eos_token_id"),
     ("tokenizer.ggml.padding_token_id", "pad_token_id"),
 ];
 
@@ -188,6 +188,14 @@ impl Keys<'_> {
         for (key, field) in TOKENS {
             set(field, self.metadata.integer(key)?.map(Json::from));
         }
+        set(
+            "eos_token_id",
+            match end_tokens(self.metadata)?.as_slice() {
+                [] => None,
+                [only] => Some(json!(only)),
+                several => Some(json!(several)),
+            },
+        );
         Ok(fields)
     }
 

@@ -16,6 +16,7 @@
 mod block;
 mod config;
 mod dialect;
+mod ends;
 mod metadata;
 mod names;
 mod rope;
