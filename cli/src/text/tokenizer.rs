@@ -238,7 +238,7 @@ impl Tokenizer {
         let named = self.special.values();
         let named = named.filter_map(|token| Some((token.clone(), self.id(token)?)));
         let mut tokens: Vec<(String, u32)> = added.chain(named).collect();
-        tokens.retain(|(token, _)| !token.trim().is_empty());
+        tokens.retain(|(token, id)| !token.trim().is_empty() && (*id as usize) < self.vocab_size);
         tokens.sort_by_key(|(token, id)| (std::cmp::Reverse(token.len()), *id));
         tokens.dedup();
         tokens
