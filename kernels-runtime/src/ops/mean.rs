@@ -10,7 +10,8 @@ pub(crate) fn mean<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     if n <= LONG || x.shape().num_elements() == 0 {
         return x.mean_dim(D - 1);
     }
-    sum(x).div_scalar(n as f64)
+    // Not a division: the gradient of one is computed with a factor in f32.
+    sum(x).mul_scalar(1.0 / n as f64)
 }
 
 fn sum<const D: usize>(x: Tensor<D>) -> Tensor<D> {
