@@ -81,9 +81,7 @@ struct Case {
 
 /// Returns fixed numbers, roughly normal.
 fn normal(seed: usize, count: usize) -> Vec<f64> {
-    let mut state = 0x9e37_79b9_u64.wrapping_mul(
-        seed as u64 + 1 + 1000 * std::env::var("SEED").map_or(0, |s| s.parse().unwrap()),
-    ); //TEMP
+    let mut state = 0x9e37_79b9_u64.wrapping_mul(seed as u64 + 1);
     let mut next = || {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
