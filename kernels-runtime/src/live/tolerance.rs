@@ -15,11 +15,11 @@
 //! of these tolerances is judged once more, by the size of its terms. The reference runs in f64 with random
 //! [noise](crate::kernel::rounded) in its operands, its results and the intermediate results that it marks, and in
 //! the gradients that come back through them. What the noise changes is what roundings may change. An element of a kernel
-//! may be off by as much in addition, for noise of 16 roundings of the type that kernels accumulate in. A body may be off
-//! by as much in place of the fraction of its norm, for noise of a quarter of that fraction: well-conditioned results
-//! gain nothing by it, since their terms are about as large as they are. Where noise is not finite, as in
-//! the results of a router's token that two experts fit equally, nothing is compared. This costs some runs of the
-//! reference, and only calls that would otherwise be reported.
+//! may be off by as much in addition, for noise of one rounding of a half type, which its key may demand of intermediate
+//! results, or 32 of f32 or f64. A body may be off by twice as much in place of the fraction of its norm, for noise of a
+//! quarter of that fraction: well-conditioned results gain nothing by it, since their terms are about as large as they
+//! are. Where noise is not finite, as in the results of a router's token that two experts fit equally, nothing is
+//! compared. This costs some runs of the reference, and only calls that would otherwise be reported.
 //!
 //! A body that overflows in its dtype, such as a norm that squares numbers of 10⁴ in f16, is not right, since it
 //! gives other numbers than its attribute states.
@@ -148,7 +148,7 @@ impl Three<'_> {
         let of_plain = error(self.plain);
         let of_plain = if of_plain.is_finite() { of_plain } else { 0.0 };
         let distance = error(self.got);
-        let changed = norm(self.changes(part));
+        let changed = 2.0 * norm(self.changes(part));
         let least = 16.0 * smallest(self.dtype) * (part.len() as f64).sqrt();
         let allowed = (body_roundings(self.dtype) * size).max(changed) + 4.0 * of_plain + least;
         let within = distance <= allowed;
@@ -219,10 +219,7 @@ fn body_roundings(dtype: FloatType) -> f64 {
 pub(super) fn noise_of(who: Who, dtype: FloatType) -> [f64; 2] {
     match who {
         Who::Body => [body_roundings(dtype) / 4.0, smallest(dtype)],
-        Who::Kernel => [
-            Budget::of(dtype).allowed(0.0, 1.0),
-            smallest(FloatType::F32),
-        ],
+        Who::Kernel => [Budget::of(dtype).allowed(1.0, 0.0), smallest(dtype)],
     }
 }
 

@@ -9,6 +9,7 @@ use kernels_runtime::__private::{
 };
 use kernels_runtime::live::{self, Sampling};
 use kernels_runtime::ops::adam_w;
+use kernels_runtime::registry::Site;
 use std::num::NonZeroU32;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -31,6 +32,8 @@ sites! {
     ADAM_W: "npu_fused_adam_w", SemanticsKey::AdamW(AdamWKey);
     EXPERTS: "npu_fused_moe", SemanticsKey::MoeExperts(MoeExpertsKey::LLAMA4);
     BLOCK: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::MIXTRAL);
+    ATTENTION_CUT_OFF: "npu_fused_attention", SemanticsKey::Attention(AttentionKey::CAUSAL);
+    LAYER_NORM_OF_MEAN: "npu_fused_layernorm", SemanticsKey::LayerNorm(LayerNormKey::GPT2);
 }
 
 /// The numbers of an input.
@@ -61,6 +64,13 @@ const ALL: [Numbers; 8] = [
     Repeated,
     ConstantRows,
     Single,
+];
+
+const DTYPES: [FloatDType; 4] = [
+    FloatDType::F32,
+    FloatDType::F64,
+    FloatDType::BF16,
+    FloatDType::F16,
 ];
 
 #[derive(Clone, Copy, Debug)]
@@ -275,23 +285,32 @@ fn qk_norm_rope(case: Case) {
     );
 }
 
-fn attention(case: Case) {
-    let [q, k, v] = [1, 2, 3].map(|seed| case.input(seed, [2, 4, case.tokens(), 16]));
-    let body = |(q, k, v): (Tensor<4>, Tensor<4>, Tensor<4>)| {
-        let [.., tokens, width] = q.dims();
-        let future = Tensor::<2, Bool>::tril_mask([tokens, tokens], 0, &q.device());
-        let scores = q.matmul(k.swap_dims(2, 3)) / (width as f64).sqrt();
-        let scores = scores.mask_fill(future.unsqueeze::<4>(), f32::NEG_INFINITY);
-        softmax(scores, 3).matmul(v)
-    };
+type Heads = (Tensor<4>, Tensor<4>, Tensor<4>);
+
+fn scores(q: Tensor<4>, k: Tensor<4>) -> Tensor<4> {
+    let [.., tokens, width] = q.dims();
+    let future = Tensor::<2, Bool>::tril_mask([tokens, tokens], 0, &q.device());
+    let scores = q.matmul(k.swap_dims(2, 3)) / (width as f64).sqrt();
+    scores.mask_fill(future.unsqueeze::<4>(), f32::NEG_INFINITY)
+}
+
+fn attend(case: Case, site: &'static Site, body: impl FnOnce(Heads) -> Tensor<4>) {
+    let heads = [1, 2, 3].map(|seed| case.input(seed, [2, 4, case.tokens(), 16]));
+    let settings = private::AttentionSettings::default();
     private::attention(
-        At::new(&ATTENTION),
-        [q, k, v],
+        At::new(site),
+        heads,
         &|| None,
         None,
-        private::AttentionSettings::default(),
+        settings,
         &mut once(body),
     );
+}
+
+fn attention(case: Case) {
+    attend(case, &ATTENTION, |(q, k, v)| {
+        softmax(scores(q, k), 3).matmul(v)
+    });
 }
 
 fn targets(case: Case) -> Tensor<1, Int> {
@@ -464,12 +483,7 @@ const CALLS: [Call; 14] = [
 fn right_bodies_are_no_mistake_though_their_results_cancel() {
     let _every = live::scope(Sampling::every(NonZeroU32::MIN));
     let mut alarms = Vec::new();
-    for dtype in [
-        FloatDType::F32,
-        FloatDType::F64,
-        FloatDType::BF16,
-        FloatDType::F16,
-    ] {
+    for dtype in DTYPES {
         for numbers in ALL {
             for (name, call) in CALLS {
                 let case = Case { numbers, dtype };
@@ -486,5 +500,42 @@ fn right_bodies_are_no_mistake_though_their_results_cancel() {
     let rows = live::report().rows.into_iter();
     for row in rows.filter(|row| row.site.contains("cancelling")) {
         assert!(row.checked > 0 && row.skipped == 0, "{row:?}");
+    }
+}
+
+/// Returns the message of a call's check.
+fn refusal(call: impl FnOnce()) -> String {
+    let _every = live::scope(Sampling::every(NonZeroU32::MIN));
+    let panic = catch_unwind(AssertUnwindSafe(call)).err();
+    let panic = panic.expect("the check fails");
+    *panic.downcast::<String>().expect("a message")
+}
+
+#[test]
+fn mistakes_are_larger_than_the_roundings_of_terms_that_cancel() {
+    for dtype in DTYPES {
+        let numbers = Ones;
+        // A gradient that does not cancel, in place of one that does.
+        let said = refusal(|| {
+            attend(Case { numbers, dtype }, &ATTENTION_CUT_OFF, |(q, k, v)| {
+                let powers = scores(q, k).exp();
+                let sum = powers.clone().sum_dim(3).detach();
+                (powers / sum).matmul(v)
+            });
+        });
+        assert!(said.contains("the annotated body: d_q"), "{said}");
+    }
+    for dtype in [FloatDType::F32, FloatDType::F64] {
+        let numbers = ConstantRows;
+        let case = Case { numbers, dtype };
+        let [weight, bias] = [1, 2].map(|seed| case.parameter(seed, [WIDTH]));
+        let parameters = NormParameters::new(&weight).bias(&bias);
+        let body = |x| normed(x) * weight.clone().unsqueeze() + bias.clone().unsqueeze();
+        let x: Tensor<2> = case.input(3, [case.tokens(), WIDTH]);
+        let said = refusal(|| {
+            let at = At::new(&LAYER_NORM_OF_MEAN);
+            private::layer_norm(at, x, parameters, 1e-5, &mut once(body));
+        });
+        assert!(said.contains("the annotated body: y"), "{said}");
     }
 }
