@@ -77,7 +77,7 @@ impl Call {
         let body = unless_it_panics(site, case.is_sample, run).map(|body| {
             let flows = |name: &str| captured.flows(name) || trained.contains(&name);
             let error = expected.judged(Who::Body, &case.operands, &look, |changes| {
-                expected.judge_body(&body, &flows, changes)
+                expected.judge_body(&body, flows, changes)
             })?;
             judge_order(&case.operands, &expected.plain, &body).map(|()| error)
         });

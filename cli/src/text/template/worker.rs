@@ -54,7 +54,7 @@ pub fn interrupt_templates_on(flag: &Arc<AtomicBool>) {
 #[derive(Debug)]
 pub(super) enum Renderer {
     Here(Box<Engine>),
-    Apart(Workers),
+    Apart(Box<Workers>),
 }
 
 /// The end of a rendering without a text.
@@ -79,7 +79,7 @@ impl Renderer {
         // A worker answers its template too.
         let first = workers.start()?;
         lock(&workers.idle).push(first);
-        Ok(Self::Apart(workers))
+        Ok(Self::Apart(Box::new(workers)))
     }
 
     /// Has the template write this date, in place of today's.

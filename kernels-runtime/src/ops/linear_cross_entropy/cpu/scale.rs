@@ -55,7 +55,8 @@ pub(super) fn times_no_number<T: Element>(tensor: &FlexTensor, factor: T::Acc) -
 
 /// Returns whether a factor is neither infinite nor NaN.
 pub(super) fn is_number<A: Real>(factor: A) -> bool {
-    factor - factor == A::ZERO
+    // Infinity and NaN times zero are NaN.
+    factor * A::ZERO == A::ZERO
 }
 
 /// Returns a contiguous tensor times a factor, rounded. A tensor that is not rounded keeps its memory, if nothing else
