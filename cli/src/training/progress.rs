@@ -63,6 +63,7 @@ impl Display {
     }
 
     /// Shows how many of some records are prepared.
+    #[cfg(feature = "text")]
     pub fn preparing(&mut self, done: usize, records: usize) {
         self.draw(&format!("preparing record {done}/{records}"));
     }
