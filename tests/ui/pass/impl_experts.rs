@@ -148,7 +148,7 @@ pub fn main() {
         "moe(activation=silu, projections=chunked, layout=matmul)",
     );
     assert_paths("impl_experts::Stacked::run", &["fused cpu-simd"]);
-    assert_paths("impl_experts::apply", &["fused cpu-simd"]);
+    assert_paths("impl_experts::Stacked::apply", &["fused cpu-simd"]);
 
     let (both, down) = (stacked.w13.val(), stacked.out.val());
     let gate = Param::from_tensor(both.clone().narrow(2, 0, 5));

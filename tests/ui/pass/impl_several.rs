@@ -68,7 +68,7 @@ pub fn main() {
     assert_same(Block::gated(y(), y()), Block::gated_reference(y(), y()));
     let norm = "rms_norm(offset=0, rounding=llama)";
     assert_site("impl_several::Block::norm_before", norm);
-    assert_site("impl_several::norm_after", norm);
+    assert_site("impl_several::Block::norm_after", norm);
     assert_site("impl_several::Block::mlp", "glu(activation=silu)");
     assert_site("impl_several::Block::gated", "glu(activation=silu)");
 }

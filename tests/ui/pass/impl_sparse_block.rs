@@ -121,5 +121,5 @@ pub fn main() {
     let x = random([7, 6]);
     let (y, _) = scaled.route(x.clone());
     assert_same(y, scaled.route_reference(x).0);
-    assert_paths("impl_sparse_block::route", &["fused cpu-router"]);
+    assert_paths("impl_sparse_block::Scaled::route", &["fused cpu-router"]);
 }

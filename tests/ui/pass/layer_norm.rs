@@ -164,7 +164,12 @@ pub fn main() {
         assert_same(fused, plain);
     }
     let paths = ["fused", "reference: switched off by the policy"];
-    for name in ["of_tensors", "of_references", "scaled", "Norm::normalise"] {
+    for name in [
+        "of_tensors",
+        "of_references",
+        "Layer::scaled",
+        "Norm::normalise",
+    ] {
         assert_paths(&format!("layer_norm::{name}"), &paths);
     }
 }

@@ -32,7 +32,7 @@ pub fn main() {
     let y = experts.apply_gate(x.clone());
     assert_same(y, experts.apply_gate_reference(x));
     assert_site(
-        "method_of_tensors::apply_gate",
+        "method_of_tensors::Experts::apply_gate",
         "glu(activation=quick_gelu, projections=interleaved, clamp=limit, up_offset=1)",
     );
 }

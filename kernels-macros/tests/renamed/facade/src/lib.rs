@@ -11,6 +11,8 @@ pub mod __private {
         }
     }
 
+    pub fn begin() {}
+
     pub fn glu<T>(
         _: At,
         gate: T,
