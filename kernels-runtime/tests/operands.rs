@@ -212,6 +212,11 @@ fn rotations_have_the_shapes_of_their_key() {
     assert!(rotation(q, [2, 1, 6, 8], [1, 5, 8], key).contains("heads (axis 1) may differ"));
     assert!(rotation(q, k, [1, 5, 8], bsnd).contains("heads (axis 2) may differ"));
     assert!(rotation(q, k, [1, 6, 8], key).contains("needs [1, 5, 8] or [2, 5, 8]"));
+    let single = rotation([1, 4, 5, 8], [1, 1, 5, 8], [1, 6, 8], key);
+    assert!(
+        single.contains("needs [1, 5, 8]") && !single.contains(" or "),
+        "{single}"
+    );
     assert!(rotation(q, k, [1, 5, 4], key).contains("`width = partial` rotates a part"));
     assert!(rotation(q, k, [1, 5, 8], pairs).contains("rotate 16 elements, but a head has 8"));
     assert!(rotation(q, k, [1, 5, 10], partial).contains("a head has only 8"));

@@ -160,9 +160,13 @@ pub(in crate::ops) fn fits<T: Described>(
     for (table_name, table) in [("cos", cos), ("sin", sin)] {
         let table: [usize; 3] = operands::dims(OP, table_name, table)?;
         require!(
-            table == [b, s, width] || table == [1, s, width],
-            "RoPE: the {table_name} table is {table:?}, but {name}, {shape:?}, needs \
-             [1, {s}, {width}] or [{b}, {s}, {width}]"
+            table == [1, s, width] || (b != 1 && table == [b, s, width]),
+            "RoPE: the {table_name} table is {table:?}, but {name}, {shape:?}, needs [1, {s}, {width}]{}",
+            if b != 1 {
+                format!(" or [{b}, {s}, {width}]")
+            } else {
+                String::new()
+            }
         );
     }
     rotated(width, d, key)
