@@ -472,17 +472,23 @@ fn tokens_that_end_answers_end_those_of_the_trained_model() {
             "{{% for m in messages %}}<|im_start|>{{{{ m.role }}}}\n{{{{ m.content }}}}{end}{{% endfor %}}{begin}"
         )
     };
-    let run = |run: &str, template: &str| {
+    let of = |run: &str, template: &str, saved: &str| {
         let base = base(&place, template, "<|endoftext|>");
         let mut command = command();
         command.arg("finetune").args(SHORT).arg("--model").arg(base);
         command.arg("--data").arg(place.path("chat.jsonl"));
         command.arg("--out").arg(place.path(run));
+        if saved == "adapter" {
+            command.args(["--lora-rank", "2"]);
+        }
         let said = errors(&succeeds(command));
-        let settings = place.path(run).join("checkpoint/generation_config.json");
+        let settings = place.path(run).join(saved).join("generation_config.json");
         let settings = fs::read_to_string(settings).unwrap();
         (said, serde_json::from_str::<Value>(&settings).unwrap())
     };
+    let run = |run: &str, template: &str| of(run, template, "checkpoint");
+    let (_, settings) = of("adapted", &turns("<|im_end|>\n"), "adapter");
+    assert_eq!(settings["eos_token_id"], json!([0, 2]));
     let (said, settings) = run("chatml", &turns("<|im_end|>\n"));
     assert!(
         said.contains("answers end with `<|im_end|>` (token 2)"),

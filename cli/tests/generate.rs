@@ -252,6 +252,8 @@ fn prompts_come_from_files() {
     );
     assert_eq!(ids(&["--prompts", &objects]), expected);
     assert_eq!(ids(&["--prompts", &lines, "--prompt", "x"]).len(), 3);
+    let marked = write("marked.txt", "\u{feff}Hello!\nThe river\n");
+    assert_eq!(ids(&["--prompts", &marked]), expected);
 
     // Standard input holds lines or objects.
     for file in [&lines, &objects] {

@@ -458,6 +458,21 @@ fn a_first_answer_is_learned_alone() {
 }
 
 #[test]
+fn a_token_across_the_border_of_an_answer_is_learned() {
+    let source = "{% for m in messages %}{% if m.role == 'user' %}USER: {{ m.content }}\n{% else %}ASSISTANT: \
+                  {{ m.content }}<|im_end|>\n{% endif %}{% endfor %}{% if add_generation_prompt %}ASSISTANT: {% endif %}";
+    let turns = [
+        Message::user("a"),
+        Message::assistant("two"),
+        Message::user("b"),
+        Message::assistant("d"),
+    ];
+    let learned = learned(source, &turns);
+    let learned: Vec<&str> = learned.iter().map(|text| text.trim_start()).collect();
+    assert_eq!(learned, ["two<|im_end|>", "d<|im_end|>"]);
+}
+
+#[test]
 fn answers_are_found_where_past_turns_are_written_otherwise() {
     // The instruction stands in the last turn of the user.
     let moved = "{% set system = messages[0].content %}{% for m in messages[1:] %}{% if m.role == 'user' %}[Q]\
@@ -846,6 +861,14 @@ fn tokenizers_made_to_harm_are_refused() {
             "is damaged",
         ),
         ("post_processor", added, "`post_processor`: it adds"),
+        (
+            "post_processor",
+            json!({
+                "type": "TemplateProcessing", "pair": [], "special_tokens": {},
+                "single": vec![json!({"Sequence": {"id": "A", "type_id": 0}}); 20],
+            }),
+            "`post_processor`: it repeats",
+        ),
     ] {
         let said = opened(part, value).unwrap_err().to_string();
         assert!(
@@ -853,6 +876,13 @@ fn tokenizers_made_to_harm_are_refused() {
             "{said}"
         );
     }
+    let long = json!([["a", -1.0], ["a".repeat(300), -1.0]]);
+    let said = opened(
+        "model",
+        json!({"type": "Unigram", "unk_id": 0, "vocab": long}),
+    );
+    let said = said.unwrap_err().to_string();
+    assert!(said.contains("has 300 bytes, more than 256"), "{said}");
     // A table that leads out of itself is found when it is used.
     let table = "BAAAAAAE/wBhAA==";
     let tokenizer = opened(

@@ -208,16 +208,15 @@ impl Output {
 
 impl Output {
     /// Copies the files of the base that a whole model needs to the folder that it was written to, and adds end tokens to
-    /// its `generation_config.json`.
+    /// its `generation_config.json`. An adapter has this file if there are any.
     ///
     /// # Errors
     /// Returns an error if a file can't be read or written.
     pub fn complete(&self, settings: &Settings, new_ends: &[u32], to: &Path) -> anyhow::Result<()> {
-        if let Self::Adapter(_) = self {
-            return Ok(());
-        }
         let base = &settings.model;
-        copy_companions(base, to)?;
+        if let Self::Model(_) = self {
+            copy_companions(base, to)?;
+        }
         match new_ends {
             [] => Ok(()),
             ends => add_ends(base, &settings.config, ends, &to.join(GENERATION)),

@@ -247,7 +247,7 @@ fn tell_ends(ends: &Ends, new: &[u32], tokenizer: &Tokenizer) {
         let token = tokenizer.decode_all(&[*id]).unwrap_or_default();
         output::note(format_args!(
             "answers end with `{}` (token {id}), which is no end token of this checkpoint; generation_config.json of the \
-             trained model names it, and whatever runs an adapter has to be told",
+             trained model or adapter names it, and other programs that run the adapter have to be told",
             escape(&token)
         ));
     }

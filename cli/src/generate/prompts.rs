@@ -51,16 +51,16 @@ fn prompt(args: &Args, text: &str) -> Prompt {
 
 fn lines(args: &Args, file: &Path) -> anyhow::Result<Vec<Prompt>> {
     const LIMIT: Limit = Limit::mib("prompts", 1 << 10);
-    let (text, objects) = match file.as_os_str() == "-" {
-        true => {
-            let text = standard_input(LIMIT)?;
-            let objects = begins_with_object(&text);
-            (text, objects)
-        }
-        false => {
-            let objects = file.extension().is_some_and(|end| end == "jsonl");
-            (read_text(file, LIMIT)?, objects)
-        }
+    let is_input = file.as_os_str() == "-";
+    let text = match is_input {
+        true => standard_input(LIMIT)?,
+        false => read_text(file, LIMIT)?,
+    };
+    // A byte order mark is no text.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let objects = match is_input {
+        true => begins_with_object(text),
+        false => file.extension().is_some_and(|end| end == "jsonl"),
     };
     let lines = text.lines().enumerate();
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());

@@ -86,7 +86,7 @@ impl Chat {
     /// The template's tags `{% generation %}` say which, if it has any. Otherwise an answer begins where the template has
     /// the model begin. It ends with `eos_token`, or else with the special token that the template writes behind it: in the
     /// same turn, or, if there is none, as the first of the next turn. Behind the last answer such a token is added. Without
-    /// any, it ends where the template ends the turn. A token that begins in an answer is a token of the answer.
+    /// any, it ends where the template ends the turn. A token across the border of an answer is a token of the answer.
     ///
     /// # Errors
     /// Returns an error if the template refuses the conversation or leaves out a part of it, if the tokenizer fails, or if an
@@ -104,10 +104,11 @@ impl Chat {
         };
         let Offsets { mut ids, bytes } = self.tokenizer.encode_plain_long(text)?;
         // Tokens of text are in its order.
-        let token = |byte| bytes.partition_point(|token: &Range<usize>| token.start < byte);
+        let first = |byte| bytes.partition_point(|token: &Range<usize>| token.end <= byte);
+        let end = |byte| bytes.partition_point(|token: &Range<usize>| token.start < byte);
         let mut found = Vec::with_capacity(answers.len());
         for answer in answers {
-            let mut tokens = token(answer.bytes.start)..token(answer.bytes.end);
+            let mut tokens = first(answer.bytes.start)..end(answer.bytes.end);
             if let Some(end) = answer.unwritten {
                 ids.push(end);
                 tokens.end = ids.len();

@@ -14,6 +14,9 @@ const STEPS: usize = 256;
 /// The largest number of tokens that are added to a whole text.
 const ADDED: usize = 4096;
 
+/// The largest number of times that a text stands in what is made of it.
+const REPEATS: usize = 4;
+
 /// The largest number of bytes that are added to each part of a text between special tokens.
 const PREFIX: f64 = 64.0;
 
@@ -36,6 +39,11 @@ pub(super) fn check(json: &[u8]) -> Result<(), String> {
     both.extend(steps("pre_tokenizer", parts.pre_tokenizer.as_ref())?);
     Growth::of(&both)?;
     let added = steps("post_processor", parts.post_processor.as_ref())?;
+    if added.iter().any(|(_, step)| repeats(step) > REPEATS) {
+        return Err(format!(
+            "field `post_processor`: it repeats a text more than {REPEATS} times"
+        ));
+    }
     match added
         .iter()
         .map(|(_, step)| added_tokens(step))
@@ -181,6 +189,21 @@ fn is_empty_text(step: &Value) -> bool {
     patterns
         .iter()
         .any(|pattern| step.pointer(pattern).and_then(Value::as_str) == Some(""))
+}
+
+/// Returns the number of times that a step takes a text.
+fn repeats(step: &Value) -> usize {
+    let times = |name: &str| {
+        let pieces = step
+            .get(name)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten();
+        pieces
+            .filter(|piece| piece.get("Sequence").is_some())
+            .count()
+    };
+    times("single").max(times("pair"))
 }
 
 /// Returns the number of tokens that a step adds to a text.

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use tokenizers::AddedToken;
+use tokenizers::{AddedToken, ModelWrapper};
 
 /// The names of special tokens that transformers knows. Files name others, which can be usual text.
 const SPECIAL: [&str; 7] = [
@@ -23,6 +23,9 @@ const SPECIAL: [&str; 7] = [
 
 /// The largest number of bytes of a token.
 const LONGEST: usize = 1 << 16;
+
+/// The same of a tokenizer that tries every way to divide a text. Known files have at most a hundred.
+const LONGEST_SCORED: usize = 256;
 
 /// The tokenizer of a checkpoint.
 #[derive(Debug)]
@@ -121,12 +124,17 @@ impl Tokenizer {
         Ok(())
     }
 
-    /// Returns an error if a token is so long that a few of them would fill the memory.
+    /// Returns an error if a token is so long that a few of them would fill the memory, or that every way to divide a text
+    /// takes long.
     fn check_lengths(&self) -> Result<(), TextError> {
+        let longest = match self.inner.get_model() {
+            ModelWrapper::Unigram(_) => LONGEST_SCORED,
+            _ => LONGEST,
+        };
         let vocabulary = self.inner.get_vocab(true).into_iter();
         match vocabulary.max_by_key(|(token, _)| token.len()) {
-            Some((token, id)) if token.len() > LONGEST => {
-                let problem = format!("token {id} has {} bytes, more than {LONGEST}", token.len());
+            Some((token, id)) if token.len() > longest => {
+                let problem = format!("token {id} has {} bytes, more than {longest}", token.len());
                 Err(TextError::content(&self.file, problem))
             }
             _ => Ok(()),

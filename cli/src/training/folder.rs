@@ -39,14 +39,16 @@ impl RunFolder {
         let mut entries =
             fs::read_dir(&path).with_context(|| format!("cannot read the folder {shown}"))?;
         if entries.next().is_some() {
-            let way = match path.join(settings).is_file() {
-                true => format!("go on with that run by --resume {shown}"),
-                false => {
-                    format!("remove it: it has no {settings}, so there is no run to go on with")
-                }
+            let has = |name: &str| path.join(name).is_file();
+            let way = match (has(settings), has(CONFIG)) {
+                (true, _) => format!(", or go on with that run by --resume {shown}"),
+                (false, true) => format!(
+                    ", or remove it: it has no {settings}, so there is no run to go on with"
+                ),
+                (false, false) => String::new(),
             };
             bail!(
-                "the folder {shown} is not empty; a run never overwrites, choose another --out, or {way}"
+                "the folder {shown} is not empty; a run never overwrites, choose another --out{way}"
             );
         }
         Ok(Self { path, _lock: lock })
@@ -60,13 +62,13 @@ impl RunFolder {
     pub fn reopen(path: &Path, settings: &str) -> anyhow::Result<Self> {
         let shown = escape_path(path);
         if !path.join(settings).is_file() {
-            let way = match path.exists() {
-                true => "remove it, and begin a run",
-                false => "begin one",
+            // Only the beginning of a run is nothing to keep.
+            let way = match (path.exists(), path.join(CONFIG).is_file()) {
+                (true, true) => format!("remove it, and begin a run with --out {shown}"),
+                (true, false) => "name the folder of a run, which --out made".to_owned(),
+                (false, _) => format!("begin one with --out {shown}"),
             };
-            bail!(
-                "the folder {shown} has no {settings}, so there is no run to go on with; {way} with --out {shown}"
-            );
+            bail!("the folder {shown} has no {settings}, so there is no run to go on with; {way}");
         }
         let folder = Self {
             path: path.to_owned(),

@@ -59,7 +59,9 @@ impl PairEncoder {
             start = ids.len() + inside;
             ids.extend(whole.ids);
         }
-        ids.extend(self.end);
+        // Some completions end with it already.
+        let end = self.end.filter(|end| ids.last() != Some(end));
+        ids.extend(end);
         Ok((ids, start))
     }
 }
@@ -98,6 +100,14 @@ mod tests {
         }
         let (ids, start) = encoded("spm", "", "ing");
         assert_eq!((ids[0], start), (1, 1), "the token at the start of a text");
+    }
+
+    #[test]
+    fn a_completion_that_ends_has_one_end() {
+        for completion in [" b", " b<|im_end|>"] {
+            let (ids, _) = encoded("tiny", "a", completion);
+            assert!(ids.ends_with(&[2]) && !ids.ends_with(&[2, 2]), "{ids:?}");
+        }
     }
 
     #[test]

@@ -70,9 +70,10 @@ pub fn part(turn: &Map<String, Value>, message: &Message) -> Result<Part, String
 /// # Errors
 /// Returns an error that names the field.
 pub fn refuse(record: &Map<String, Value>) -> Result<(), String> {
-    // A label that is a number is a class in most data.
-    let is_bad = record.get("label") == Some(&Value::Bool(false));
-    let label = is_bad.then_some(("label", false));
+    // A label that is a number is a class in most data, and such a loss was measured.
+    let is_bad = |name: &&str| record.get(*name) == Some(&Value::Bool(false));
+    let label = ["label", "loss"].into_iter().find(is_bad);
+    let label = label.map(|name| (name, false));
     match label.or(said(record, &OF_RECORDS)?) {
         Some((name, false)) => Err(format!(
             "`{name}` is {}, so the record is not to be learned; remove the record, or the field to learn it",
@@ -153,6 +154,7 @@ mod tests {
             assert_eq!(refuse(&fields(text)), Ok(()), "{text}");
         }
         assert_eq!(refuse(&fields(r#"{"label": 0, "loss": 2.5}"#)), Ok(()));
+        assert!(refuse(&fields(r#"{"loss": false}"#)).is_err());
     }
 
     #[test]

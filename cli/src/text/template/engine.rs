@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// The work that a template may do. A conversation of a hundred thousand messages takes a part of it.
 const FUEL: u64 = 1 << 26;
 
+/// The problem of a template that takes more work.
+pub(super) const ENDLESS: &str = "it does not end";
+
 /// The name of the one template.
 const NAME: &str = "chat";
 
@@ -92,7 +95,7 @@ impl Failure {
 impl From<minijinja::Error> for Failure {
     fn from(error: minijinja::Error) -> Self {
         let mut problem = match (error.kind(), error.detail()) {
-            (ErrorKind::OutOfFuel, _) => "it does not end".to_owned(),
+            (ErrorKind::OutOfFuel, _) => ENDLESS.to_owned(),
             (_, Some(detail)) => detail.to_owned(),
             (kind, None) => kind.to_string(),
         };

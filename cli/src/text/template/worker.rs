@@ -4,7 +4,7 @@
 //! that nest too deeply would end the program, or run for ever. So it renders in a process of the same program, which has
 //! limits of memory and time, and which Ctrl-C ends.
 
-use super::engine::{Engine, Failure, Setup};
+use super::engine::{ENDLESS, Engine, Failure, Setup};
 use crate::text::Date;
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
@@ -107,7 +107,7 @@ impl Renderer {
 pub(super) struct Workers {
     setup: Setup,
     idle: Mutex<Vec<Worker>>,
-    /// The reason why a worker died. What has happened once is not tried again.
+    /// The reason why a worker died or worked too long. What has happened once is not tried again.
     broken: OnceLock<Failure>,
 }
 
@@ -131,10 +131,13 @@ impl Workers {
             None => self.start()?,
         };
         let rendered = worker.ask(values);
-        match &rendered {
-            Err(Stop::Failed(failure)) if worker.ended => drop(self.broken.set(failure.clone())),
-            _ if worker.ended => {}
-            _ => lock(&self.idle).push(worker),
+        if let Err(Stop::Failed(failure)) = &rendered
+            && (worker.ended || failure.problem == ENDLESS)
+        {
+            let _ = self.broken.set(failure.clone());
+        }
+        if !worker.ended {
+            lock(&self.idle).push(worker);
         }
         rendered
     }
