@@ -243,12 +243,12 @@ fn add_ends(base: &Path, config: &ModelConfig, new: &[u32], to: &Path) -> anyhow
 
 /// Copies a file if it is there.
 pub fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    if !from.is_file() {
+    if !kernels_io::is_there(from) {
         return Ok(());
     }
     let bytes = match kernels_io::read(from, Limit::mib("a file of a checkpoint", 1024)) {
         // What training needs was read before. A file that was not fetched does not end a run that is over.
-        Err(error @ FileError::Pointer { .. }) => {
+        Err(error @ (FileError::Pointer { .. } | FileError::Dangling { .. })) => {
             crate::output::note(format_args!("not copied: {error}"));
             return Ok(());
         }
