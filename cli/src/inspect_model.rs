@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let shown = kernels_io::escape_path(&args.model);
     let found = inspect(&args.model, &Device::flex()).context("cannot inspect the checkpoint")?;
     #[cfg(feature = "text")]
-    let found = with_tokenizer(found, &args.model);
+    let found = with_text(found, &args.model);
     if args.json {
         output::json(&as_json(&found))?;
     } else {
@@ -55,13 +55,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens the tokenizer, if there is one, as `generate` and `finetune` do.
+/// Opens the settings of generation, and the tokenizer if there is one, as `generate` and `finetune` do.
 #[cfg(feature = "text")]
-fn with_tokenizer(mut found: Inspection, path: &std::path::Path) -> Inspection {
+fn with_text(mut found: Inspection, path: &std::path::Path) -> Inspection {
     use kernels_cli::text::{TextError, Tokenizer};
-    let Some(vocab_size) = found.config.as_ref().map(|config| config.vocab_size) else {
+    let Some(config) = &found.config else {
         return found;
     };
+    let vocab_size = config.vocab_size;
+    if let Err(error) = kernels_models::Generation::open(path, config) {
+        found.problems.push(error.to_string());
+    }
     match Tokenizer::open(path, vocab_size).map(|tokenizer| tokenizer.beyond_model()) {
         Err(TextError::Missing { .. }) | Ok(None) => {}
         // A model in a GGUF file runs without its tokenizer.
