@@ -22,8 +22,11 @@ pub fn reference<const D: usize>(
 ) -> Tensor<D> {
     check(&inputs, settings, key);
     if inputs.x.dims()[D - 1] == 0 {
-        // Burn's operations don't repeat what has no elements.
-        return inputs.x;
+        // Burn's operations don't repeat what has no elements. A gate has a gradient all the same.
+        return match inputs.gate {
+            Some(gate) => inputs.x * gate,
+            None => inputs.x,
+        };
     }
     let dtype = inputs.x.dtype();
     let compute = compute_dtype(dtype);
