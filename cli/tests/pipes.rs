@@ -76,7 +76,7 @@ fn pipes_are_refused() {
     }
 }
 
-/// What a terminal obeys or turns around: a title, a cleared screen, a line that is overwritten, other characters.
+/// Text that a terminal obeys or turns around: a title, a cleared screen, a line that is overwritten, other characters.
 const OBEYED: &str = "\x1b]0;owned\x07\x1b[2J\rover\x0e\u{202e}";
 
 /// Returns the folder of a model whose `config.json` and tensors have the text in their names and values.

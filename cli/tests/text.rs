@@ -403,7 +403,7 @@ fn learned(source: &str, messages: &[Message]) -> Vec<String> {
     tokens.answers.iter().map(text).collect()
 }
 
-/// What each turn of ChatML ends with is the first of two parts of a template, and what the model begins with the second.
+/// The template of ChatML in two parts. The end of each turn goes between them.
 const CHATML: [&str; 2] = [
     "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}",
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",

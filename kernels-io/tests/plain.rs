@@ -128,7 +128,7 @@ fn what_is_not_text_says_where() {
     );
 }
 
-/// What stands in the place of a file that was not fetched is told from the file.
+/// An error names the thing that lies in the place of a file that was not fetched.
 #[test]
 fn pointers_of_git_lfs_are_named_and_files_that_begin_so_are_read() {
     const LARGE: Limit = Limit::mib("a test", 1);

@@ -38,7 +38,7 @@ pub struct Facts {
     pub cut: usize,
     /// The number of examples that were left out, because no learned token was left.
     pub left_out: usize,
-    /// The tokens that end answers, and are no end tokens of the checkpoint.
+    /// The tokens that end answers but are missing among the checkpoint's end tokens.
     pub new_ends: Vec<u32>,
     /// A number that tells data apart.
     pub fingerprint: String,
@@ -234,7 +234,7 @@ fn tell_lost(encoded: &Encoded, seq: usize, examples: &str) {
     }
 }
 
-/// Returns the tokens that end answers, and are no end tokens of the checkpoint.
+/// Returns the tokens that end answers but are missing among the checkpoint's end tokens.
 fn new_ends(ends: &Ends, folder: &Path, config: &ModelConfig) -> anyhow::Result<Vec<u32>> {
     let known = Generation::open(folder, config)?.end_tokens;
     let new = ends.tokens.iter().copied();
@@ -246,7 +246,7 @@ fn tell_ends(ends: &Ends, new: &[u32], tokenizer: &Tokenizer) {
     for id in new {
         let token = tokenizer.decode_all(&[*id]).unwrap_or_default();
         output::note(format_args!(
-            "answers end with `{}` (token {id}), which is no end token of this checkpoint; generation_config.json of the \
+            "answers end with `{}` (token {id}), which is not an end token of this checkpoint; generation_config.json of the \
              trained model or adapter names it, and other programs that run the adapter have to be told",
             escape(&token)
         ));

@@ -13,7 +13,7 @@ const LONGEST: usize = 16 << 20;
 
 const TOO_LONG: &str = "it has more than 16 MiB";
 
-/// What the user wants next.
+/// The user's next wish.
 #[derive(Debug)]
 pub enum Next {
     /// A message or a command, without the space around it.

@@ -56,7 +56,7 @@ fn lines(args: &Args, file: &Path) -> anyhow::Result<Vec<Prompt>> {
         true => standard_input(LIMIT)?,
         false => read_text(file, LIMIT)?,
     };
-    // A byte order mark is no text.
+    // A byte order mark does not belong to the text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let objects = match is_input {
         true => begins_with_object(text),

@@ -47,7 +47,7 @@ pub(super) struct Finder<'a> {
     text: &'a str,
     /// The text with which the template has the model begin, by the role of the message before.
     begins: BTreeMap<&'a str, String>,
-    /// What the template writes behind the text of an answer, in its turn.
+    /// The text that the template writes behind an answer, in its turn.
     tail: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the steps of a `tokenizer.json` may do. The file comes with a checkpoint and can be made to harm: steps that
+//! Limits of the steps of a `tokenizer.json`. The file comes with a checkpoint and can be made to harm: steps that
 //! lengthen a text multiply, and damaged tables end the program.
 
 use serde::Deserialize;

@@ -1,8 +1,8 @@
 //! Token ids of long texts.
 //!
 //! A tokenizer takes hundreds of bytes of memory for each byte of a text. A long text is divided into pieces that overlap.
-//! What a tokenizer makes of a place depends on the text near it, so two pieces have the same tokens in the middle of what
-//! they share, and there they are joined. Pieces are encoded by all cores.
+//! The tokens of a place depend on the text near it. Two pieces therefore have the same tokens in the middle of the text that
+//! they share, and are joined there. Pieces are encoded by all cores.
 
 use super::{Offsets, TextError, Tokenizer};
 use rayon::prelude::*;

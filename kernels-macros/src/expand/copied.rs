@@ -4,29 +4,17 @@
 use proc_macro2::{Group, Ident, Punct, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 
-use crate::check::{BuiltIn, Custom, Kernel, Site, Source};
-use crate::contract::{Place, Role};
+use super::dispatch::parameters;
+use crate::check::{Kernel, Site, Source};
+use crate::contract::Role;
 use crate::target::Function;
 
 /// The parameters that hold tensors and don't flow through the body.
 pub(super) fn captured(kernel: &Kernel) -> Vec<&Ident> {
-    match kernel {
-        Kernel::BuiltIn(BuiltIn { bindings, .. }) => bindings
-            .iter()
-            .filter(|binding| holds_tensors(binding.operand.role))
-            .filter_map(|binding| match &binding.place {
-                Place::Parameter { name, .. } => Some(name),
-                Place::Field(_) | Place::OfElement(_) | Place::Constant(_) => None,
-            })
-            .collect(),
-        Kernel::Custom(Custom { operands, .. }) => operands
-            .iter()
-            .filter_map(|operand| match &operand.source {
-                Source::Borrowed(name) => Some(name),
-                Source::Flowing(_) | Source::Field(_) => None,
-            })
-            .collect(),
-    }
+    parameters(kernel, holds_tensors, |source| match source {
+        Source::Borrowed(name) => Some(name),
+        Source::Flowing(_) | Source::Field(_) => None,
+    })
 }
 
 fn holds_tensors(role: Role) -> bool {

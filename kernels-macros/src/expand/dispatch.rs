@@ -8,7 +8,7 @@ use syn::{FnArg, Pat, PatIdent as Pattern, Type};
 use super::record::Label;
 use super::{Body, attributes, copied, dispatched_body, one_pattern};
 use crate::check::{BuiltIn, Custom, Kernel, Reference, Site, Source};
-use crate::contract::Place;
+use crate::contract::{Place, Role};
 use crate::target::{Function, turbofish};
 
 /// The path from the dispatched function to the reference.
@@ -92,10 +92,22 @@ fn reference(site: &Site, function: &Function, name: &Ident, scope: Scope) -> To
 
 /// The parameters that flow through, in the order in which the runtime hands them back.
 fn flowing(kernel: &Kernel) -> Vec<&Ident> {
+    parameters(kernel, Role::flows, |source| match source {
+        Source::Flowing(name) => Some(name),
+        Source::Borrowed(_) | Source::Field(_) => None,
+    })
+}
+
+/// The parameters of operands with some roles, and of those of another crate's kernel with some sources.
+pub(super) fn parameters(
+    kernel: &Kernel,
+    is_role: impl Fn(Role) -> bool,
+    of_source: impl Fn(&Source) -> Option<&Ident>,
+) -> Vec<&Ident> {
     match kernel {
         Kernel::BuiltIn(BuiltIn { bindings, .. }) => bindings
             .iter()
-            .filter(|binding| binding.operand.role.flows())
+            .filter(|binding| is_role(binding.operand.role))
             .filter_map(|binding| match &binding.place {
                 Place::Parameter { name, .. } => Some(name),
                 Place::Field(_) | Place::OfElement(_) | Place::Constant(_) => None,
@@ -103,10 +115,7 @@ fn flowing(kernel: &Kernel) -> Vec<&Ident> {
             .collect(),
         Kernel::Custom(Custom { operands, .. }) => operands
             .iter()
-            .filter_map(|operand| match &operand.source {
-                Source::Flowing(name) => Some(name),
-                Source::Borrowed(_) | Source::Field(_) => None,
-            })
+            .filter_map(|operand| of_source(&operand.source))
             .collect(),
     }
 }

@@ -1,4 +1,4 @@
-//! What roundings may change in the results of a reference.
+//! Changes that roundings may make in the results of a reference.
 
 use super::run::{Computed, Values};
 use super::tolerance::{Who, noise_of};

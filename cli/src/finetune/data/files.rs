@@ -47,7 +47,7 @@ pub fn report(problems: &[String]) -> anyhow::Result<()> {
     )
 }
 
-/// What a file holds.
+/// The kind of content of a data file.
 #[derive(Clone, Copy)]
 enum Kind {
     Text,
@@ -91,7 +91,7 @@ fn kind(file: &Path) -> anyhow::Result<Kind> {
     bail!("{}: {advice}", escape_path(file))
 }
 
-/// The first bytes of files that are no text, and what such a file is.
+/// The first bytes of files without text, and the names of their kinds.
 const FOREIGN: [(&[u8], &str); 10] = [
     (b"\xff\xfe", UTF16),
     (b"\xfe\xff", UTF16),

@@ -23,7 +23,7 @@ pub enum Record {
 pub struct Chat {
     /// The turns.
     pub messages: Vec<Message>,
-    /// What the model learns of each turn.
+    /// The learned part of each turn.
     pub parts: Vec<Part>,
 }
 

@@ -3,7 +3,7 @@
 use kernels_cli::text::Message;
 use serde_json::{Map, Value};
 
-/// What the model learns of a turn.
+/// The learned part of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// All of it: an answer.

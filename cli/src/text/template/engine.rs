@@ -25,7 +25,7 @@ const LONGEST_PROBLEM: usize = 1000;
 #[derive(Debug)]
 pub(super) struct Engine(Environment<'static>);
 
-/// What an engine is made of.
+/// The parts that make an engine.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Setup {
     /// The template, in which tags of answers are replaced.
