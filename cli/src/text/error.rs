@@ -34,8 +34,7 @@ pub enum TextError {
     Tokenizer(String),
     /// A text holds a token that the tokenizer has and the model has not.
     #[error(
-        "the text holds the token `{}`, but the model has only {vocab_size} embeddings (vocab_size), and the \
-         token's id is {id}; remove it",
+        "the text holds the token `{}`, whose id {id} is beyond the model's {vocab_size} embeddings (vocab_size); remove it",
         escape(.token)
     )]
     NoEmbedding {
