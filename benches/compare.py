@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Compares this project with PyTorch on this machine's CPU: one command that sets up, runs and writes the results.
 
-    python3 benches/compare.py [--venv DIR] [--threads 2] [--only NAME ...] [--out benches/results/NAME]
+    python3 benches/compare.py [--venv DIR] [--threads 2] [--only NAME ...] [--out target/NAME]
 
 It makes a virtual environment with torch from the package index if DIR is not there, builds the benchmark `compare`
 and the program `kernels` once, and runs ours and torch's in turn, one group of rows after the other, three times. It
-writes NAME.json, a table NAME.md for benches/results/README.md, and a plot NAME.svg. torch.compile needs a C++
+writes NAME.json, a table NAME.md and a plot NAME.svg; `compare_report.py` takes its rows into benches/results. torch.compile needs a C++
 compiler and Python's headers.
 
 A time is the median of the runs' medians. Both sides have the same number of threads, and an allocator that keeps freed
@@ -77,7 +77,7 @@ def parse():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--only", metavar="NAME", nargs="+", default=[],
                         help="only these rows: keys or their beginnings, such as swiglu/2048, or training")
-    parser.add_argument("--out", metavar="PATH", type=pathlib.Path, default=ROOT / "benches" / "results" / "compare",
+    parser.add_argument("--out", metavar="PATH", type=pathlib.Path, default=ROOT / "target" / "compare",
                         help="the results' path without ending")
     parser.add_argument("--repeats", type=int, default=3, help="how often each side runs")
     parser.add_argument("--train-steps", type=int, default=60, help="the steps before the speed of training is measured")
@@ -86,7 +86,7 @@ def parse():
     if arguments.threads < 1 or arguments.repeats < 1 or arguments.train_steps < 1:
         parser.error("--threads, --repeats and --train-steps are at least 1")
     if not arguments.out.parent.is_dir():
-        parser.error(f"--out: {arguments.out.parent} is no folder")
+        parser.error(f"--out: {arguments.out.parent} is not a folder")
     if not any(map(shutil.which, ("c++", "g++", "clang++"))):
         parser.error("torch.compile needs a C++ compiler, and there is neither c++, g++ nor clang++")
     return arguments

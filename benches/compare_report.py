@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes what `benches/compare.py` measured: JSON, a table, a plot, and which bars are missed.
 
-    python3 benches/compare_report.py NAME.json      # writes NAME.md and NAME.svg again, and prints the missed bars
+    python3 benches/compare_report.py NAME.json              # writes NAME.md and NAME.svg again, and prints the missed bars
+    python3 benches/compare_report.py NAME.json MACHINE.json # takes its rows into the results of a machine, with a table
 """
 import html
 import json
@@ -25,8 +26,10 @@ PARTS = ("qwen3_layer", "qwen3_products")
 
 
 def write(out, results):
-    """Writes the three files."""
-    texts = {".json": json.dumps(results, indent=2) + "\n", ".md": markdown(results), ".svg": svg(results)}
+    """Writes the three files, or two for a machine, whose rows are of several runs."""
+    texts = {".json": as_json(results), ".md": markdown(results)}
+    if "commit" in results:
+        texts[".svg"] = svg(results)
     for ending, text in texts.items():
         file = out.with_name(out.name + ending)
         # A file is there completely or not at all.
@@ -34,6 +37,22 @@ def write(out, results):
         unfinished.write_text(text)
         unfinished.replace(file)
         print(file)
+
+
+def as_json(results):
+    """A line for each row, so that a change of one row is one of a line."""
+    rows = ",\n".join("  " + json.dumps(row, ensure_ascii=False) for row in results["rows"])
+    rest = {name: value for name, value in results.items() if name != "rows"}
+    return json.dumps(rest, indent=1, ensure_ascii=False)[:-2] + f',\n "rows": [\n{rows}\n ]\n}}\n'
+
+
+def taken(results, machine):
+    """The results of a machine with newer rows in place of its own. Each row says what it is of."""
+    source = {name: results[name] for name in ("date", "commit", "repeats")}
+    rows = {row["key"]: row for row in machine["rows"]}
+    rows |= {row["key"]: {**row, **source} for row in results["rows"]}
+    shared = {name: results[name] for name in ("machine", "threads", "allocator", "rustc", "burn", "torch")}
+    return {**machine, **shared, "rows": list(rows.values())}
 
 
 def better(row, names=("torch_eager_ms", "torch_compiled_ms")):
@@ -117,34 +136,62 @@ def times_as_fast(found):
 
 
 def markdown(results):
-    """The section for benches/results/README.md."""
-    machine = results["machine"]
-    quick = " **Each row ran once: these are no measurements.**" if results["quick"] else ""
+    """The page of the results."""
+    of_machine = "commit" not in results
+    last = " measured |" if of_machine else ""
     text = [
-        f"`python3 benches/compare.py --threads {results['threads']}` on {machine['processor']}, "
-        f"{machine['usable_cores']} of {machine['cores']} cores ({', '.join(machine['flags'])}), "
-        f"{machine['memory_gib']} GiB, {machine['system']}, {results['date']}: commit {results['commit']}, "
-        f"{results['rustc']}, Burn {results['burn']}, torch {results['torch']}, {results['threads']} threads each, and "
-        f"`GLIBC_TUNABLES` that keep freed memory. Load before and after: {load(results, 'before')} and "
-        f"{load(results, 'after')}. Medians of {results['repeats']} runs of each side in turn.{quick} *Ratio* is the "
-        "better time of torch divided by ours, of the families' models transformers' eager time; *bar* is what was aimed "
-        "at.",
+        about_machine(results) if of_machine else about_run(results),
         "",
-        "| row | ours | torch eager | torch compiled | ratio | bar | path |",
-        "|---|---|---|---|---|---|---|",
+        "| row | ours | torch eager | torch compiled | ratio | bar | path |" + last,
+        "|---|---|---|---|---|---|---|" + ("---|" if of_machine else ""),
     ]
     for row in results["rows"]:
         least, found = bar(row, results), ratio(row)
         aimed = "–" if least is None else f"{least:g}×"
         cells = [row["key"], time(row, "ours"), time(row, "torch_eager"), time(row, "torch_compiled"),
                  times_as_fast(found), aimed, row["path"]]
+        if of_machine:
+            cells.append(f"{row['date']}, {row['commit'][:8]}, {row['repeats']}")
         text.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     for name, found, least in rest(results):
         aimed = "–" if least is None else f"{least:g}×"
-        text.append(f"| {name} | | | | {times_as_fast(found)} | {aimed} | |")
+        text.append(f"| {name} | | | | {times_as_fast(found)} | {aimed} | |" + (" |" if of_machine else ""))
     text += ["", *(f"* {line}" for line in verdicts_text(results).splitlines())]
     text += [f"* {row['key']}: torch {error}" for row in results["rows"] for error in row["torch_errors"]]
-    return "\n".join(text) + "\n"
+    text += ["", *(f"{note}\n" for note in results["notes"])] if of_machine else []
+    return "\n".join(text).rstrip() + "\n"
+
+
+RATIO = (
+    "*Ratio* is the better time of torch divided by ours, of the families' models transformers' eager time; *bar* is what "
+    "was aimed at."
+)
+
+
+def machine_text(results):
+    machine = results["machine"]
+    return (
+        f"{machine['processor']}, {machine['usable_cores']} of {machine['cores']} cores ({', '.join(machine['flags'])}), "
+        f"{machine['memory_gib']} GiB, {machine['system']}, {results['rustc']}, Burn {results['burn']}, torch "
+        f"{results['torch']}, {results['threads']} threads each, and `GLIBC_TUNABLES` that keep freed memory."
+    )
+
+
+def about_machine(results):
+    return (
+        f"# {results['name']}\n\n`python3 benches/compare.py --threads {results['threads']}` on "
+        f"{machine_text(results)} {RATIO} *Measured* is the date, the commit, and of how many runs of each side, in turn, a "
+        "row has the medians. Another row may be older: each is the newest of this machine."
+    )
+
+
+def about_run(results):
+    quick = " **Each row ran once: these are no measurements.**" if results["quick"] else ""
+    return (
+        f"`python3 benches/compare.py --threads {results['threads']}` on {machine_text(results)} {results['date']}: commit "
+        f"{results['commit']}. Load before and after: {load(results, 'before')} and {load(results, 'after')}. Medians of "
+        f"{results['repeats']} runs of each side in turn.{quick} {RATIO}"
+    )
 
 
 def load(results, when):
@@ -199,10 +246,16 @@ def plotted(y, key, found, least):
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 3):
         sys.exit(__doc__.strip())
-    file = pathlib.Path(sys.argv[1])
+    file = pathlib.Path(sys.argv[-1])
     results = json.loads(file.read_text())
+    if len(sys.argv) == 3:
+        new = json.loads(pathlib.Path(sys.argv[1]).read_text())
+        same = [(of["machine"]["processor"], of["machine"]["flags"]) for of in (new, results)]
+        assert same[0] == same[1], "these are results of another machine"
+        assert not new["quick"], "rows that ran once are no measurements"
+        results = taken(new, results)
     write(file.with_suffix(""), results)
     print(verdicts_text(results))
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the speed of `kernels generate` on the CPU with transformers' `generate` and, if it is installed, llama.cpp.
 
-    python3 benches/generate.py CHECKPOINT [--gguf FILE] [--program target/release/kernels] [--threads 2] [--json FILE]
+    python3 benches/generate.py CHECKPOINT [--gguf FILE] [--program target/dist/kernels] [--threads 2] [--json FILE]
 
 CHECKPOINT is a folder in Hugging Face layout with a tokenizer, such as SmolLM2-135M-Instruct (models/tests/real says how
 to have it). The program is built with the feature `text`. Run it with a Python that has torch and transformers. llama.cpp is
@@ -43,7 +43,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("checkpoint", type=pathlib.Path)
     parser.add_argument("--gguf", metavar="FILE", type=pathlib.Path, help="the same weights for llama.cpp")
-    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "target" / "release" / "kernels")
+    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "target" / "dist" / "kernels")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", metavar="FILE", type=pathlib.Path)
     return parser.parse_args()

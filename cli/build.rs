@@ -1,4 +1,5 @@
-//! Determines the versions that `kernels doctor` shows: that of the compiler, and that of Burn in the lock file.
+//! Determines the versions that `kernels doctor` shows, of the compiler and of Burn in the lock file, and how much this
+//! build is optimised.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,6 +8,8 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     println!("cargo:rustc-env=KERNELS_RUSTC={}", rustc());
     println!("cargo:rustc-env=KERNELS_BURN={}", burn());
+    let level = std::env::var("OPT_LEVEL").unwrap_or_default();
+    println!("cargo:rustc-env=KERNELS_OPT_LEVEL={level}");
 }
 
 fn rustc() -> String {

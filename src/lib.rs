@@ -52,7 +52,8 @@
 //! ```
 //!
 //! [`mapping`] and [`kernelize`] map named layers to kernels by device, capability and mode. [`apply_kernel`] and
-//! [`apply_default_kernels`] select kernels by name for the whole process and return the plan of every site.
+//! [`apply_default_kernels`] select kernels by name for the whole process and return the plan of every site, and
+//! [`attention::set_implementation`] selects the implementation of attention.
 //!
 //! # Plans and reports
 //!
@@ -145,14 +146,14 @@ pub use kernels_macros::fused_kernel;
 pub use kernels_runtime::apply::{apply_default_kernels, apply_kernel};
 pub use kernels_runtime::mapping::kernelize;
 pub use kernels_runtime::{
-    InitError, apply, declare_kernel, dispatch, init, kernel, live, mapping, measure, measurement,
-    memory, ops, policy, registry, report, semantics, threads, tune, verify,
+    InitError, apply, attention, declare_kernel, dispatch, init, kernel, live, mapping, measure,
+    measurement, memory, ops, policy, registry, report, semantics, threads, tune, verify,
 };
 
 #[cfg(feature = "npu")]
-pub use kernels_runtime::npu;
+pub use kernels_serving::npu;
 #[cfg(feature = "remote")]
-pub use kernels_runtime::remote;
+pub use kernels_serving::remote;
 
 #[doc(hidden)]
 pub use kernels_runtime::__private;

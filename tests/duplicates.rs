@@ -1,4 +1,5 @@
-//! Tests a program in which two crates register one kernel, and neither replaces the other.
+//! Tests a program in which two crates register one kernel, and neither replaces the other. It is a program of its own,
+//! because the linker makes the registry: nothing else works in this one.
 
 use burn::tensor::{DType, Device, Tensor};
 use burn_kernels::dispatch::{Mode, plan_for};

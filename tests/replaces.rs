@@ -1,4 +1,5 @@
-//! Tests a crate that explicitly replaces a kernel of another one.
+//! Tests a crate that explicitly replaces a kernel of another one. It is a program of its own, because the linker makes the
+//! registry.
 
 use burn_kernels::declare_kernel;
 use burn_kernels::registry::section::{self, Record};

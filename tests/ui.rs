@@ -1,7 +1,8 @@
 //! Tests the items that the attribute accepts and refuses, with the compiler's messages.
 //!
 //! `TRYBUILD=overwrite cargo test --test ui` rewrites the expected messages. Read each one as its user would. Accepted
-//! items are modules of this test and also run: as separate programs, they would build all of Burn again.
+//! items are modules of this test and also run: as separate programs, they would build all of Burn again. It is a program
+//! of its own, because it counts its sites.
 
 #[path = "ui/acme.rs"]
 mod acme;
@@ -40,6 +41,7 @@ mod pass {
     pub mod path_forms;
     pub mod qk_norm_rope;
     pub mod renamed_crate;
+    pub mod softcap;
     pub mod strict_crate;
     pub mod struct_activations;
     pub mod struct_constants;
@@ -106,6 +108,7 @@ accepted! {
     path_forms
     qk_norm_rope
     renamed_crate
+    softcap
     strict_crate
     struct_activations
     struct_constants

@@ -1,6 +1,9 @@
 //! Arguments that several commands share: device, dtype, mode and policy.
 
+use crate::options;
+use anyhow::Context;
 use burn::tensor::{DType, Device, FloatDType};
+use burn_kernels::attention;
 use burn_kernels::dispatch::Mode;
 use burn_kernels::policy::{self, Policy};
 use std::fmt;
@@ -211,9 +214,40 @@ impl ModeChoice {
     }
 }
 
-/// Installs `--kernels` as the policy of the whole process.
-pub fn install(policy: Option<&Policy>) {
-    if let Some(policy) = policy {
-        policy::install(policy.clone());
+/// The kernel policy, as given to several commands.
+#[derive(Clone, Debug, clap::Args, serde::Serialize)]
+pub struct PolicyArgs {
+    /// The kernel policy, in place of BURN_KERNELS.
+    #[arg(long, value_name = "POLICY")]
+    #[serde(serialize_with = "options::as_text")]
+    kernels: Option<Policy>,
+    /// The implementation of attention: its name, the id of a kernel, or reference. With PATTERN=NAME, that of the attention
+    /// sites that match. Can be given several times.
+    #[arg(long, value_name = "NAME")]
+    #[serde(skip)]
+    attn: Vec<String>,
+}
+
+impl PolicyArgs {
+    /// Creates the arguments that stand for a policy.
+    pub fn of(policy: &Policy) -> Self {
+        Self {
+            kernels: Some(policy.clone()),
+            attn: Vec::new(),
+        }
+    }
+
+    /// Installs the policy for the whole process.
+    ///
+    /// # Errors
+    /// Returns an error if `--attn` names no implementation of attention, or if BURN_KERNELS holds no policy.
+    pub fn install(&self) -> anyhow::Result<()> {
+        if let Some(policy) = &self.kernels {
+            policy::install(policy.clone());
+        }
+        for rule in &self.attn {
+            attention::set_implementation(rule).context("--attn")?;
+        }
+        Ok(())
     }
 }

@@ -84,13 +84,13 @@ impl Devices {
     /// Returns the Burn devices, with autodiff.
     ///
     /// # Errors
-    /// Returns an error if a device can't be reached, or if one of several is no NPU.
+    /// Returns an error if a device can't be reached, or if one of several is not an NPU.
     pub fn open(&self) -> anyhow::Result<Vec<Device>> {
         let opened = self.0.iter().map(|choice| {
             let device = choice.device()?;
             ensure!(
                 DeviceKind::of(&device) == DeviceKind::Npu || !self.are_several(),
-                "{choice} is no NPU, and only NPUs add up gradients together; train on it alone, by --device {choice}"
+                "{choice} is not an NPU, and only NPUs add up gradients together; train on it alone, by --device {choice}"
             );
             Ok(device.autodiff())
         });

@@ -37,7 +37,7 @@ impl Gpu {
     /// taken for a real one.
     ///
     /// # Errors
-    /// Returns an error if there is no such GPU.
+    /// Returns an error if the GPU does not exist.
     pub fn device(self) -> anyhow::Result<Device> {
         match self {
             Self::Preferred => preferred(),

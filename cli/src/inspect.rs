@@ -1,11 +1,11 @@
 //! `kernels inspect`: the kernels and sites of a built file, read without running it.
 
+use crate::object_file;
 use crate::output;
 use crate::screen::Width;
 use anyhow::Context;
 use burn_kernels::registry::section::Record;
 use burn_kernels::semantics::{SemanticsKey, as_written};
-use kernels_cli::object_file;
 use kernels_io::{Fit, Page, Table};
 use serde_json::{Value, json};
 use std::collections::HashSet;

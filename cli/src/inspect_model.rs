@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Show what a checkpoint holds, and every reason why it would not load
 ///
-/// Reads the configuration, the lists of tensors, and the tokenizer if there is one, and no weights. The exit code is 1 if the checkpoint would not load.
+/// Reads the configuration, the lists of tensors, and the tokenizer if there is one, and of weights only the scales of quantised ones. The exit code is 1 if the checkpoint would not load.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The folder of a checkpoint (config.json and safetensors files, or one GGUF file), or a GGUF file.
@@ -44,6 +44,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             page.table(&types(&found));
             page.line("");
         }
+        if !found.quantised.is_empty() {
+            page.table(&encodings(&found));
+            page.line("");
+        }
         show_problems(&found, &mut page);
         output::page(&page)?;
     }
@@ -58,7 +62,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 /// Opens the settings of generation, and the tokenizer if there is one, as `generate` and `finetune` do.
 #[cfg(feature = "text")]
 fn with_text(mut found: Inspection, path: &std::path::Path) -> Inspection {
-    use kernels_cli::text::{TextError, Tokenizer};
+    use crate::text::{TextError, Tokenizer};
     let Some(config) = &found.config else {
         return found;
     };
@@ -175,11 +179,9 @@ fn tied(config: &ModelConfig) -> &'static str {
     }
 }
 
-/// Returns the types of weights that become other numbers when they are loaded.
+/// Returns the encodings of weights that become floats when they are loaded.
 fn quantisation(found: &Inspection) -> String {
-    let plain = ["F16", "BF16", "F32", "F64"];
-    let names = found.types.keys().map(String::as_str);
-    let names: Vec<_> = names.filter(|name| !plain.contains(name)).collect();
+    let names: Vec<_> = found.quantised.keys().map(String::as_str).collect();
     match names.as_slice() {
         [] => "no".to_owned(),
         names => format!("{}; loading makes floats of them", names.join(", ")),
@@ -194,6 +196,26 @@ fn types(found: &Inspection) -> Table<4> {
             own.tensors.to_string(),
             own.elements.to_string(),
             size(own.bytes),
+        ]);
+    }
+    table
+}
+
+fn encodings(found: &Inspection) -> Table<5> {
+    let mut table = Table::new([
+        "quantised as",
+        "tensors",
+        "weights",
+        "size",
+        "bits a weight",
+    ]);
+    for (name, own) in &found.quantised {
+        table.row([
+            name.clone(),
+            own.tensors.to_string(),
+            own.elements.to_string(),
+            size(own.bytes),
+            format!("{:.2}", own.bits()),
         ]);
     }
     table
@@ -229,6 +251,19 @@ fn as_json(found: &Inspection) -> Value {
             })
         })
         .collect();
+    let quantised: Vec<_> = found
+        .quantised
+        .iter()
+        .map(|(name, own)| {
+            json!({
+                "encoding": name,
+                "tensors": own.tensors,
+                "weights": own.elements,
+                "bytes": own.bytes,
+                "bits_per_weight": own.bits(),
+            })
+        })
+        .collect();
     let model = found
         .config
         .as_ref()
@@ -239,6 +274,7 @@ fn as_json(found: &Inspection) -> Value {
         "files": files.collect::<Vec<_>>(),
         "bytes": found.bytes(),
         "types": types,
+        "quantised": quantised,
         "problems": found.problems,
         "remarks": found.remarks,
     })

@@ -1,7 +1,47 @@
-//! The library part of the program `kernels`: it reads the records of a built file, the results of benchmarks, and,
-//! with the feature `text`, tokenizers and chat templates.
+//! The program `kernels`, which `src/main.rs` starts, and what its tests and the fuzz targets use of it: records of a built
+//! file, results of benchmarks, and, with the feature `text`, tokenizers and chat templates.
 
+mod bench;
+mod bisect;
+mod choice;
+mod devices;
+mod doctor;
+mod export;
+mod feature;
+#[cfg(feature = "text")]
+mod finetune;
+#[cfg(feature = "text")]
+mod generate;
+#[cfg(feature = "gpu")]
+mod gpu;
+mod inspect;
+mod inspect_model;
+mod list;
+mod loading;
+#[cfg(feature = "text")]
+mod merge;
+mod new_kernel;
+#[cfg(feature = "npu")]
+mod npu;
 pub mod object_file;
+mod options;
+mod output;
+mod plan;
+mod program;
+#[cfg(feature = "remote")]
+mod remote;
 pub mod results;
+mod run;
+mod screen;
+mod semantics;
+#[cfg(feature = "remote")]
+mod serve;
+mod signals;
 #[cfg(feature = "text")]
 pub mod text;
+mod train;
+mod training;
+mod tune;
+mod verify;
+
+pub use program::main;

@@ -8,7 +8,7 @@ use std::sync::Once;
 /// Returns the device. The first call prints what it is, so that an emulator is not taken for a real NPU.
 ///
 /// # Errors
-/// Returns an error if there is no CANN, or no device with this number.
+/// Returns an error if CANN is not installed, or if it has no device with this number.
 pub fn device(index: usize) -> anyhow::Result<Device> {
     static SAID: Once = Once::new();
     let device = npu::device(index)?;

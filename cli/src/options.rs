@@ -69,7 +69,7 @@ fn from_file(command: &Command, matches: &ArgMatches) -> anyhow::Result<Vec<OsSt
             let options = command.get_arguments().filter_map(Arg::get_long);
             let known: Vec<&str> = options.filter(|name| ![FILE, RUN].contains(name)).collect();
             format!(
-                "{shown}: `{}` is no option of `kernels {name}`; options are {}",
+                "{shown}: unknown option `{}` of `kernels {name}`; options are {}",
                 escape(key),
                 known.join(", ")
             )
@@ -151,7 +151,7 @@ pub fn as_number<S: Serializer>(number: &u64, to: S) -> Result<S::Ok, S::Error> 
 /// Serialises a path that means the same in every working folder.
 ///
 /// # Errors
-/// Returns an error if the path is no text.
+/// Returns an error if the path is not Unicode.
 pub fn as_absolute<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
     match path {
         Some(path) => to.serialize_str(&absolute(path).map_err(serde::ser::Error::custom)?),
@@ -162,7 +162,7 @@ pub fn as_absolute<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok
 /// Serialises paths that mean the same in every working folder.
 ///
 /// # Errors
-/// Returns an error if a path is no text.
+/// Returns an error if a path is not Unicode.
 #[cfg(feature = "text")]
 pub fn all_absolute<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S::Error> {
     let texts: anyhow::Result<Vec<String>> = paths.iter().map(|path| absolute(path)).collect();
@@ -172,7 +172,7 @@ pub fn all_absolute<S: Serializer>(paths: &[PathBuf], to: S) -> Result<S::Ok, S:
 fn absolute(path: &Path) -> anyhow::Result<String> {
     let absolute = std::path::absolute(path)?;
     let text = absolute.to_str().map(str::to_owned);
-    text.with_context(|| format!("the path {} is no text in UTF-8", escape_path(path)))
+    text.with_context(|| format!("the path {} is not valid Unicode", escape_path(path)))
 }
 
 #[cfg(test)]
@@ -236,9 +236,9 @@ mod tests {
         for (text, expected) in [
             (
                 "step = 5",
-                "`step` is no option of `kernels train`; options are steps, rate, data, quiet",
+                "unknown option `step` of `kernels train`; options are steps, rate, data, quiet",
             ),
-            ("config = \"x\"", "`config` is no option"),
+            ("config = \"x\"", "unknown option `config`"),
             ("quiet = 1", "`quiet` must be true or false"),
             ("steps = { a = 1 }", "`steps` must be a text or a number"),
             ("steps = [1]", "`steps` must be a text or a number"),

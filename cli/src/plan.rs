@@ -10,7 +10,6 @@ use anyhow::{Context, ensure};
 use built::Built;
 use burn::tensor::Device;
 use burn_kernels::dispatch::{self, Mode, Plan, PlanRow};
-use burn_kernels::policy::Policy;
 use kernels_io::{Limit, Page};
 use kernels_models::ModelConfig;
 use std::path::{Path, PathBuf};
@@ -36,9 +35,8 @@ pub struct Args {
     /// The mode: training needs gradients, inference does not.
     #[arg(long, value_enum, default_value_t = ModeChoice::Training)]
     mode: ModeChoice,
-    /// The policy to plan under, in place of BURN_KERNELS.
-    #[arg(long, value_name = "POLICY")]
-    kernels: Option<Policy>,
+    #[command(flatten)]
+    policy: choice::PolicyArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -58,7 +56,7 @@ pub struct Args {
 /// Returns an error if the policy requires a kernel (`+ID`, `strict`) that can't run on this device with this dtype, if
 /// the plan differs from the one in the file, or if a file can't be read or written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    choice::install(args.kernels.as_ref());
+    args.policy.install()?;
     let mode = args.mode.mode();
     let (device, dtype) = (args.device.device()?, args.dtype.dtype());
     let mut page = Page::new(args.width.look());

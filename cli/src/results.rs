@@ -102,8 +102,8 @@ fn is_count(field: &str) -> bool {
     COUNTS.contains(&field)
 }
 
-/// Returns what a field is a time of, and the seconds of its unit; `None` if it is no time. A rate, such as
-/// `tokens_per_s`, is none.
+/// Returns the subject of a field that is a time, and the seconds of its unit; `None` if it is not a time. A rate, such as
+/// `tokens_per_s`, is not a time.
 fn unit(field: &str) -> Option<(&str, f64)> {
     UNITS.iter().find_map(|&(unit, seconds)| {
         let of = field.strip_suffix(unit)?;
@@ -130,7 +130,7 @@ fn time(
     let seconds = value.as_f64().map(|number| number * unit);
     let Some(seconds) = seconds.filter(|&seconds| seconds > 0.0 && seconds.is_finite()) else {
         bail!(
-            "`{}` of row `{}` is no time above zero",
+            "`{}` of row `{}` must be a time above zero",
             kernels_io::escape(field),
             kernels_io::escape(row)
         );

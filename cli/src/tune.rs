@@ -14,7 +14,7 @@ use burn::tensor::Device;
 use burn_kernels::dispatch::Mode;
 use burn_kernels::live::{self, Sampling};
 use burn_kernels::optim::rounded;
-use burn_kernels::policy::{self, Policy};
+use burn_kernels::policy;
 use burn_kernels::tune::{self, Machine, TuneReport};
 use clap::ValueEnum;
 use kernels_io::{Page, escape_path};
@@ -24,7 +24,7 @@ use std::path::PathBuf;
 /// Measure kernels and references at the sizes of a model, and write which one is faster to a file
 ///
 /// The model has random weights. Each site runs its kernel and its reference a few times, forward and, in training,
-/// backward. `BURN_KERNELS=tune:FILE` reads the file, on devices of the same name.
+/// backward, under the policy with `tune` added. `BURN_KERNELS=tune:FILE` reads the file, on devices of the same name.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The model to measure.
@@ -51,9 +51,8 @@ pub struct Args {
     /// The file to write. It appears complete or not at all.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// The kernel policy, in place of BURN_KERNELS; `tune` is added to it.
-    #[arg(long, value_name = "POLICY")]
-    kernels: Option<Policy>,
+    #[command(flatten)]
+    policy: choice::PolicyArgs,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -61,7 +60,7 @@ pub struct Args {
     width: Width,
 }
 
-/// The steps after which classes that are still open stay so. Each step measures every class at least once.
+/// The maximum number of tuning steps; undecided classes then stay undecided. Each step measures every class at least once.
 const MOST_STEPS: usize = 12;
 
 /// The tokens that follow a prompt in inference.
@@ -73,7 +72,7 @@ const DECODED: usize = 4;
 /// Returns an error if the sizes, the configuration or the path are invalid, if no site of the model can run a kernel or be
 /// measured, or if the device fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    choice::install(args.kernels.as_ref());
+    args.policy.install()?;
     let policy = policy::current().context("the kernel policy")?;
     policy::install(match policy.is_tuning() {
         true => policy,
@@ -187,6 +186,7 @@ fn train(args: &Args, config: &ModelConfig, device: &Device) -> anyhow::Result<(
         dtype: args.dtype.float_dtype(),
         device,
         recompute: None,
+        preference: None,
     };
     for _ in 0..MOST_STEPS {
         (trainee, ..) = trainee.step(std::slice::from_ref(&batch), method, RATE)?;

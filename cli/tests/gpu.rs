@@ -8,9 +8,10 @@ mod models;
 
 use burn::tensor::{Device, FloatDType};
 use burn_kernels::report;
+use common::comparison::{difference, relative};
 use common::{command, errors, json};
 use kernels_models::load;
-use models::{check_gradients, ints, largest, model_dir, read, to_f64, worst};
+use models::{check_gradients, ints, model_dir, read, to_f64};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -138,7 +139,7 @@ fn a_model_learns_as_on_the_cpu() {
 
 #[test]
 fn a_mixture_learns_as_on_the_cpu() {
-    // Its experts are no gated units of their own.
+    // Its experts are not gated units of their own.
     let mut kernels = OF_MODELS.to_vec();
     kernels.push("npu_fused_moe");
     learns_as_on_the_cpu("qwen3-moe", "2", &kernels);
@@ -168,9 +169,9 @@ fn golden_holds(name: &str) {
         "{report}"
     );
     let expected = golden["logits"].values();
-    let error = worst(&to_f64(&logits.into_data()), &expected) / largest(&expected);
+    let error = relative(&to_f64(&logits.into_data()), &expected);
     assert!(error < 2e-5, "{name}: logits off by {error:e}\n{report}");
-    let error = worst(&to_f64(&loss.into_data()), &golden["loss"].values());
+    let error = difference(&to_f64(&loss.into_data()), &golden["loss"].values());
     assert!(error < 1e-5, "{name}: loss off by {error:e}\n{report}");
     check_gradients(name, &golden, &gradients);
 }

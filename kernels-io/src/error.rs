@@ -28,7 +28,7 @@ pub enum FileError {
         kind: &'static str,
     },
     /// The path leads over a link without a target.
-    #[error("{} is a link to {}, and nothing is there; put the file itself in its place", path(.link), path(.target))]
+    #[error("{} is a broken link: {} does not exist; put the file itself in its place", path(.link), path(.target))]
     Dangling {
         /// The link.
         link: PathBuf,
@@ -37,7 +37,7 @@ pub enum FileError {
     },
     /// The file is the pointer that Git LFS keeps in the place of a file that has not been fetched.
     #[error(
-        "{} is a pointer of Git LFS, and not the file that it stands for; run `git lfs pull` in its folder, or download \
+        "{} is a Git LFS pointer instead of the file itself; run `git lfs pull` in its folder, or download \
          the file",
         path(.file)
     )]
@@ -47,7 +47,7 @@ pub enum FileError {
     },
     /// The file is larger than the limit of its kind.
     #[error(
-        "{} has {} bytes; of {what} at most {limit} bytes are read: is this the file that was meant?",
+        "{} has {} bytes, but {what} may have at most {limit} bytes; is this the intended file?",
         path(.file),
         counted(*.size, *.limit)
     )]
@@ -62,7 +62,7 @@ pub enum FileError {
         limit: u64,
     },
     /// The file was expected to hold text and is not UTF-8.
-    #[error("{} is not text in UTF-8: byte {offset} is the first that is none", path(.file))]
+    #[error("{} is not valid UTF-8 (first invalid byte: {offset})", path(.file))]
     NotText {
         /// The file.
         file: PathBuf,

@@ -35,7 +35,7 @@ pub(crate) fn prefix(target: &OsStr) -> OsString {
 
 /// Removes unfinished files and folders in `folder` whose processes have ended, and logs each as a warning.
 ///
-/// Files that a process still writes stay. A leftover that can't be removed is also logged; it is no error.
+/// Files that a process still writes stay. A leftover that can't be removed is logged, without an error.
 pub fn clear_leftovers(folder: &Path) {
     clear(folder, None);
 }

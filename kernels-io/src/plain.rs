@@ -5,16 +5,16 @@ use std::fs::{self, File, FileType, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek};
 use std::path::Path;
 
-/// The beginning of a pointer of Git LFS.
+/// The beginning of a Git LFS pointer.
 const POINTER: &[u8] = b"version https://git-lfs.github.com/spec/";
 
-/// The number of bytes that a pointer of Git LFS may have at most.
+/// The maximum size of a Git LFS pointer, in bytes.
 const LONGEST_POINTER: u64 = 1024;
 
 /// Opens a plain file for reading. It never blocks, neither on a named pipe nor on a device.
 ///
 /// # Errors
-/// Returns an error if the path can't be opened, is not a plain file, or is a pointer of Git LFS.
+/// Returns an error if the path can't be opened, is not a plain file, or is a Git LFS pointer.
 pub fn open(path: &Path) -> Result<File, FileError> {
     open_to(path, "open")
 }
@@ -22,7 +22,7 @@ pub fn open(path: &Path) -> Result<File, FileError> {
 /// Reads a plain file of at most `limit` bytes.
 ///
 /// # Errors
-/// Returns an error if the path can't be read, is not a plain file, is a pointer of Git LFS, or is larger than the limit.
+/// Returns an error if the path can't be read, is not a plain file, is a Git LFS pointer, or is larger than the limit.
 /// A file that is larger by its length is not read at all.
 pub fn read(path: &Path, limit: Limit) -> Result<Vec<u8>, FileError> {
     let failed = FileError::io(path, "read");
@@ -113,7 +113,7 @@ fn open_to(path: &Path, action: &'static str) -> Result<File, FileError> {
     }
 }
 
-/// Returns `true` for a pointer of Git LFS. Leaves the file at its start.
+/// Returns `true` for a Git LFS pointer. Leaves the file at its start.
 fn is_pointer(file: &mut File) -> io::Result<bool> {
     let mut start = Vec::new();
     file.by_ref()

@@ -21,11 +21,12 @@ fn prepare(
         ::burn_kernels::__private::RopeStyle::Half, width :
         ::burn_kernels::__private::RotaryWidth::Full, layout :
         ::burn_kernels::__private::HeadLayout::Bnsd, table :
-        ::burn_kernels::__private::TableLayout::Halves }), layer :
+        ::burn_kernels::__private::TableLayout::Halves, sections :
+        ::burn_kernels::__private::Sections::None }), layer :
         ::core::option::Option::None, condition : ::core::option::Option::None }, json :
         ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_qk_norm_rope\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
         ::core::module_path!(),
-        "\",\"form\":\"function\",\"item\":\"prepare\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"qk_norm_rope\",\"norm\":\"head\",\"offset\":\"one\",\"rounding\":\"gemma\",\"style\":\"half\",\"width\":\"full\",\"layout\":\"bnsd\",\"table\":\"halves\"},\"layer\":null,\"condition\":null}")
+        "\",\"form\":\"function\",\"item\":\"prepare\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"qk_norm_rope\",\"norm\":\"head\",\"offset\":\"one\",\"rounding\":\"gemma\",\"style\":\"half\",\"width\":\"full\",\"layout\":\"bnsd\",\"table\":\"halves\",\"sections\":\"none\"},\"layer\":null,\"condition\":null}")
     }
     ::burn_kernels::__private::qk_norm_rope(
         ::burn_kernels::__private::At::new(&SITE),

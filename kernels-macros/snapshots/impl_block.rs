@@ -24,7 +24,8 @@ impl<L: Layer> Mlp<L> {
             "\",\"form\":\"impl\",\"item\":\"Mlp::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"glu\",\"activation\":\"silu\",\"projections\":\"separate\",\"clamp\":\"none\",\"up_offset\":\"zero\",\"topk\":\"none\"},\"layer\":null,\"condition\":\"self . act == Act :: Silu\"}")
         }
         ::burn_kernels::__private::glu_mlp(
-            ::burn_kernels::__private::At::when(&SITE, self.act == Act::Silu),
+            ::burn_kernels::__private::At::when(&SITE, self.act == Act::Silu)
+                .instance(&|| ()),
             x,
             &|x| {
                 let again = ::core::clone::Clone::clone(&x);

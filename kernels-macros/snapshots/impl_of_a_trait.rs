@@ -13,12 +13,13 @@ impl Layer for Norm {
             ::burn_kernels::__private::Rounding::Llama, scale :
             ::burn_kernels::__private::Scale::None, gating :
             ::burn_kernels::__private::Gating::AfterNorm, groups :
-            ::burn_kernels::__private::Groups::One }), layer :
+            ::burn_kernels::__private::Groups::One, shift :
+            ::burn_kernels::__private::Shift::None }), layer :
             ::core::option::Option::None, condition : ::core::option::Option::None },
             json :
             ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_rmsnorm\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
             ::core::module_path!(),
-            "\",\"form\":\"impl\",\"item\":\"Norm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"llama\",\"scale\":\"none\",\"gating\":\"after_norm\",\"groups\":\"one\"},\"layer\":null,\"condition\":null}")
+            "\",\"form\":\"impl\",\"item\":\"Norm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"llama\",\"scale\":\"none\",\"gating\":\"after_norm\",\"groups\":\"one\",\"shift\":\"none\"},\"layer\":null,\"condition\":null}")
         }
         ::burn_kernels::__private::rms_norm_gated(
             ::burn_kernels::__private::At::new(&SITE),

@@ -21,7 +21,7 @@ impl Block {
             "\",\"form\":\"impl\",\"item\":\"Block::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"block\",\"scoring\":\"softmax\",\"correction\":\"none\",\"grouping\":\"none\",\"renormalise\":\"none\",\"weights\":\"logits\",\"shared\":\"plain\"},\"layer\":null,\"condition\":\"self . fast\"}")
         }
         ::burn_kernels::__private::block(
-            ::burn_kernels::__private::At::when(&SITE, self.fast),
+            ::burn_kernels::__private::At::when(&SITE, self.fast).instance(&|| ()),
             x,
             ::burn_kernels::__private::Block::new(
                     &|x| {

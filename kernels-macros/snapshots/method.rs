@@ -12,14 +12,15 @@ fn forward(&self, hidden: Tensor<3>) -> Tensor<3> {
         ::burn_kernels::__private::Rounding::Llama, scale :
         ::burn_kernels::__private::Scale::Weight, gating :
         ::burn_kernels::__private::Gating::None, groups :
-        ::burn_kernels::__private::Groups::Many }), layer : ::core::option::Option::None,
+        ::burn_kernels::__private::Groups::Many, shift :
+        ::burn_kernels::__private::Shift::None }), layer : ::core::option::Option::None,
         condition : ::core::option::Option::None }, json :
         ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_rmsnorm\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
         ::core::module_path!(),
-        "\",\"form\":\"method\",\"item\":\"forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"llama\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"many\"},\"layer\":null,\"condition\":null}")
+        "\",\"form\":\"method\",\"item\":\"forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"llama\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"many\",\"shift\":\"none\"},\"layer\":null,\"condition\":null}")
     }
     ::burn_kernels::__private::rms_norm(
-        ::burn_kernels::__private::At::new(&SITE),
+        ::burn_kernels::__private::At::new(&SITE).instance(&|| ()),
         hidden,
         &|| ::core::option::Option::Some(
             ::burn_kernels::__private::NormWeight::norm_weight(&self.w),

@@ -25,7 +25,7 @@ fn forward(
         "\",\"form\":\"method\",\"item\":\"forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"moe\",\"part\":\"experts\",\"activation\":\"silu\",\"projections\":\"chunked\",\"clamp\":\"none\",\"up_offset\":\"zero\",\"layout\":\"matmul\",\"bias\":\"none\"},\"layer\":null,\"condition\":null}")
     }
     ::burn_kernels::__private::experts_list(
-        ::burn_kernels::__private::At::new(&SITE),
+        ::burn_kernels::__private::At::new(&SITE).instance(&|| ()),
         x,
         indices,
         routing,

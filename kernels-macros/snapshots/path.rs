@@ -13,7 +13,7 @@ impl Head {
             ::core::option::Option::None }
         }
         ::burn_kernels::__private::custom(
-            ::burn_kernels::__private::At::new(&SITE),
+            ::burn_kernels::__private::At::new(&SITE).instance(&|| ()),
             acme::soft_cap::Operands {
                 cap: ::core::clone::Clone::clone(&self.limit),
                 logits: logits,

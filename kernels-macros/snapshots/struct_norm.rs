@@ -9,7 +9,7 @@ impl Norm {
 
 `x` is `[.., n]` and `weight` is `[n]`; the result has the shape and dtype of `x`. The mean is taken in `f32` (`f64` for `f64`).
 
-Runs the kernel `npu_fused_rmsnorm` (`offset = 1`, `rounding = gemma`, `scale = weight`, `gating = none`, `groups = one`) where the device has it, else [`Self::forward_reference`].*/
+Runs the kernel `npu_fused_rmsnorm` (`offset = 1`, `rounding = gemma`, `scale = weight`, `gating = none`, `groups = one`, `shift = none`) where the device has it, else [`Self::forward_reference`].*/
     #[track_caller]
     pub fn forward<const D: usize>(
         &self,
@@ -26,12 +26,13 @@ Runs the kernel `npu_fused_rmsnorm` (`offset = 1`, `rounding = gemma`, `scale = 
             ::burn_kernels::__private::Rounding::Gemma, scale :
             ::burn_kernels::__private::Scale::Weight, gating :
             ::burn_kernels::__private::Gating::None, groups :
-            ::burn_kernels::__private::Groups::One }), layer :
+            ::burn_kernels::__private::Groups::One, shift :
+            ::burn_kernels::__private::Shift::None }), layer :
             ::core::option::Option::Some("RMSNorm"), condition :
             ::core::option::Option::None }, json :
             ::core::concat!("{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_rmsnorm\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
             ::core::module_path!(),
-            "\",\"form\":\"struct\",\"item\":\"Norm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"one\",\"rounding\":\"gemma\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\"},\"layer\":\"RMSNorm\",\"condition\":null}")
+            "\",\"form\":\"struct\",\"item\":\"Norm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"one\",\"rounding\":\"gemma\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\",\"shift\":\"none\"},\"layer\":\"RMSNorm\",\"condition\":null}")
         }
         ::burn_kernels::__private::rms_norm(
             ::burn_kernels::__private::At::new(&SITE),
@@ -66,6 +67,7 @@ Runs the kernel `npu_fused_rmsnorm` (`offset = 1`, `rounding = gemma`, `scale = 
                 scale: ::burn_kernels::__private::Scale::Weight,
                 gating: ::burn_kernels::__private::Gating::None,
                 groups: ::burn_kernels::__private::Groups::One,
+                shift: ::burn_kernels::__private::Shift::None,
             },
         )
     }

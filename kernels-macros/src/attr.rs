@@ -192,7 +192,7 @@ fn parse_argument(input: ParseStream<'_>, errors: &mut Errors) -> Option<Argumen
     Some(Argument { name, value })
 }
 
-/// The fields between the parentheses of `ignore(..)`; nothing if there are none.
+/// The fields between the parentheses of `ignore(..)`.
 fn parse_ignored(input: ParseStream<'_>, name: &Ident, errors: &mut Errors) -> TokenStream {
     let part = tokens_of_part(input).into_iter().next();
     let fields = match part {

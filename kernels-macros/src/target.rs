@@ -221,7 +221,7 @@ impl Parse for Member {
     }
 }
 
-/// The type and constant parameters as call arguments, `::<D, T>`; nothing if there are none.
+/// The type and constant parameters as call arguments, `::<D, T>`; empty without parameters.
 /// Lifetimes stay inferred.
 pub(crate) fn turbofish(generics: &Generics) -> TokenStream {
     let names: Vec<_> = generics

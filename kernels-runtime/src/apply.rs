@@ -2,7 +2,7 @@
 //!
 //! The functions are shorthands for the [`policy`]: one call makes the same checks and returns a report.
 
-use crate::active::{self, Active};
+use crate::context::{self, Active};
 use crate::dispatch::{Mode, Plan, PlanError, Query, TensorType, plan_under};
 use crate::policy::{self, Policy, PolicyError};
 use crate::registry::{self, FloatType, RegistryError, kernels};
@@ -114,7 +114,7 @@ pub struct AppliedKernel {
 /// The device, dtype and mode to apply kernels for. The report describes them, and explicit requests are checked for
 /// them.
 ///
-/// [`apply_kernel`] uses Burn's default device, its default float type and training.
+/// [`apply_kernel`] uses the device's default float type and training.
 ///
 /// ```no_run
 /// # extern crate kernels_runtime as burn_kernels;
@@ -212,7 +212,7 @@ impl Apply {
 
     /// Returns the plan that would hold under this policy.
     fn plan(&self, policy: &Policy) -> Result<Plan, ApplyError> {
-        let in_force = active::current()?;
+        let in_force = context::current()?;
         let active = Active {
             policy: policy.clone(),
             mapping: crate::mapping::current().extended(policy.mapping()),
@@ -280,26 +280,30 @@ impl fmt::Display for Applied {
 }
 
 /// Requests one kernel explicitly in the whole process, in addition to the kernels enabled already, and returns the
-/// plan of every site. For another device than the default one, another dtype or another mode, see [`Apply`].
+/// plan of every site for training on `device`. The request holds for every model of the process: to limit it to some,
+/// write a [`policy`] with patterns of sites, or open a [`policy::scope`] around their calls. For another dtype or mode,
+/// see [`Apply`].
 ///
 /// # Errors
 /// Returns an error if no kernel has this id (the message lists similar ids), if a site that names the kernel can't run
 /// it on the device, or if the policy is strict and no site runs it. Nothing is changed then.
-pub fn apply_kernel(id: &str) -> Result<Applied, ApplyError> {
-    Apply::on(&Device::default()).kernel(id)
+pub fn apply_kernel(id: &str, device: &Device) -> Result<Applied, ApplyError> {
+    Apply::on(device).kernel(id)
 }
 
-/// Enables these kernels and no others in the whole process, and returns the plan of every site.
+/// Enables these kernels and no others in the whole process, and returns the plan of every site for training on `device`.
 ///
 /// `include` is `"auto"`, `"none"`, a text of ids with commas, a list of ids, or a `bool`. Ids are explicit requests.
 /// The rest of the policy (`strict`, `deterministic`, reactions, `prefer`, its mapping) stays; its rules for single
-/// kernels, sites and layers are dropped. For another device than the default one, another dtype or another mode, see
-/// [`Apply`].
+/// kernels, sites and layers are dropped. For another dtype or mode, see [`Apply`].
 ///
 /// # Errors
 /// Returns an error as [`apply_kernel`] does.
-pub fn apply_default_kernels(include: impl Into<Include>) -> Result<Applied, ApplyError> {
-    Apply::on(&Device::default()).kernels(include)
+pub fn apply_default_kernels(
+    include: impl Into<Include>,
+    device: &Device,
+) -> Result<Applied, ApplyError> {
+    Apply::on(device).kernels(include)
 }
 
 #[cfg(test)]

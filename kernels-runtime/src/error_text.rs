@@ -57,15 +57,11 @@ crate::__debug_as_display!(
     crate::remote::ConnectError,
     crate::remote::InvalidAddress,
     crate::remote::LoadError,
-    crate::remote::ServeError,
+    crate::remote::wire::Malformed,
 );
 
 #[cfg(feature = "npu")]
-crate::__debug_as_display!(
-    crate::npu::DeviceError,
-    crate::npu::NpuError,
-    crate::npu::Refused,
-);
+crate::__debug_as_display!(crate::npu::NpuError, crate::npu::Refused);
 
 #[cfg(test)]
 mod tests {

@@ -6,6 +6,7 @@
 //! * [`policy`]: the kernels that the user enables.
 //! * [`mapping`]: the kernel of a named layer.
 //! * [`apply`]: selects kernels by name for the whole process.
+//! * [`attention`]: selects the implementation of attention by name.
 //! * [`dispatch`]: the path that a call takes, and the reason.
 //! * [`report`]: the paths that ran.
 //! * [`measure`]: a benchmark of the program with and without its kernels.
@@ -15,12 +16,14 @@
 //! * [`live`]: compares kernels and the user's own bodies with references while the program runs.
 //! * [`low_rank`]: low-rank adapters of experts.
 //! * [`kernel`]: kernels of other crates.
-//! * `npu` (feature `npu`): Ascend NPUs.
-//! * `remote` (feature `remote`): devices of other processes and machines, with their kernels.
+//! * `npu` (feature `npu`): the operations on Ascend NPUs.
+//! * `remote` (feature `remote`): clients of devices of other processes and machines, with their kernels.
 
-mod active;
 pub mod apply;
+pub mod attention;
 mod bisection;
+mod call_once;
+mod context;
 #[cfg(feature = "cpu")]
 mod cpu;
 mod device;
@@ -28,7 +31,6 @@ pub mod dispatch;
 mod error_text;
 #[cfg(feature = "gpu")]
 mod gpu;
-mod guard;
 pub mod kernel;
 pub mod live;
 pub mod low_rank;
@@ -39,7 +41,6 @@ mod mode;
 mod near;
 #[cfg(feature = "npu")]
 pub mod npu;
-mod once;
 pub mod ops;
 pub mod policy;
 mod reason;
@@ -47,6 +48,7 @@ pub mod registry;
 #[cfg(feature = "remote")]
 pub mod remote;
 pub mod report;
+mod scope_guard;
 pub mod semantics;
 pub mod threads;
 pub mod tune;
@@ -58,6 +60,10 @@ pub use measurement::measure;
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+#[cfg(feature = "remote")]
+#[doc(hidden)]
+#[path = "serving.rs"]
+pub mod __serving;
 
 /// The reason why the kernels cannot start.
 #[derive(thiserror::Error)]

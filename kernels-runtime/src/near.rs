@@ -11,10 +11,10 @@ pub(crate) fn unknown<'a>(
     let near = nearest(name, known.iter().copied())
         .map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
     if known.is_empty() {
-        return format!("no {what} is called `{shown}`; there is none");
+        return format!("unknown {what} `{shown}`: the program has none");
     }
     format!(
-        "no {what} is called `{shown}`{near}; known: {}",
+        "unknown {what} `{shown}`{near}; known: {}",
         known.join(", ")
     )
 }
@@ -30,37 +30,15 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     }
     known
         .into_iter()
-        .map(|known| (edit_distance(name, known), known))
+        .map(|known| (strsim::osa_distance(name, known), known))
         .min()
         .filter(|(distance, known)| distance * 3 <= known.chars().count().max(3))
         .map(|(_, known)| known)
 }
 
-/// Returns the Levenshtein distance, computed one row at a time.
-pub(crate) fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != *to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn edit_distances() {
-        assert_eq!(edit_distance("kitten", "sitting"), 3);
-        assert_eq!(edit_distance("", "abc"), 3);
-        assert_eq!(edit_distance("abc", "abc"), 0);
-    }
 
     #[test]
     fn only_what_is_near_is_proposed() {
@@ -71,6 +49,6 @@ mod tests {
         let message = unknown("kernel", "npu_fused_swigl", known);
         assert!(message.contains("did you mean `npu_fused_swiglu`?"));
         assert!(message.contains("known: npu_fused_rope, npu_fused_swiglu"));
-        assert!(unknown("site", "x", []).contains("there is none"));
+        assert!(unknown("site", "x", []).contains("the program has none"));
     }
 }

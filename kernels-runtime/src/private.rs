@@ -5,9 +5,9 @@ pub use crate::__declare_site as declare_site;
 pub use crate::__detached as detached;
 pub use crate::__is_lazy as is_lazy;
 pub use crate::__plain_linear as plain_linear;
+pub use crate::call_once::once;
 pub use crate::dispatch::{At, Site};
 pub use crate::error_text::write_with_causes;
-pub use crate::once::once;
 pub use crate::registry::{Form, PathInside, SiteSpec};
 pub use crate::semantics::*;
 pub use burn;
@@ -37,7 +37,7 @@ mod shared;
 use crate::kernel::Operands;
 use crate::ops::operations;
 
-/// Remembers that a step registered a gradient of a tensor that is no leaf, as this crate's steps do, so that a later one of
+/// Remembers that a step registered a gradient of a tensor that is not a leaf, as this crate's steps do, so that a later one of
 /// them adds its own. This is for benchmarks whose steps stand for this crate's.
 pub fn remember_gradient(node: burn::backend::autodiff::NodeId) {
     crate::ops::recording::remember(node);
@@ -53,7 +53,7 @@ macro_rules! sites {
 }
 operations!(sites);
 
-/// Logs a warning about a layer of [`burn_kernels::nn`](https://docs.rs/burn-kernels).
+/// Logs a warning of another crate of this workspace.
 pub fn warn(message: std::fmt::Arguments<'_>) {
     crate::warning::warning!("{message}");
 }

@@ -1,11 +1,13 @@
 //! The report of all sites, with the paths that their calls took.
 
-use crate::active::{self, Active};
+use crate::context::{self, Active};
 use crate::device::DeviceKind;
-use crate::dispatch::{Mode, Outcome, TensorType};
-use crate::dispatch::{Site, sites};
+use crate::dispatch::{DecisionCache, Mode, Outcome, Site, TensorType, entry, operators, sites};
+use crate::mapping::{self, Entry};
+use crate::ops::moe::STEPS;
 use crate::policy::may_call;
 use crate::reason::Reason;
+use crate::registry::{self, SiteSpec};
 use crate::semantics::STEP;
 use kernels_io::{Cell, Fit, Look, Page, Table, Tone};
 use serde::Serialize;
@@ -14,10 +16,14 @@ use std::fmt;
 /// A snapshot of every site's counters, taken by [`report`].
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// One row per site and path. A site that was never reached has one row without a call.
+    /// One row per site and path. A site that was never reached has one row without a call. After the sites come those
+    /// operations of [`ops::moe`](crate::ops::moe) that were called without one: [`route`](crate::ops::moe::route),
+    /// [`moe_permute`](crate::ops::moe::moe_permute), [`moe_unpermute`](crate::ops::moe::moe_unpermute),
+    /// [`sharded`](crate::ops::moe::experts::sharded) experts, and the steps of experts with adapters.
     pub rows: Vec<ReportRow>,
-    /// Warnings about parts of the policy in force on this thread that had no effect so far: rules for layers although
-    /// no layer was entered, and explicitly requested kernels that no call could run.
+    /// Warnings about parts of the policy and mapping in force on this thread that had no effect so far: rules for layers
+    /// although no layer was entered, explicitly requested kernels that no call could run, and mapped layers whose rules
+    /// matched no call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub idle: Vec<String>,
 }
@@ -48,8 +54,15 @@ pub struct Call {
     pub kernel: Option<&'static str>,
     /// The implementation that ran; `None` for the reference.
     pub implementation: Option<&'static str>,
+    /// The operators of the device's library that the implementation puts together, in order. Empty if it is a kernel of
+    /// its own, and for the reference.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub operators: Vec<&'static str>,
     /// The reason why the reference ran. `None` for a fused implementation.
     pub reason: Option<Reason>,
+    /// The operator or option that the device's library lacks for the site, if the reference ran for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lack: Option<String>,
     /// True if the call is a step of an optimiser. Its mode is inference in training too, because it works on tensors
     /// without autodiff.
     #[serde(skip)]
@@ -59,66 +72,134 @@ pub struct Call {
 /// Returns the counts of all threads since the start of the process or the last [`reset`].
 pub fn report() -> Report {
     Report {
-        rows: sites().flat_map(rows_of).collect(),
+        rows: sites().flat_map(rows_of).chain(rows_of_steps()).collect(),
         // The calls report a bad policy.
-        idle: active::current().map_or_else(|_| Vec::new(), |active| idle(&active)),
+        idle: context::current().map_or_else(|_| Vec::new(), |active| idle(&active)),
     }
 }
 
 /// Returns warnings about parts of the policy in force that had no effect.
 fn idle(active: &Active) -> Vec<String> {
     let policy = &active.policy;
+    let is_reached = |site: &Site| !site.cache().counts().is_empty();
     let reached = |id: &str| {
         let mut callers = sites().filter(|site| may_call(site.spec(), id, &active.mapping));
-        callers.any(|site| !site.tally().counts().is_empty())
+        let mut steps = STEPS.iter().filter(|step| step.spec().kernel == id);
+        callers.any(is_reached) || steps.any(|step| !step.cache().counts().is_empty())
     };
     let not_reached = policy.asked_for().filter(|id| !reached(id)).map(|id| {
         format!(
             "the policy `{policy}` asks for `+{id}`, which did nothing: no call so far could run it"
         )
     });
-    not_reached.chain(policy.without_layers()).collect()
+    let attention = policy.attention_rules().filter(|rule| {
+        let mut sites = sites();
+        !sites.any(|site| rule.matches(site.spec()) && is_reached(site))
+    });
+    let attention = attention
+        .map(|rule| format!("`attn:{rule}` did nothing: no call so far was one of its attention"));
+    let layers = active.mapping.layers();
+    let not_matched = layers.filter_map(|layer| not_matched(layer, active));
+    not_reached
+        .chain(policy.without_layers())
+        .chain(attention)
+        .chain(not_matched)
+        .collect()
+}
+
+/// Returns a warning if no call so far matched a rule for the layer.
+fn not_matched(layer: &str, active: &Active) -> Option<String> {
+    if let Some(unknown) = mapping::unknown_layer(layer) {
+        return Some(format!("layer `{layer}`: {unknown}"));
+    }
+    let matched = sites().any(|site| {
+        site.spec().layer == Some(layer)
+            && (site.cache().counts().into_iter()).any(|(query, ..)| {
+                let entry = entry(site.spec(), active, query);
+                matches!(entry, Some(Entry::Found(..)))
+            })
+    });
+    let rules = active.mapping.rules().filter(|rule| rule.layer == layer);
+    let rules = rules.map(|rule| format!("`map:{rule}`"));
+    (!matched).then(|| {
+        let rules = rules.collect::<Vec<_>>().join(", ");
+        format!("{rules} did nothing: no call so far matched")
+    })
 }
 
 /// Sets every site's counts to zero.
 pub fn reset() {
     for site in sites() {
-        site.tally().reset();
+        site.cache().reset();
+    }
+    for step in STEPS {
+        step.cache().reset();
     }
 }
 
 fn rows_of(site: &'static Site) -> Vec<ReportRow> {
+    let mut rows = counted(site.spec(), site.cache());
+    if rows.is_empty() {
+        rows.push(ReportRow {
+            site: site.name(),
+            kernel: site.spec().kernel,
+            call: None,
+            calls: 0,
+        });
+    }
+    rows
+}
+
+/// Returns the rows of the steps that were called. A step makes only some of the operators that the kernel's calls make, so
+/// that the rows name none.
+fn rows_of_steps() -> impl Iterator<Item = ReportRow> {
+    let rows = STEPS
+        .iter()
+        .flat_map(|step| counted(step.spec(), step.cache()));
+    rows.map(|mut row| {
+        if let Some(call) = &mut row.call {
+            call.operators.clear();
+        }
+        row
+    })
+}
+
+fn counted(site: &SiteSpec, cache: &DecisionCache) -> Vec<ReportRow> {
     let row = |call, calls| ReportRow {
         site: site.name(),
-        kernel: site.spec().kernel,
+        kernel: site.kernel,
         call,
         calls,
     };
-    let mut rows: Vec<_> = site
-        .tally()
+    cache
         .counts()
         .into_iter()
         .map(|(query, outcome, calls)| {
             let (kernel, implementation, reason) = match outcome {
-                Outcome::Fused(kernel, one) => (Some(kernel.id), Some(one.name), None),
+                Outcome::Fused(kernel, one) => (Some(kernel.id), Some(one), None),
                 Outcome::Reference(reason) => (None, None, Some(reason)),
+            };
+            let key = &site.key;
+            let operators = implementation.map(|one| operators::of(one, key, query));
+            let lack = match reason {
+                Some(Reason::Semantics) => registry::kernel(site.kernel)
+                    .and_then(|kernel| operators::lack(kernel, key, query)),
+                _ => None,
             };
             let call = Call {
                 device: query.device,
                 dtype: query.tensors,
                 mode: query.mode,
                 kernel,
-                implementation,
+                implementation: implementation.map(|one| one.name),
+                operators: operators.unwrap_or_default(),
                 reason,
-                is_step: !site.spec().key.is_differentiable(),
+                lack,
+                is_step: !site.key.is_differentiable(),
             };
             row(Some(call), calls)
         })
-        .collect();
-    if rows.is_empty() {
-        rows.push(row(None, 0));
-    }
-    rows
+        .collect()
 }
 
 impl Report {
@@ -221,9 +302,9 @@ impl Call {
     /// reference.
     pub fn path(&self) -> String {
         match (self.implementation, self.reason) {
-            (Some(name), _) => format!("fused {name}"),
+            (Some(name), _) => operators::path(name, &self.operators),
             (None, Some(reason @ Reason::Adapters)) => format!("grouped kernels: {reason}"),
-            (None, Some(reason)) => format!("reference: {reason}"),
+            (None, Some(reason)) => operators::reference(reason, self.lack.as_deref()),
             (None, None) => "reference".to_owned(),
         }
     }

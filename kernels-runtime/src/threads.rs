@@ -31,7 +31,7 @@
 pub fn on_pool<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     #[cfg(feature = "cpu")]
     {
-        use crate::cpu::main_thread;
+        use kernels_simd::main_thread;
         main_thread::join_pool();
         // A thread of the pool works itself. So does any other, rather than keep the only worker from all others.
         if rayon::current_thread_index().is_none() && main_thread::workers() > 1 {

@@ -1,6 +1,5 @@
 //! Errors of model directories and model inputs.
 
-use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -72,9 +71,12 @@ pub enum ModelError {
         dir: PathBuf,
         /// All problems, in the order of the model's parameters. Unexpected tensors come last.
         problems: Vec<TensorProblem>,
-        /// What else the files have of their own, which may be the reason.
+        /// Other peculiarities of the files, which may be the reason.
         remarks: Vec<String>,
     },
+    /// A weight can't be decoded.
+    #[error(transparent)]
+    Tensor(TensorProblem),
     /// The requested dtype can't be used.
     #[error("dtype {dtype}: {problem}")]
     Dtype {
@@ -100,16 +102,17 @@ pub enum ModelError {
     /// An input of the model has a wrong shape or value.
     #[error("{input}: {problem}")]
     Input {
-        /// `input_ids`, `position_ids`, `attention_mask`, `lengths`, `cache`, or, of generation, `prompts` or `logits`.
+        /// `input_ids`, `position_ids`, `attention_mask`, `lengths`, `cache`, of generation, `prompts` or `logits`, or a tensor of a
+        /// [loss](crate::preference).
         input: &'static str,
         /// The expected and the found shape or value.
         problem: String,
     },
-    /// A setting of generation is outside its range.
+    /// A setting of generation or of a loss is outside its range.
     #[error("{setting}: {problem}")]
     Setting {
-        /// The name of the setting, as a field of [`Generation`](crate::Generation) or
-        /// [`Sampling`](crate::Sampling).
+        /// The name of the setting, as a field of [`Generation`](crate::Generation), [`Sampling`](crate::Sampling) or a loss of
+        /// [`preference`](crate::preference).
         setting: &'static str,
         /// The expected and the found value.
         problem: String,
@@ -117,7 +120,8 @@ pub enum ModelError {
 }
 
 /// One tensor that does not fit.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: tensor `{}`: {}", path(.file), escape(.tensor), escape(.problem))]
 pub struct TensorProblem {
     /// The file that holds the tensor, or the one where it was expected.
     pub file: PathBuf,
@@ -125,18 +129,6 @@ pub struct TensorProblem {
     pub tensor: String,
     /// The expected and the found tensor.
     pub problem: String,
-}
-
-impl fmt::Display for TensorProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{}: tensor `{}`: {}",
-            path(&self.file),
-            escape(&self.tensor),
-            escape(&self.problem)
-        )
-    }
 }
 
 /// Returns the part of a checkpoint that describes the model.
@@ -211,4 +203,4 @@ impl ModelError {
     }
 }
 
-burn_kernels::__private::debug_as_display!(ModelError);
+burn_kernels::__private::debug_as_display!(ModelError, TensorProblem);

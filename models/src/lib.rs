@@ -12,6 +12,7 @@
 //!
 //! [`CausalLm::sequence_losses`] trains on sequences with targets of their own, of several documents each, and
 //! [`CausalLm::recomputed_losses`] does so in less memory.
+//! [`CausalLm::log_probs`] scores answers for the losses of [`preference`].
 //! [`CausalLm::with_adapters`] and [`CausalLm::load_adapters`] attach low-rank adapters, and [`save_adapters`] writes them, in
 //! PEFT's layout.
 //!
@@ -33,61 +34,23 @@
 //! # }
 //! ```
 
+// The first, for its list of families: a macro, which the enumeration of `config` takes.
+#[macro_use]
+mod families;
+
 mod adapters;
-mod attention;
-mod batch;
-mod blocks;
-mod cache;
-mod causal_lm;
 mod checkpoint;
 mod config;
-mod decoder;
-mod decoding;
-pub mod deepseek_v2;
-mod deepseek_v3;
 mod error;
-mod family;
-pub mod gemma2;
-mod gemma3;
-pub mod gemma3n;
 mod generation;
-pub mod glm4;
-pub mod glm4_moe;
-pub mod glm4v_moe;
-pub mod gpt_oss;
-mod latent;
-mod layer;
-mod layout;
-pub mod llama;
-pub mod llama4;
-mod loss;
-mod mistral;
-pub mod mixtral;
+mod layers;
+mod model;
 mod nearest;
-pub mod olmo2;
 mod parameters;
-pub mod phi3;
-mod place;
-mod qwen2;
-pub mod qwen2_moe;
-pub mod qwen3;
-pub mod qwen3_moe;
-pub mod qwen_vl;
-mod recompute;
-mod rope;
-mod scores;
-mod seed_oss;
+pub mod preference;
 pub mod semantics;
-mod sequences;
-mod sites;
-mod sparse;
 
 pub use adapters::{AdapterConfig, AdapterPatterns, load_merged, save_adapters};
-pub use attention::Attention;
-pub use batch::Batch;
-pub use blocks::{Mlp, RmsNorm};
-pub use cache::Cache;
-pub use causal_lm::{CausalLm, Losses, Output};
 pub use checkpoint::{
     Inspection, Progress, StoredType, gguf, inspect, load, load_with, save, save_into, save_with,
     weights_checksum,
@@ -97,17 +60,28 @@ pub use config::{
     Mscale, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling, ScoreConfig, StoredDtype,
     Temperature, WindowConfig,
 };
-pub use decoder::Decoder;
 pub use error::{ModelError, TensorProblem};
 pub use generation::{Finish, Generated, Generation, NewToken, Sampling, Session};
-pub use latent::LatentAttention;
-pub use layer::{DecoderLayer, FeedForward, LlamaLayer, SelfAttention};
-pub use layout::ExpertStorage;
-pub use loss::next_token_loss;
+pub use layers::arrangements::{DecoderLayer, LlamaLayer};
+pub use layers::blocks::{Mlp, RmsNorm};
+pub use layers::cache::Cache;
+pub use layers::heads::Attention;
+pub use layers::latent::LatentAttention;
+pub use layers::layer::{FeedForward, SelfAttention};
+pub use layers::rope::{RotaryEmbedding, RotaryTables};
+pub use layers::sparse::SparseMoeBlock;
+pub use layers::{
+    deepseek_v2, gemma2, gemma3n, glm4, glm4_moe, glm4v_moe, gpt_oss, llama, llama4, mixtral,
+    olmo2, phi3, qwen_vl, qwen2_moe, qwen3, qwen3_moe,
+};
+pub use model::batch::Batch;
+pub use model::causal_lm::{CausalLm, Losses, Output};
+pub use model::decoder::Decoder;
+pub use model::log_probs::Scored;
+pub use model::loss::next_token_loss;
+pub use model::sequences::Sequences;
 pub use parameters::ParameterVisitor;
-pub use rope::{RotaryEmbedding, RotaryTables};
-pub use sequences::Sequences;
-pub use sparse::SparseMoeBlock;
+pub use parameters::layout::ExpertStorage;
 
 /// The code of the page about generation.
 #[cfg(doctest)]

@@ -53,7 +53,7 @@ struct Kept {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheError {
-    /// There is no room for all positions.
+    /// The positions don't fit.
     Full {
         /// The number of positions that the cache has taken.
         positions: usize,
@@ -84,7 +84,7 @@ impl KvCache {
         }
     }
 
-    /// Keeps only the keys that queries with a sliding window of so many positions see.
+    /// Keeps only the keys that queries with a sliding window of `window` positions see.
     ///
     /// # Panics
     /// Panics if the window is 0, or if the cache has keys already.
@@ -98,7 +98,7 @@ impl KvCache {
         self
     }
 
-    /// Refuses more than so many positions in all. Memory is made for all of them at once, or for those of the window, if it
+    /// Refuses more than `positions` positions in all. Memory is made for all of them at once, or for those of the window, if it
     /// is for 16,384 positions at most, and grows twofold beyond.
     pub fn with_limit(mut self, positions: usize) -> Self {
         self.limit = Some(positions);
@@ -112,7 +112,7 @@ impl KvCache {
     /// The views must be dropped before the next call: memory that somebody else reads is copied and not written to.
     ///
     /// # Errors
-    /// Returns an error if there is no new position, if the cache is full, or if the tensors do not go with each other or
+    /// Returns an error without a new position, if the cache is full, or if the tensors do not go with each other or
     /// with those in the cache.
     /// The cache is then as it was.
     pub fn append(
@@ -399,8 +399,8 @@ impl fmt::Display for CacheError {
                 limit,
             } => write!(
                 f,
-                "the cache of keys and values is full: it has {positions} positions and a limit of {limit}, so there \
-                 is no room for {further} more"
+                "the cache of keys and values is full: it has {positions} positions and a limit of {limit}, so \
+                 {further} more don't fit"
             ),
             Self::Mismatch(text) => write!(f, "the cache of keys and values: {text}"),
         }

@@ -74,7 +74,7 @@ fn without_bias<const D: usize>(x: Tensor<D>, weight: &Param<Tensor<2>>) -> Tens
     product(x, weight.val(), None)
 }
 
-/// Computes a layer by Burn's product, which may end the program if there are no elements. It does not run then.
+/// Computes a layer by Burn's product, which may end the program without elements. It does not run then.
 fn product<const D: usize>(x: Tensor<D>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<D> {
     if x.shape().num_elements() > 0 {
         return in_parts(x, weight, bias);

@@ -27,6 +27,7 @@ pub mod soft_cap {
                 capability: CapabilityRange::ANY,
                 accepts: |key| matches!(key, SemanticsKey::Custom(key) if *key == KEY),
                 limits: None,
+                operators: None,
                 launch: Launch::Custom,
             }],
         };

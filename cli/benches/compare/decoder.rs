@@ -2,10 +2,10 @@
 //!
 //! Heads are 128 wide, as the configuration of Qwen3-0.6B has them.
 
-use crate::groups::Run;
-use crate::layers::{Experts, Mlp, Norm, SparseMlp, attend, linear, norm_and_rotate};
-use crate::operations::{EXPERT_INNER, EXPERTS, HEADS, HIDDEN, INNER, KV_HEADS, TOP_K};
-use crate::setting::{Setting, backward};
+use super::groups::Run;
+use super::layers::{Experts, Mlp, Norm, SparseMlp, attend, linear, norm_and_rotate};
+use super::operations::{EXPERT_INNER, EXPERTS, HEADS, HIDDEN, INNER, KV_HEADS, TOP_K};
+use super::setting::{Setting, backward};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn_kernels::nn::Linear;

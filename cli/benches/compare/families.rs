@@ -1,7 +1,7 @@
 //! One-layer models of the families, of the configurations in `benches/families.json`.
 
-use crate::groups::Run;
-use crate::setting::{Setting, backward};
+use super::groups::Run;
+use super::setting::{Setting, backward};
 use burn::tensor::{Distribution, Int, Tensor};
 use kernels_models::ModelConfig;
 use serde_json::{Map, Value};

@@ -1,7 +1,7 @@
 //! The rows, in groups of one operation or layer.
 
-use crate::setting::{Pass, Setting};
-use crate::{decoder, families, operations};
+use super::setting::{Pass, Setting};
+use super::{decoder, families, operations};
 use anyhow::ensure;
 use burn::tensor::DType;
 

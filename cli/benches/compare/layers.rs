@@ -1,6 +1,6 @@
 //! Layers and functions with the attribute, as a user writes them. A body is the reference of its site.
 
-use crate::setting::Setting;
+use super::setting::Setting;
 use burn::module::{Module, Param};
 use burn::tensor::activation::{log_softmax, silu, softmax};
 use burn::tensor::{Bool, DType, FloatDType, Int, Tensor};

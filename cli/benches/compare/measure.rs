@@ -1,6 +1,6 @@
 //! The time of a run, and the paths of its sites.
 
-use crate::groups::Run;
+use super::groups::Run;
 use burn_kernels::report;
 use serde::Serialize;
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Single operations, with the sizes of a small Qwen3.
 
-use crate::groups::Run;
-use crate::layers::{self, Experts, Mlp, Norm};
-use crate::setting::{Setting, backward};
+use super::groups::Run;
+use super::layers::{self, Experts, Mlp, Norm};
+use super::setting::{Setting, backward};
 use burn::optim::{AdamWConfig, Optimizer};
 use burn::tensor::{Int, Tensor, TensorData};
 use burn_kernels::optim::InitFused;

@@ -1,6 +1,6 @@
 //! The setting of a row, and the tensors of that setting.
 
-use crate::seed::seed;
+use super::seed::seed;
 use burn::module::Param;
 use burn::tensor::{DType, Device, Distribution, Int, Tensor};
 use std::hint::black_box;

@@ -112,8 +112,11 @@ impl Function {
 const PLACES: &[(Part, &[&str], &[&str])] = &[
     (
         Part::Attention,
-        &["kernels-runtime/src/ops/attention/"],
-        &["ops::attention::"],
+        &[
+            "kernels-runtime/src/ops/attention/",
+            "kernels-simd/src/attention/",
+        ],
+        &["ops::attention::", "kernels_simd::attention::"],
     ),
     (
         Part::Rows,
@@ -124,6 +127,11 @@ const PLACES: &[(Part, &[&str], &[&str])] = &[
             "kernels-runtime/src/ops/qk_norm_rope/",
             "kernels-runtime/src/ops/rope/",
             "kernels-runtime/src/ops/glu/",
+            "kernels-simd/src/rms_norm/",
+            "kernels-simd/src/qk_norm_rope/",
+            "kernels-simd/src/rope/",
+            "kernels-simd/src/glu/",
+            "kernels-simd/src/layer_norm/",
         ],
         &[
             "ops::rms_norm::",
@@ -132,6 +140,11 @@ const PLACES: &[(Part, &[&str], &[&str])] = &[
             "ops::qk_norm_rope::",
             "ops::rope::",
             "ops::glu::",
+            "kernels_simd::rms_norm::",
+            "kernels_simd::qk_norm_rope::",
+            "kernels_simd::rope::",
+            "kernels_simd::glu::",
+            "kernels_simd::layer_norm::",
         ],
     ),
     (
@@ -139,22 +152,36 @@ const PLACES: &[(Part, &[&str], &[&str])] = &[
         &[
             "kernels-runtime/src/ops/linear_cross_entropy/",
             "kernels-runtime/src/ops/cross_entropy/",
+            "kernels-simd/src/linear_cross_entropy/",
+            "kernels-simd/src/cross_entropy/",
         ],
-        &["ops::linear_cross_entropy::", "ops::cross_entropy::"],
+        &[
+            "ops::linear_cross_entropy::",
+            "ops::cross_entropy::",
+            "kernels_simd::linear_cross_entropy::",
+            "kernels_simd::cross_entropy::",
+        ],
     ),
     (
         Part::Optimiser,
         &[
             "kernels-runtime/src/ops/adam_w/",
+            "kernels-simd/src/adam_w.rs",
             "/src/optim/",
             "/burn-optim-",
         ],
-        &["ops::adam_w::", "burn_kernels::optim::", "burn_optim::"],
+        &[
+            "ops::adam_w::",
+            "kernels_simd::adam_w::",
+            "burn_kernels::optim::",
+            "burn_optim::",
+        ],
     ),
     (
         Part::Products,
         &[
             "kernels-runtime/src/ops/linear/",
+            "kernels-simd/src/linear.rs",
             "/gemm-0",
             "/gemm-common-",
             "/gemm-f32-",
@@ -162,6 +189,7 @@ const PLACES: &[(Part, &[&str], &[&str])] = &[
         ],
         &[
             "ops::linear::",
+            "kernels_simd::linear::",
             "gemm_f32::",
             "gemm_f64::",
             "gemm_common::",

@@ -1,9 +1,9 @@
 //! `kernels bench compare`: the changes between two runs of a benchmark.
 
 use crate::output;
+use crate::results::{self, Time};
 use crate::screen::Width;
 use anyhow::{Context, ensure};
-use kernels_cli::results::{self, Time};
 use kernels_io::{Cell, Limit, Page, Table, Tone, escape_path};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap, HashSet};

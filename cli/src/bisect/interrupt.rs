@@ -62,7 +62,7 @@ fn when(run: usize) -> String {
     }
 }
 
-/// Sends a signal to a command and everything it started. Processes that have already ended are no error.
+/// Sends a signal to a command and everything it started. Ignores processes that have already ended.
 pub fn pass_on(child: &Child, signal: i32) {
     #[cfg(unix)]
     {

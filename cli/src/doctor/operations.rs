@@ -6,7 +6,10 @@ use serde_json::{Value, json};
 /// The operations, in the order of Burn's traits.
 pub struct Operations(Vec<Line>);
 
-#[cfg_attr(not(feature = "npu"), allow(dead_code, reason = "there are none"))]
+#[cfg_attr(
+    not(feature = "npu"),
+    allow(dead_code, reason = "only NPUs have such a table")
+)]
 struct Line {
     family: &'static str,
     name: &'static str,

@@ -1,17 +1,22 @@
 //! `kernels finetune`: trains a checkpoint further, as a whole or by low-rank adapters.
 //!
-//! The modules, in the order in which a run uses them: [`settings`] (the checked arguments), [`data`] (examples and
-//! batches), [`model`] (the checkpoint, adapters, and what is saved), [`crate::training`] (the run itself), [`summary`].
+//! The modules, in the order in which a run uses them: [`settings`] (the checked arguments) and [`loss`], [`data`] (examples and
+//! batches) and [`answers`] (those of losses of answers), [`model`] (the checkpoint, adapters, and what is saved), [`crate::training`] (the run itself), [`summary`].
 
+mod answers;
 mod data;
+mod loss;
 mod model;
 mod parse;
+#[cfg(test)]
+mod pipeline;
 mod prepare;
 mod sample;
 mod settings;
 mod summary;
 
 use crate::choice;
+use crate::text::Date;
 use crate::training::folder::{CONFIG, RunFolder, SUMMARY};
 use crate::training::metrics::{self, Recorder};
 use crate::training::optimiser::Optimiser;
@@ -24,10 +29,8 @@ use crate::training::{identity, plot, rescue, saving, signals};
 use crate::{devices, options, output, screen};
 use anyhow::ensure;
 use burn_kernels::live::{self, Sampling};
-use burn_kernels::policy::Policy;
 use burn_kernels::report;
 use data::Batches;
-use kernels_cli::text::Date;
 use kernels_io::escape_path;
 pub use model::{copy, copy_companions};
 use prepare::Prepared;
@@ -48,6 +51,10 @@ const SETTINGS: &str = "finetune.json";
 /// `messages` with `role` and `content`, or `conversations` with `from` and `value` (ShareGPT), or `instruction`, `input`
 /// and `output` (Alpaca). Conversations are rendered by the checkpoint's chat template. The model learns texts,
 /// completions and the assistant's turns; --all-tokens also prompts. All records are checked before the first step.
+///
+/// With --loss dpo and others, the model learns from answers that are compared or judged: records with `prompt`, `chosen` and
+/// `rejected`, or with `prompt`, `completion` and `label`, as TRL and LLaMA-Factory write them. A batch then has --batch pairs or
+/// single answers. The reference is the model as the run begins.
 ///
 /// Several examples are packed into one sequence, in which none sees another. Without --lora-rank all parameters are
 /// trained. With it, only adapters of that rank are, and adapter/ receives them in PEFT's layout; --merge also writes the
@@ -128,10 +135,10 @@ pub struct Args {
     /// The largest norm of all gradients together; 0 for no limit.
     #[arg(long, value_name = "NORM", default_value_t = 1.0, value_parser = parse::from_zero)]
     clip: f64,
-    /// Validate after every so many steps [default: a quarter of all].
+    /// The number of steps between validations [default: a quarter of all].
     #[arg(long, value_name = "STEPS", value_parser = parse::count)]
     validate_steps: Option<usize>,
-    /// End after so many validations without a lower loss.
+    /// Stop after this number of validations without a lower loss.
     #[arg(long, value_name = "VALIDATIONS", value_parser = parse::count)]
     patience: Option<usize>,
     /// Train without the dropout that config.json asks for.
@@ -139,15 +146,17 @@ pub struct Args {
     no_dropout: bool,
     #[command(flatten)]
     #[serde(flatten)]
+    loss: loss::LossArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
     lora: model::LoraArgs,
     /// The seed of adapters, held-out examples, order and dropout.
     #[arg(long, default_value_t = 42)]
     #[serde(serialize_with = "options::as_number")]
     seed: u64,
-    /// The kernel policy, in place of BURN_KERNELS.
-    #[arg(long, value_name = "POLICY")]
-    #[serde(serialize_with = "options::as_text")]
-    kernels: Option<Policy>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    policy: choice::PolicyArgs,
     /// The dtype to compute in: f32, or bf16 with trained parameters and optimiser in f32.
     #[arg(long, default_value = "f32", value_parser = crate::train::training_dtype)]
     dtype: choice::DtypeChoice,
@@ -181,7 +190,7 @@ pub struct Args {
 /// written or is not that of the run to go on with, or if the loss stops being a finite number. Returns
 /// [`Interrupted`](crate::training::session::Interrupted) after a signal.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    choice::install(args.kernels.as_ref());
+    args.policy.install()?;
     signals::survive_limits()?;
     let started = Instant::now();
     // This comes first, because reading the rest can take a while.
@@ -190,8 +199,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let resumed = resumed.transpose()?;
     let Prepared {
         settings,
-        batches,
+        mut batches,
         model,
+        mut preference,
         facts,
         sample,
     } = prepare::prepare(args)?;
@@ -209,7 +219,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = open_folder(args, resumed, &settings, &description)?;
     let kept = folder.kept(SETTINGS)?;
     let states = States::new(&folder, args.saving.keep, description, kept);
-    let plan = settings.plan(args, folder.path())?;
+    if let Some(preference) = preference
+        .as_mut()
+        .filter(|_| args.loss.precompute_reference)
+    {
+        let of_run = (&folder, facts.fingerprint.as_str());
+        answers::precompute(preference, &mut batches, of_run)?;
+    }
+    let plan = settings.plan(args, preference, folder.path())?;
 
     verify_without_dropout(&settings);
     report::reset();
@@ -221,7 +238,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     // The model comes first, because a full disk may have room for nothing else.
     let saved = save(&settings, &facts.new_ends, &folder, &trained)?;
     folder.write("metrics.csv", metrics::csv(&trained.points))?;
-    folder.write("loss.svg", plot::svg(&trained.points, "token")?)?;
+    folder.write("loss.svg", plot::svg(&trained.points, settings.unit())?)?;
     let summary = Summary::new(
         &settings,
         (&facts, parameters),
@@ -269,11 +286,11 @@ fn open_folder(
     }
     let folder = RunFolder::create(args.out.as_deref(), "finetune", SETTINGS)?;
     let options = Args {
-        kernels: Some(settings.kernels.clone()),
+        policy: choice::PolicyArgs::of(&settings.kernels),
         ..args.clone()
     };
     folder.write(CONFIG, toml::to_string(&options)?)?;
-    // The last file, because a folder without it is no run to go on with.
+    // The last file: a folder without it can't be resumed.
     folder.write_json(SETTINGS, description)?;
     Ok(folder)
 }

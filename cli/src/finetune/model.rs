@@ -53,6 +53,11 @@ pub enum Trained {
 }
 
 impl LoraArgs {
+    /// Returns `true` if inputs of new adapters are left out at random.
+    pub fn drops(&self) -> bool {
+        self.lora_dropout.is_some_and(|part| part > 0.0)
+    }
+
     /// Returns what a run trains.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The numbers of options.
 
+use crate::text::Date;
 use crate::training::plan::MOST_STEPS;
-use kernels_cli::text::Date;
 
 /// The largest factor, norm or number of epochs. Products of some stay finite in f32.
 const MOST: f64 = 1e9;

@@ -1,18 +1,20 @@
 //! The data and the model of a run, read and checked before a step is taken.
 
 use super::Args;
-use super::data::{self, Batches, Encoded, Encoder, Ends, Example, Row, Sizes};
+use super::answers;
+use super::data::{self, Batches, Encoded, Encoder, Ends, Example, Group, Groups, Row, Sizes};
 use super::model::{self, Trained};
 use super::sample::Sample;
 use super::settings::Settings;
 use crate::devices::Devices;
 use crate::output;
+use crate::text::Tokenizer;
 use crate::training::folder::CONFIG;
 use crate::training::identity::Fingerprint;
+use crate::training::preference::Preference;
 use crate::training::progress::Display;
 use crate::training::random::SplitMix64;
 use anyhow::{Context, bail, ensure};
-use kernels_cli::text::Tokenizer;
 use kernels_io::{escape, escape_path};
 use kernels_models::{AdapterConfig, CausalLm, Generation, ModelConfig};
 use serde::Serialize;
@@ -55,6 +57,8 @@ pub struct Prepared {
     pub batches: Batches,
     /// The model, on the device.
     pub model: CausalLm,
+    /// The loss of answers, if the run has one.
+    pub preference: Option<Preference>,
     /// Facts of the data.
     pub facts: Facts,
     /// The first example, as the model sees it.
@@ -100,22 +104,36 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     {
         bail!("--gradient-checkpointing: {reason}; train without it");
     }
+    let objective = args.loss.objective()?;
     let devices = args.devices.chosen();
     devices.check_batch(args.batch)?;
     let trained = args.lora.trained()?;
+    if objective.is_some() {
+        answers::check(args, &devices)?;
+    }
     if let Trained::New(adapters) = &trained {
         adapters.check_for(&config)?;
         check_dropout(adapters, &devices)?;
     }
-    let (train, valid, encoder) = examples(args, &folder, config.vocab_size)?;
+    let (data, encoder) = data_of(args, &folder, config.vocab_size)?;
     let date = encoder.writes_date().then(|| args.date.to_string());
     tell_date(date.as_deref());
     let tokenizer = encoder.into_tokenizer();
-    let sample = Sample::new(&train.examples[0], &tokenizer)?;
-    let new_ends = new_ends(&train.ends, &folder, &config)?;
-    tell_ends(&train.ends, &new_ends, &tokenizer);
+    let (sample, ends) = match &data {
+        Data::Tokens(train, _) => (Sample::new(&train.examples[0], &tokenizer)?, &train.ends),
+        Data::Answers(train, _) => (
+            Sample::of_answers(&train.groups[0].answers, &tokenizer)?,
+            &train.ends,
+        ),
+    };
+    let new_ends = new_ends(ends, &folder, &config)?;
+    tell_ends(ends, &new_ends, &tokenizer);
     let packs = packs(args, &config);
-    let (batches, mut facts) = batches(args, train, valid, (packs, new_ends));
+    let is_known = data.reference_is_known()?;
+    let (batches, mut facts) = match data {
+        Data::Tokens(train, valid) => batches(args, train, valid, (packs, new_ends)),
+        Data::Answers(train, valid) => answers::batches(args, train, valid, (packs, new_ends))?,
+    };
     facts.date = date;
     let device = devices.first().device()?.autodiff();
     let dtype = args.dtype.float_dtype();
@@ -131,8 +149,23 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     let (config, model, adapters) = loaded?;
     if let Some(adapters) = &adapters {
         check_dropout(adapters, &devices)?;
+        ensure!(
+            objective.is_none() || adapters.dropout == 0.0,
+            "the adapters drop inputs (lora_dropout in adapter_config.json is {}), but a loss of answers trains without; \
+             write 0 there",
+            adapters.dropout
+        );
         tell_of_peft(adapters, &config, args.lora.merge)?;
     }
+    let preference = match objective {
+        Some(objective) => Some(Preference {
+            objective,
+            reference: answers::reference(args, (&model, &config), dtype, (&device, is_known))?,
+            device: device.clone().inner(),
+        }),
+        None => None,
+    };
+    answers::check_known(args, is_known)?;
     settings.base = base.transpose()?;
     settings.config = config;
     settings.adapters = adapters;
@@ -140,9 +173,33 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         settings,
         batches,
         model,
+        preference,
         facts,
         sample,
     })
+}
+
+/// The data of a run, to train on and to validate on.
+enum Data {
+    Tokens(Encoded, Vec<Example>),
+    Answers(Groups, Vec<Group>),
+}
+
+impl Data {
+    /// Returns `true` if all records have log-probabilities of a reference.
+    fn reference_is_known(&self) -> anyhow::Result<bool> {
+        let Self::Answers(train, valid) = self else {
+            return Ok(false);
+        };
+        let all = || train.groups.iter().chain(valid);
+        let known = all().filter(|group| group.reference.is_some()).count();
+        ensure!(
+            known == 0 || known == all().count(),
+            "{known} of {} records have the log-probabilities of a reference; give them in all or in none",
+            all().count()
+        );
+        Ok(known > 0)
+    }
 }
 
 /// Refuses dropout on several devices. They draw from one generator, so that the numbers of each would depend on time.
@@ -183,36 +240,50 @@ fn tell_date(date: Option<&str>) {
     }
 }
 
-/// Returns the examples to train on and to validate on, and the encoder of the first ones.
-fn examples(
-    args: &Args,
-    folder: &Path,
-    vocabulary: usize,
-) -> anyhow::Result<(Encoded, Vec<Example>, Encoder)> {
-    let limits = (args.seq, args.all_tokens);
-    let read = |files: &[PathBuf]| -> anyhow::Result<(Encoded, Encoder)> {
-        let records = data::read(files)?;
+/// Returns the data to train on and to validate on, and the encoder of the first ones.
+fn data_of(args: &Args, folder: &Path, vocabulary: usize) -> anyhow::Result<(Data, Encoder)> {
+    let kind = args.loss.kind();
+    let read = |files: &[PathBuf], examples: &str| -> anyhow::Result<(Data, Encoder)> {
+        let records = data::read(files, kind)?;
+        let limits = (args.seq, args.all_tokens);
         let encoder = Encoder::open(folder, vocabulary, &records, limits)?.dated(args.date);
         let mut display = Display::new(0, args.quiet);
         let began = Instant::now();
-        let encoded = encoder.encode(&records, |done| {
+        let progress = |done| {
             if began.elapsed() >= SILENT {
                 display.preparing(done, records.len());
             }
-        })?;
-        Ok((encoded, encoder))
+        };
+        let data = match kind {
+            None => {
+                let encoded = encoder.encode(&records, progress)?;
+                tell_lost(&encoded, args.seq, examples);
+                Data::Tokens(encoded, Vec::new())
+            }
+            Some(_) => {
+                let groups = encoder.encode_answers(&records, progress)?;
+                answers::tell_lost(&groups, args.seq);
+                Data::Answers(groups, Vec::new())
+            }
+        };
+        Ok((data, encoder))
     };
-    let (mut train, encoder) = read(&args.data)?;
-    tell_lost(&train, args.seq, "examples");
-    let valid = match args.eval_data.is_empty() {
-        false => {
-            let (valid, _) = read(&args.eval_data)?;
-            tell_lost(&valid, args.seq, "examples of --eval-data");
-            valid.examples
+    let (mut train, encoder) = read(&args.data, "examples")?;
+    let given = match args.eval_data.is_empty() {
+        false => Some(read(&args.eval_data, "examples of --eval-data")?.0),
+        true => None,
+    };
+    match (&mut train, given) {
+        (Data::Tokens(_, valid), Some(Data::Tokens(given, _))) => *valid = given.examples,
+        (Data::Answers(_, valid), Some(Data::Answers(given, _))) => *valid = given.groups,
+        (Data::Tokens(train, valid), _) => {
+            *valid = hold_out(&mut train.examples, args.held_out, args.seed);
         }
-        true => hold_out(&mut train.examples, args.held_out, args.seed),
-    };
-    Ok((train, valid, encoder))
+        (Data::Answers(train, valid), _) => {
+            *valid = hold_out(&mut train.groups, args.held_out, args.seed);
+        }
+    }
+    Ok((train, encoder))
 }
 
 /// The time for which the preparation of records shows nothing.
@@ -261,7 +332,7 @@ fn tell_ends(ends: &Ends, new: &[u32], tokenizer: &Tokenizer) {
 }
 
 /// Takes a part of the examples away, at least one of two or more. They are chosen at random.
-fn hold_out(examples: &mut Vec<Example>, part: f64, seed: u64) -> Vec<Example> {
+fn hold_out<T>(examples: &mut Vec<T>, part: f64, seed: u64) -> Vec<T> {
     if part == 0.0 || examples.len() < 2 {
         return Vec::new();
     }
@@ -317,13 +388,16 @@ fn batches(
         batch: args.batch,
         accumulate: args.accumulate,
         packs,
+        length: args.seq,
+        mismatches: false,
     };
     let examples = train.examples.into_iter().chain(valid).collect();
     let batches = Batches::new(examples, [train_rows, valid_rows], args.seed, sizes);
     (batches, facts)
 }
 
-fn fingerprint<'a>(examples: impl Iterator<Item = &'a Example>) -> String {
+/// Returns a number that tells examples apart.
+pub fn fingerprint<'a>(examples: impl Iterator<Item = &'a Example>) -> String {
     let mut fingerprint = Fingerprint::default();
     for example in examples {
         for id in &example.ids {

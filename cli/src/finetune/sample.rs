@@ -1,8 +1,8 @@
 //! An example of what a run learns.
 
 use super::data::Example;
+use crate::text::{TextError, Tokenizer};
 use anstyle::{AnsiColor, Style};
-use kernels_cli::text::{TextError, Tokenizer};
 use kernels_io::{Look, escape_lines};
 use serde::Serialize;
 
@@ -18,6 +18,25 @@ struct Part {
 }
 
 impl Sample {
+    /// Returns the texts of answers to one prompt, with a heading behind the first.
+    ///
+    /// # Errors
+    /// Returns an error if the tokenizer fails.
+    pub fn of_answers(answers: &[Example], tokenizer: &Tokenizer) -> Result<Self, TextError> {
+        let mut all = Self(Vec::new());
+        for answer in answers {
+            if !all.0.is_empty() {
+                let text = "\nThe rejected answer:\n".to_owned();
+                all.0.push(Part {
+                    learned: false,
+                    text,
+                });
+            }
+            all.0.extend(Self::new(answer, tokenizer)?.0);
+        }
+        Ok(all)
+    }
+
     /// Returns the text of an example.
     ///
     /// # Errors

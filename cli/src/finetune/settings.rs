@@ -1,7 +1,8 @@
 //! The checked and complete settings of a run.
 
 use super::Args;
-use super::data::Batches;
+use super::data::{Batches, Kind};
+use super::loss::LossArgs;
 use super::model::Output;
 use super::prepare::Facts;
 use crate::choice::DtypeChoice;
@@ -10,6 +11,7 @@ use crate::training::batch::Source;
 use crate::training::identity::BASE;
 use crate::training::optimiser::AdamW;
 use crate::training::plan::{MOST_STEPS, Plan};
+use crate::training::preference::Preference;
 use crate::training::schedule::{Decay, Schedule};
 use anyhow::{Context, ensure};
 use burn_kernels::policy::{self, Policy};
@@ -51,6 +53,8 @@ pub struct Settings {
     pub packs: bool,
     /// True if prompts are learned too.
     pub all_tokens: bool,
+    /// The options of the loss.
+    pub loss: LossArgs,
     /// The highest learning rate.
     pub lr: f64,
     /// The number of steps in which the learning rate rises.
@@ -116,6 +120,7 @@ impl Settings {
             seq: args.seq,
             packs,
             all_tokens: args.all_tokens,
+            loss: args.loss.clone(),
             lr,
             warmup,
             schedule: args.schedule,
@@ -134,11 +139,16 @@ impl Settings {
         })
     }
 
-    /// Returns what the training loop does. `folder` is that of the run.
+    /// Returns the settings of the training loop. `folder` is the run's.
     ///
     /// # Errors
     /// Returns an error if the device can't be reached.
-    pub fn plan(&self, args: &Args, folder: &Path) -> anyhow::Result<Plan> {
+    pub fn plan(
+        &self,
+        args: &Args,
+        preference: Option<Preference>,
+        folder: &Path,
+    ) -> anyhow::Result<Plan> {
         Ok(Plan {
             steps: self.steps,
             steps_per_validation: self.steps_per_validation,
@@ -156,6 +166,7 @@ impl Settings {
             names: self.devices.names(),
             saving: args.saving.saving(),
             patience: self.patience,
+            preference,
             resume: format!("kernels finetune --resume {}", escape_path(folder)),
         })
     }
@@ -163,7 +174,7 @@ impl Settings {
     /// Returns the contents of `finetune.json`: everything that decides the numbers of the run.
     ///
     /// # Errors
-    /// Returns an error if the model's configuration is no JSON.
+    /// Returns an error if the model's configuration is not JSON.
     pub fn describe(&self, facts: &Facts) -> anyhow::Result<Value> {
         let config: Value = serde_json::from_str(&self.config.to_json())?;
         let adapters = self.adapters.as_ref().map(|adapters| {
@@ -183,6 +194,15 @@ impl Settings {
             "data": facts,
             BASE: self.base,
         }))
+    }
+
+    /// Returns what the loss is a mean of.
+    pub fn unit(&self) -> &'static str {
+        match self.loss.kind() {
+            None => "in nats per token",
+            Some(Kind::Pairs) => "of a pair",
+            Some(Kind::Single) => "of an answer",
+        }
     }
 
     /// Returns the folders that receive the trained model. `folder` is that of the run.

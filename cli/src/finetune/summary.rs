@@ -1,6 +1,6 @@
 //! The plan of a run before it, and its results after it.
 
-use super::data::Batches;
+use super::data::{Batches, Kind};
 use super::model::Parameters;
 use super::prepare::Facts;
 use super::sample::Sample;
@@ -41,6 +41,8 @@ pub struct Memory {
     pub activations: usize,
     /// The tokens of all examples.
     pub data: usize,
+    /// The reference model, as far as it is not the trained one's frozen part.
+    pub reference: usize,
 }
 
 impl Memory {
@@ -51,8 +53,20 @@ impl Memory {
         let copies = if width < 4 { trained * width } else { 0 };
         // Base parameters below adapters have the dtype of the losses.
         let stored = trained * 4 + frozen * width;
-        // A batch can ask for more sequences than there are.
-        let tokens = settings.batch.min(sequences) * settings.seq;
+        // A batch can ask for more sequences than there are, and a pair has two.
+        let answers = if settings.loss.kind() == Some(Kind::Pairs) {
+            2
+        } else {
+            1
+        };
+        let tokens = settings.batch.min(sequences) * settings.seq * answers;
+        let reference = match settings.loss.has_reference() {
+            false => 0,
+            // It is freed before gradients and the optimiser are there.
+            true if settings.loss.precompute_reference => 0,
+            true if settings.loss.reference.is_some() => all * width,
+            true => trained * width,
+        };
         let kept = match settings.gradient_checkpointing {
             true => kept_of_inputs(&settings.config),
             false => settings.config.num_hidden_layers * kept_of_layer(&settings.config),
@@ -63,11 +77,17 @@ impl Memory {
             optimiser: trained * 8,
             activations: tokens * width * kept,
             data,
+            reference,
         }
     }
 
     fn all(self) -> usize {
-        self.parameters + self.gradients + self.optimiser + self.activations + self.data
+        self.parameters
+            + self.gradients
+            + self.optimiser
+            + self.activations
+            + self.data
+            + self.reference
     }
 }
 
@@ -117,9 +137,14 @@ impl fmt::Display for Plan<'_> {
             "{} examples with {} tokens, {} of them learned, in {} sequences; {} examples held out",
             data.examples, data.tokens, data.targets, data.sequences, data.held_out
         )?;
+        let unit = match settings.loss.kind() {
+            None => "sequences",
+            Some(Kind::Pairs) => "pairs",
+            Some(Kind::Single) => "single answers",
+        };
         writeln!(
             f,
-            "{} steps of {} × {} sequences of at most {} tokens, in {}; a validation after every {} steps",
+            "{} steps of {} × {} {unit} of at most {} tokens, in {}; a validation after every {} steps",
             settings.steps,
             settings.accumulate,
             settings.batch,
@@ -135,13 +160,17 @@ impl fmt::Display for Plan<'_> {
         let mib = |bytes: usize| bytes.div_ceil(1 << 20);
         write!(
             f,
-            "Memory, estimated: {} MiB (parameters {}, gradients {}, optimiser {}, activations {}, data {})",
+            "Memory, estimated: {} MiB (parameters {}, gradients {}, optimiser {}, activations {}, data {}{})",
             mib(memory.all()),
             mib(memory.parameters),
             mib(memory.gradients),
             mib(memory.optimiser),
             mib(memory.activations),
-            mib(memory.data)
+            mib(memory.data),
+            match memory.reference {
+                0 => String::new(),
+                bytes => format!(", reference {}", mib(bytes)),
+            }
         )
     }
 }
@@ -161,11 +190,14 @@ pub struct Summary {
     pub parameters: Parameters,
     /// The number of optimiser steps.
     pub steps: usize,
-    /// The loss of the last batch, in nats per token.
+    /// The loss of the last batch, in nats per token, or that of answers.
     pub training_loss: f64,
+    /// The items that the losses are means of, such as tokens or pairs.
+    #[serde(skip)]
+    pub loss_of: &'static str,
     /// The best validation. `None` without held-out data.
     pub best: Option<Best>,
-    /// `exp` of its loss.
+    /// `exp` of its loss, if that is of tokens.
     pub perplexity: Option<f64>,
     /// The seconds of training and validation.
     pub training_seconds: f64,
@@ -212,7 +244,10 @@ impl Summary {
             steps: last.step,
             training_loss: last.loss,
             best,
-            perplexity: best.map(|best| best.loss.exp()),
+            perplexity: best
+                .filter(|_| settings.loss.kind().is_none())
+                .map(|best| best.loss.exp()),
+            loss_of: settings.unit(),
             training_seconds: progress.seconds,
             seconds: elapsed.as_secs_f64(),
             peak_memory_bytes: Resident::ask().map(|memory| memory.peak),
@@ -240,14 +275,19 @@ impl Summary {
         if let Some(bytes) = self.peak_memory_bytes {
             page.line(format_args!("Peak memory {} MiB", bytes.div_ceil(1 << 20)));
         }
-        match (self.best, self.perplexity) {
-            (Some(best), Some(perplexity)) => page.line(format_args!(
-                "Validation loss {:.4} nats per token after step {}, perplexity {perplexity:.2}",
-                best.loss, best.step
+        let perplexity = self.perplexity;
+        let perplexity = perplexity.map(|perplexity| format!(", perplexity {perplexity:.2}"));
+        match self.best {
+            Some(best) => page.line(format_args!(
+                "Validation loss {:.4} {} after step {}{}",
+                best.loss,
+                self.loss_of,
+                best.step,
+                perplexity.unwrap_or_default()
             )),
-            _ => page.line(format_args!(
-                "Training loss {:.4} nats per token; nothing was held out",
-                self.training_loss
+            None => page.line(format_args!(
+                "Training loss {:.4} {}; nothing was held out",
+                self.training_loss, self.loss_of
             )),
         }
         let why = match self.best {

@@ -3,7 +3,7 @@
 use super::interrupt::{Interrupt, Interrupted};
 use super::{Args, load};
 use crate::output;
-use kernels_cli::text::{Tokenizer, Writer};
+use crate::text::{Tokenizer, Writer};
 use kernels_models::{CausalLm, Finish, Generated, Generation, NewToken};
 use serde::Serialize;
 use std::ops::ControlFlow;

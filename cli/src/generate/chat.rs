@@ -4,7 +4,7 @@ use super::interrupt::Interrupt;
 use super::lines::{Lines, Next};
 use super::{Args, load, opening};
 use crate::output;
-use kernels_cli::text::{Chat, Message, TextError, Writer};
+use crate::text::{Chat, Message, TextError, Writer};
 use kernels_models::{Finish, Generation, Session};
 use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
@@ -49,7 +49,7 @@ pub fn converse(args: &Args, chat: &Chat, settings: &Generation) -> anyhow::Resu
             // A pasted text can begin with a path.
             command if command.starts_with('/') && !command.contains('\n') => {
                 output::note(format_args!(
-                    "there is no `{command}`; there are /reset and /exit"
+                    "unknown command `{command}`; commands are /reset and /exit"
                 ));
             }
             message => talk.answer(message)?,

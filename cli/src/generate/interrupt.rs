@@ -32,7 +32,7 @@ impl Interrupt {
         let (pressed, waiting) = <(Arc<AtomicBool>, Arc<AtomicBool>)>::default();
         flag::register_conditional_default(SIGINT, Arc::clone(&waiting))?;
         flag::register(SIGINT, Arc::clone(&pressed))?;
-        kernels_cli::text::interrupt_templates_on(&pressed);
+        crate::text::interrupt_templates_on(&pressed);
         Ok(Self { pressed, waiting })
     }
 

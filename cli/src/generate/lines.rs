@@ -95,7 +95,7 @@ fn edited(editor: &mut rustyline::Editor<(), MemHistory>) -> anyhow::Result<Next
         Err(ReadlineError::Eof) => Ok(Next::End),
         Err(ReadlineError::Interrupted) => Err(Interrupted("the conversation ends").into()),
         Err(ReadlineError::Io(error)) if error.kind() == io::ErrorKind::InvalidData => {
-            Ok(Next::Unusable("it is not text in UTF-8"))
+            Ok(Next::Unusable("it is not valid UTF-8"))
         }
         Err(error) => Err(anyhow::Error::from(error).context(UNREADABLE)),
     }

@@ -9,11 +9,10 @@ mod settings;
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
 use crate::loading;
+use crate::text::{Chat, Message, Tokenizer};
 use anyhow::{Context, bail};
-use burn_kernels::policy::Policy;
 use clap::builder::NonEmptyStringValueParser;
 pub use interrupt::Interrupted;
-use kernels_cli::text::{Chat, Message, Tokenizer};
 use kernels_models::{AdapterConfig, CausalLm, ModelConfig};
 use prompts::Prompt;
 use std::path::{Path, PathBuf};
@@ -75,9 +74,8 @@ pub struct Args {
     /// The dtype to compute in; the parameters are converted to it.
     #[arg(long, value_enum, default_value_t = DtypeChoice::F32)]
     dtype: DtypeChoice,
-    /// The kernel policy, in place of BURN_KERNELS.
-    #[arg(long, value_name = "POLICY")]
-    kernels: Option<Policy>,
+    #[command(flatten)]
+    policy: choice::PolicyArgs,
     /// The device to run on.
     #[arg(long, default_value = "cpu")]
     pub device: DeviceChoice,
@@ -104,7 +102,7 @@ impl Text {
 /// Returns an error if the checkpoint, its tokenizer, the prompts or a setting is invalid, all but the weights before
 /// these are read; and [`Interrupted`] after Ctrl-C.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    choice::install(args.kernels.as_ref());
+    args.policy.install()?;
     let config = ModelConfig::of_checkpoint(&args.model)?;
     if let Some(folder) = &args.adapter {
         AdapterConfig::of_folder(folder, &config)?;

@@ -1,8 +1,8 @@
 //! The prompts of `--prompt` and `--prompts`.
 
 use super::{Args, opening};
+use crate::text::Message;
 use anyhow::{Context, bail};
-use kernels_cli::text::Message;
 use kernels_io::{Limit, escape_path, read_text};
 use serde_json::{Map, Value};
 use std::io::Read;
@@ -81,9 +81,9 @@ fn standard_input(limit: Limit) -> anyhow::Result<String> {
     let input = std::io::stdin().lock();
     input.take(limit.bytes + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limit.bytes {
-        bail!("of {} at most {} bytes are read", limit.what, limit.bytes);
+        bail!("{} may have at most {} bytes", limit.what, limit.bytes);
     }
-    String::from_utf8(bytes).context("it is not text in UTF-8")
+    String::from_utf8(bytes).context("it is not valid UTF-8")
 }
 
 /// Returns `true` if the first line that is not empty is a JSON object.

@@ -15,7 +15,7 @@ pub struct Choice {
     /// Divide the logits by this before a token is drawn. Below 1, probable tokens become more probable.
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     temperature: Option<f64>,
-    /// Draw from so many of the most probable tokens; 0 means all [default: that of the checkpoint, else 50].
+    /// Sample from this number of the most probable tokens; 0 means all [default: that of the checkpoint, else 50].
     #[arg(long, value_name = "N")]
     top_k: Option<usize>,
     /// Draw from the smallest set of tokens that has this probability.

@@ -1,6 +1,7 @@
 //! Names of new kernels, in the spellings that a crate needs.
 
 use super::template;
+use burn_kernels::kernel::Launch;
 use burn_kernels::registry;
 use std::str::FromStr;
 
@@ -15,21 +16,6 @@ const RESERVED: &[&str] = &[
     "in", "let", "lib", "loop", "macro", "main", "match", "mod", "move", "mut", "override", "priv",
     "pub", "ref", "return", "self", "static", "struct", "super", "trait", "true", "try", "type",
     "typeof", "union", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
-];
-
-const BUILT_IN_OPS: [&str; 12] = [
-    "rms_norm",
-    "add_rms_norm",
-    "layer_norm",
-    "linear",
-    "attention",
-    "cross_entropy",
-    "linear_cross_entropy",
-    "glu",
-    "rope",
-    "qk_norm_rope",
-    "adam_w",
-    "moe",
 ];
 
 impl FromStr for Name {
@@ -47,7 +33,7 @@ impl FromStr for Name {
         if RESERVED.contains(&text) {
             return Err(format!("`{text}` is a word of Rust; choose another name"));
         }
-        if BUILT_IN_OPS.contains(&text) || registry::kernel(text).is_some() {
+        if !Launch::Custom.belongs_to(text) || registry::kernel(text).is_some() {
             return Err(format!(
                 "`{text}` is a kernel of burn-kernels; choose another name"
             ));

@@ -27,7 +27,7 @@ impl<F: Read + Seek> Source<F> {
 
     fn note<T>(&mut self, done: impl FnOnce(&mut F) -> io::Result<T>) -> Result<T, ()> {
         done(&mut self.file).map_err(|error| {
-            // A file that ends early is damaged; that is no error of the system.
+            // A file that ends early is damaged, which is not an error of the system.
             if error.kind() != io::ErrorKind::UnexpectedEof {
                 self.failure = Some(error);
             }

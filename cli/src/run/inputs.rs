@@ -14,7 +14,7 @@ pub struct Inputs {
     input_ids: Ids<2>,
     /// The positions of each token. `None` means `0..s` in each row.
     position_ids: Option<Positions>,
-    /// 1 for tokens and 0 for padding, `[b, s]`. `None` means that there is no padding.
+    /// 1 for tokens and 0 for padding, `[b, s]`. `None` means no padding.
     attention_mask: Option<Ids<2>>,
 }
 
@@ -30,7 +30,7 @@ impl Inputs {
     /// Returns the inputs as tensors.
     ///
     /// # Errors
-    /// Returns an error if the mask is none for these token ids. The model checks the rest.
+    /// Returns an error if the mask does not fit these token ids. The model checks the rest.
     pub fn batch(&self, device: &Device) -> Result<Batch, ModelError> {
         let batch = Batch::new(self.input_ids.tensor(device));
         let batch = match &self.position_ids {

@@ -7,7 +7,6 @@ use crate::choice::{self, DeviceChoice, DtypeChoice};
 use crate::{loading, output, screen};
 use anyhow::Context;
 use burn::tensor::{DType, Device, Tensor, TensorData};
-use burn_kernels::policy::Policy;
 use burn_kernels::report;
 use kernels_io::escape_path;
 use kernels_models::{Batch, CausalLm};
@@ -44,9 +43,8 @@ pub struct Args {
     /// The dtype to compute in; the parameters are converted to it.
     #[arg(long, value_enum, default_value_t = DtypeChoice::F32)]
     dtype: DtypeChoice,
-    /// The kernel policy, in place of BURN_KERNELS.
-    #[arg(long, value_name = "POLICY")]
-    kernels: Option<Policy>,
+    #[command(flatten)]
+    policy: choice::PolicyArgs,
     /// The device to run on.
     #[arg(long, default_value = "cpu")]
     pub device: DeviceChoice,
@@ -61,7 +59,7 @@ pub struct Args {
 /// Returns an error that names the file and the field or tensor if the checkpoint, the inputs or the output path are
 /// invalid.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    choice::install(args.kernels.as_ref());
+    args.policy.install()?;
     output::refuse_unwritable(&args.outputs, "--outputs")?;
     let inputs = inputs::read(&args.inputs)?;
     let device = device(args)?;

@@ -22,7 +22,7 @@ const STOP: char = '\u{fdd4}';
 pub(super) struct Answer {
     /// Its bytes in the rendered conversation, with the token that ends it.
     pub(super) bytes: Range<usize>,
-    /// The token that ends it, if the template writes one only before a next turn, and there is none.
+    /// The token that should end it, if the template leaves it out because no turn follows.
     pub(super) unwritten: Option<u32>,
 }
 

@@ -27,7 +27,7 @@ impl Chat {
     /// Reads the chat template of a folder.
     ///
     /// # Errors
-    /// Returns an error if there is none, or if it can't be read.
+    /// Returns an error if the folder has no template, or if the template can't be read.
     pub fn open(folder: &Path, tokenizer: Tokenizer) -> Result<Self, TextError> {
         let template = ChatTemplate::open(folder, &tokenizer)?;
         let template = template.ok_or_else(|| TextError::Missing {
@@ -85,7 +85,7 @@ impl Chat {
     ///
     /// The template's tags `{% generation %}` say which, if it has any. Otherwise an answer begins where the template has
     /// the model begin. It ends with `eos_token`, or else with the special token that the template writes behind it: in the
-    /// same turn, or, if there is none, as the first of the next turn. Behind the last answer such a token is added. Without
+    /// same turn, or else as the first of the next turn. Behind the last answer such a token is added. Without
     /// any, it ends where the template ends the turn. A token across the border of an answer is a token of the answer.
     ///
     /// # Errors

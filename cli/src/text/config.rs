@@ -101,7 +101,7 @@ fn added(file: &Path, fields: &Map<String, Value>) -> Result<BTreeMap<u32, Added
     let entries = entries.as_object();
     let entries = entries.ok_or_else(|| wrong("expected an object of token ids"))?;
     let entry = |(id, token): (&String, &Value)| {
-        let id = id.parse().map_err(|_| wrong("a key is no token id"))?;
+        let id = id.parse().map_err(|_| wrong("a key is not a token id"))?;
         let content = token.get("content").and_then(Value::as_str);
         let content = content.ok_or_else(|| wrong("a token has no `content`"))?;
         let is = |name| token.get(name).and_then(Value::as_bool);

@@ -76,7 +76,7 @@ pub(super) fn config(file: &File) -> Result<TokenizerConfig, TextError> {
             continue;
         };
         let token = usize::try_from(id).ok().and_then(|id| tokens.get(id));
-        let token = token.ok_or_else(|| wrong(file, key, format!("there is no token {id}")))?;
+        let token = token.ok_or_else(|| wrong(file, key, format!("token {id} does not exist")))?;
         special.insert(name.to_owned(), (*token).to_owned());
     }
     let template = metadata.string("tokenizer.chat_template")?;
@@ -97,7 +97,7 @@ pub(super) fn tokenizer(file: &File) -> Result<Value, TextError> {
         "llama" => sentence_piece(file, &tokens)?,
         other => {
             let problem = format!(
-                "tokenizers of the kind `{other}` are not read, only `gpt2` and `llama`; lay the checkpoint's \
+                "unsupported tokenizer `{other}`, supported: `gpt2` and `llama`; lay the checkpoint's \
                  tokenizer.json beside the file"
             );
             return Err(wrong(file, "tokenizer.ggml.model", problem));
@@ -217,7 +217,7 @@ fn byte_level(file: &File, tokens: &Tokens<'_>) -> Result<Map<String, Value>, Te
     let Some((_, split)) = known else {
         let names = SPLITS.map(|(name, _)| name).join(", ");
         let problem = format!(
-            "the way `{name}` to split a text is not known, only {names}; lay the checkpoint's tokenizer.json beside the \
+            "unknown pre-tokenizer `{name}`, known: {names}; lay the checkpoint's tokenizer.json beside the \
              file"
         );
         return Err(wrong(file, PRE, problem));
@@ -319,7 +319,7 @@ fn first_token(file: &File, tokens: &Tokens<'_>) -> Result<Value, TextError> {
     };
     let id = file.metadata().integer(KEY)?.ok_or_else(missing)?;
     let text = usize::try_from(id).ok().and_then(|id| tokens.texts.get(id));
-    let text = text.ok_or_else(|| wrong(file, KEY, format!("there is no token {id}")))?;
+    let text = text.ok_or_else(|| wrong(file, KEY, format!("token {id} does not exist")))?;
     let first = json!({"SpecialToken": {"id": text, "type_id": 0}});
     let sequence = |id: &str, type_id| json!({"Sequence": {"id": id, "type_id": type_id}});
     Ok(json!({

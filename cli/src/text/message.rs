@@ -5,7 +5,7 @@ use minijinja::Value;
 /// One turn of a conversation, as chat templates see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// Who speaks: `system`, `user` or `assistant`, or a role that only some templates know, such as `tool`.
+    /// The speaker: `system`, `user` or `assistant`, or a role that only some templates know, such as `tool`.
     pub role: String,
     /// The text of the message.
     pub content: String,

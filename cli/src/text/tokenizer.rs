@@ -33,7 +33,7 @@ pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     file: PathBuf,
     special: BTreeMap<String, String>,
-    /// The tokens that are no part of a text: special ones, and the ends of texts.
+    /// The tokens that are left out of a text: special ones, and the ends of texts.
     hidden: BTreeSet<u32>,
     /// The number of the model's embeddings.
     vocab_size: usize,
@@ -49,7 +49,7 @@ pub struct Offsets {
 }
 
 impl Tokenizer {
-    /// Reads the `tokenizer.json` and the `tokenizer_config.json` of a folder, or beside a GGUF file, for a model with so many
+    /// Reads the `tokenizer.json` and the `tokenizer_config.json` of a folder, or beside a GGUF file, for a model with `vocab_size`
     /// embeddings. Without a `tokenizer.json`, it reads the tokenizer of the GGUF file: `path` itself, or the only one in it.
     ///
     /// As in transformers, truncation and padding of `tokenizer.json` are ignored, and so are `add_bos_token` and
@@ -60,7 +60,7 @@ impl Tokenizer {
     /// a token is an error.
     ///
     /// # Errors
-    /// Returns an error that names the file if there is no tokenizer, if a file is not what it should be, or if the kind of
+    /// Returns an error that names the file if the folder has no tokenizer, if a file is not what it should be, or if the kind of
     /// tokenizer of a GGUF file is not known.
     pub fn open(path: &Path, vocab_size: usize) -> Result<Self, TextError> {
         let (file, text, config) = source(path)?;
@@ -141,7 +141,7 @@ impl Tokenizer {
         }
     }
 
-    /// Hides tokens that end texts: they are no part of a text, even if the files don't call them special. A token that could
+    /// Hides tokens that end texts: they are left out of a text, even if the files don't call them special. A token that could
     /// be text, without brackets and not added, is shown as transformers does.
     pub fn hide(&mut self, ends: &[u32]) {
         for &id in ends {
@@ -201,7 +201,7 @@ impl Tokenizer {
         })
     }
 
-    /// Returns the text of token ids, without special tokens and the ends of texts. Bytes that are no UTF-8 are `U+FFFD`.
+    /// Returns the text of token ids, without special tokens and the ends of texts. Invalid UTF-8 becomes `U+FFFD`.
     ///
     /// # Errors
     /// Returns an error if the tokenizer fails.

@@ -21,7 +21,7 @@ pub struct Writer<'a> {
     stopped: bool,
 }
 
-/// The character that the tokenizer gives for bytes that are no whole one, at the end of a text often the first of one.
+/// The character that the tokenizer gives for an incomplete one. At the end of a text, the next token may complete it.
 const INCOMPLETE: char = char::REPLACEMENT_CHARACTER;
 
 impl<'a> Writer<'a> {

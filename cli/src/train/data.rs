@@ -161,7 +161,7 @@ impl Windows {
         self.starts.len()
     }
 
-    /// Returns `true` if there is no sequence.
+    /// Returns `true` without sequences.
     pub fn is_empty(&self) -> bool {
         self.starts.is_empty()
     }

@@ -16,7 +16,6 @@ use crate::choice::{self, DtypeChoice};
 use crate::training::folder::{CONFIG, RunFolder, SUMMARY};
 use crate::training::{identity, metrics, plot, rescue, saving, signals, state::States};
 use crate::{devices, options, output, screen};
-use burn_kernels::policy::Policy;
 use burn_kernels::report;
 use data::{Corpus, Splits};
 use fit::Trained;
@@ -88,10 +87,9 @@ pub struct Args {
     #[arg(long, default_value_t = 42)]
     #[serde(serialize_with = "options::as_number")]
     seed: u64,
-    /// The kernel policy, in place of BURN_KERNELS.
-    #[arg(long, value_name = "POLICY")]
-    #[serde(serialize_with = "options::as_text")]
-    kernels: Option<Policy>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    policy: choice::PolicyArgs,
     /// The dtype to compute in: f32, or bf16 with parameters and optimiser in f32.
     #[arg(long, default_value = "f32", value_parser = settings::training_dtype)]
     dtype: DtypeChoice,
@@ -121,7 +119,7 @@ pub struct Args {
 /// run to go on with, or if the loss stops being a finite number. Returns
 /// [`Interrupted`](crate::training::session::Interrupted) after a signal.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    choice::install(args.kernels.as_ref());
+    args.policy.install()?;
     signals::survive_limits()?;
     let started = Instant::now();
     // This comes first, because reading the rest can take a while.
@@ -141,7 +139,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let dispatch = report::report();
     save(&trained, &settings, &folder.checkpoint())?;
     folder.write("metrics.csv", metrics::csv(&trained.points))?;
-    folder.write("loss.svg", plot::svg(&trained.points, "byte")?)?;
+    folder.write("loss.svg", plot::svg(&trained.points, "in nats per byte")?)?;
 
     let summary = finish(&settings, &splits, &folder, &trained, dispatch, started)?;
     folder.write_json(SUMMARY, &summary)?;
@@ -167,11 +165,11 @@ fn open_folder(
     }
     let folder = RunFolder::create(args.out.as_deref(), &settings.preset.to_string(), SETTINGS)?;
     let options = Args {
-        kernels: Some(settings.kernels.clone()),
+        policy: choice::PolicyArgs::of(&settings.kernels),
         ..args.clone()
     };
     folder.write(CONFIG, toml::to_string(&options)?)?;
-    // The last file, because a folder without it is no run to go on with.
+    // The last file: a folder without it can't be resumed.
     folder.write_json(SETTINGS, description)?;
     Ok(folder)
 }

@@ -90,7 +90,7 @@ impl Settings {
         })
     }
 
-    /// Returns what the training loop does. `folder` is that of the run.
+    /// Returns the settings of the training loop. `folder` is the run's.
     pub fn plan(&self, devices: Vec<Device>, folder: &Path) -> Plan {
         let schedule = Schedule {
             highest: self.lr,
@@ -110,6 +110,7 @@ impl Settings {
             names: self.devices.names(),
             saving: self.saving,
             patience: None,
+            preference: None,
             resume: format!("kernels train --resume {}", escape_path(folder)),
         }
     }
@@ -117,7 +118,7 @@ impl Settings {
     /// Returns the contents of `train.json`: everything that decides the numbers of the run.
     ///
     /// # Errors
-    /// Returns an error if the model's configuration is no JSON.
+    /// Returns an error if the model's configuration is not JSON.
     pub fn describe(&self, splits: &Splits) -> anyhow::Result<Value> {
         let model: Value = serde_json::from_str(&self.model.to_json())?;
         Ok(json!({

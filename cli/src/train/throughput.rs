@@ -122,6 +122,7 @@ impl Bench {
                 dtype: self.dtype,
                 device: &self.device,
                 recompute: self.recompute.then_some(0),
+                preference: None,
             };
             let (trainee, ..) = trainee.step(batch, method, self.rate)?;
             self.trainee = Some(trainee);
@@ -153,7 +154,15 @@ impl fmt::Display for Throughput {
             self.ratio,
             self.pairs,
             self.steps_per_segment,
-        )
+        )?;
+        match env!("KERNELS_OPT_LEVEL") {
+            "3" => Ok(()),
+            // The profiles in Cargo.toml keep this program's level and that of Burn the same.
+            _ => f.write_str(
+                "\n  (this build optimises Burn's own operations less than it could; `cargo run --profile dist` \
+                 compares with them at their best)",
+            ),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use kernels_models::Sequences;
 use std::ops::Range;
 
 /// Sequences of token ids, on the host.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Batch {
     /// The number of sequences, and of tokens in each.
     pub shape: [usize; 2],
@@ -18,7 +18,7 @@ pub struct Batch {
 
 /// The targets and places of the tokens of a batch.
 #[cfg(feature = "text")]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Labels {
     /// The target of each token, or [`Sequences::IGNORED`].
     pub targets: Vec<i64>,
@@ -28,6 +28,35 @@ pub struct Labels {
     pub documents: Option<Vec<usize>>,
     /// 1 for each token, and 0 for padding.
     pub mask: Vec<i64>,
+    /// The answers, if the loss is of answers and not of tokens. The targets are then their tokens.
+    pub answers: Option<Answers>,
+}
+
+/// The answers of a batch, each a document.
+#[cfg_attr(not(feature = "text"), allow(dead_code))] // `train` has no answers
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answers {
+    /// The number of targets of each answer, in order. The chosen answers of pairs come before the rejected ones.
+    pub lengths: Vec<usize>,
+    /// The sums of their log-probabilities by the reference model, if they are known.
+    pub reference: Option<Vec<f64>>,
+    /// The places of the targets in the batch, in the same order.
+    pub places: Vec<usize>,
+    /// True for each desirable answer. `None` for pairs.
+    pub desirable: Option<Vec<bool>>,
+    /// The same answers behind prompts of others, if the loss needs them.
+    pub mismatched: Option<Box<Batch>>,
+}
+
+#[cfg_attr(not(feature = "text"), allow(dead_code))]
+impl Answers {
+    /// Returns the number of pairs, or of single answers.
+    pub fn count(&self) -> usize {
+        match self.desirable {
+            Some(_) => self.lengths.len(),
+            None => self.lengths.len() / 2,
+        }
+    }
 }
 
 impl Batch {
@@ -107,6 +136,22 @@ impl Batch {
         self.ids.len()
     }
 
+    /// Returns the number of what the loss is a mean of: targets, or pairs or single answers.
+    pub fn counted(&self) -> usize {
+        match self.answers() {
+            Some(answers) => answers.count(),
+            None => self.targets(),
+        }
+    }
+
+    /// Returns the answers, if the loss is of answers.
+    pub fn answers(&self) -> Option<&Answers> {
+        #[cfg(feature = "text")]
+        return self.labels.as_ref()?.answers.as_ref();
+        #[cfg(not(feature = "text"))]
+        None
+    }
+
     /// Returns the number of tokens that are a target.
     pub fn targets(&self) -> usize {
         #[cfg(feature = "text")]
@@ -139,6 +184,8 @@ impl Labels {
             positions: self.positions[tokens.clone()].to_vec(),
             documents,
             mask: self.mask[tokens].to_vec(),
+            // A run with a loss of answers has one device.
+            answers: None,
         }
     }
 }
@@ -195,6 +242,7 @@ mod tests {
             positions: vec![0, 1, 0, 0, 0, 1],
             documents: Some(vec![2, 1, 1, 2]),
             mask: vec![1, 1, 1, 0, 1, 1],
+            answers: None,
         });
         let shares = all.shares(2);
         let labels: Vec<&Labels> = shares

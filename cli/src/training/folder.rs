@@ -42,9 +42,9 @@ impl RunFolder {
             let has = |name: &str| path.join(name).is_file();
             let way = match (has(settings), has(CONFIG)) {
                 (true, _) => format!(", or go on with that run by --resume {shown}"),
-                (false, true) => format!(
-                    ", or remove it: it has no {settings}, so there is no run to go on with"
-                ),
+                (false, true) => {
+                    format!(", or remove it: it has no {settings}, so its run can't be resumed")
+                }
                 (false, false) => String::new(),
             };
             bail!(
@@ -58,7 +58,7 @@ impl RunFolder {
     /// that was killed between its results and their removal.
     ///
     /// # Errors
-    /// Returns an error if there is no run, if it is finished, or if another process works on it.
+    /// Returns an error if the folder has no run, if the run is finished, or if another process works on it.
     pub fn reopen(path: &Path, settings: &str) -> anyhow::Result<Self> {
         let shown = escape_path(path);
         if !path.join(settings).is_file() {
@@ -68,7 +68,7 @@ impl RunFolder {
                 (true, false) => "name the folder of a run, which --out made".to_owned(),
                 (false, _) => format!("begin one with --out {shown}"),
             };
-            bail!("the folder {shown} has no {settings}, so there is no run to go on with; {way}");
+            bail!("the folder {shown} has no {settings}, so no run can be resumed from it; {way}");
         }
         let folder = Self {
             path: path.to_owned(),
@@ -154,7 +154,7 @@ impl RunFolder {
 pub struct Kept(Vec<(PathBuf, Vec<u8>)>);
 
 impl Kept {
-    /// Writes those again that are no longer there, because the folder was moved or removed.
+    /// Writes missing files again, after the folder was moved or removed.
     ///
     /// # Errors
     /// Returns an error that names the first that can't be written.

@@ -5,7 +5,9 @@
 
 use crate::output;
 use anyhow::Context;
+use kernels_models::preference::Metric;
 use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -28,7 +30,7 @@ pub struct Point {
     pub epoch: usize,
     /// `train` or `valid`.
     pub split: String,
-    /// Mean cross-entropy in nats per token, of the batch or of all held-out text.
+    /// Mean cross-entropy in nats per token, of the batch or of all held-out text, or the mean loss of answers.
     pub loss: f64,
     /// The load-balancing loss of a mixture of experts, without its coefficient. `None` for a dense model.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,6 +46,22 @@ pub struct Point {
     pub memory_bytes: Option<u64>,
     /// Seconds since training began, without the time between an interruption and its continuation.
     pub seconds: f64,
+    /// Further metrics of answers, under TRL's names.
+    #[serde(flatten)]
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// Returns the means of metrics by their names, and the margin of rewards.
+pub fn named(metrics: &[Metric]) -> BTreeMap<String, f64> {
+    let counted = metrics.iter().filter(|metric| metric.count > 0.0);
+    let mean = |metric: &Metric| (metric.name.to_owned(), metric.sum / metric.count);
+    let mut named: BTreeMap<String, f64> = counted.map(mean).collect();
+    if let (Some(chosen), Some(rejected)) =
+        (named.get("rewards/chosen"), named.get("rewards/rejected"))
+    {
+        named.insert("rewards/margins".into(), chosen - rejected);
+    }
+    named
 }
 
 /// The points of a run, and their file.
@@ -135,8 +153,17 @@ pub fn lines(points: &[Point]) -> Vec<u8> {
 /// Returns points as a table with a line of names, in CSV (RFC 4180). A cell without a number is empty.
 pub fn csv(points: &[Point]) -> String {
     let mut table = String::from(
-        "step,epoch,split,loss,load_balancing_loss,tokens_per_s,lr,grad_norm,memory_bytes,seconds\r\n",
+        "step,epoch,split,loss,load_balancing_loss,tokens_per_s,lr,grad_norm,memory_bytes,seconds",
     );
+    let names: BTreeSet<&String> = points
+        .iter()
+        .flat_map(|point| point.metrics.keys())
+        .collect();
+    for name in &names {
+        table.push(',');
+        table.push_str(name);
+    }
+    table.push_str("\r\n");
     for point in points {
         let cell = |number: Option<f64>| number.map_or(String::new(), |number| number.to_string());
         let cells = [
@@ -153,6 +180,10 @@ pub fn csv(points: &[Point]) -> String {
                 .map_or(String::new(), |bytes| bytes.to_string()),
             cell(Some(point.seconds)),
         ];
+        let metrics = names
+            .iter()
+            .map(|name| cell(point.metrics.get(*name).copied()));
+        let cells: Vec<String> = cells.into_iter().chain(metrics).collect();
         table.push_str(&cells.join(","));
         table.push_str("\r\n");
     }
@@ -162,7 +193,7 @@ pub fn csv(points: &[Point]) -> String {
 /// Reads lines of JSON.
 ///
 /// # Errors
-/// Returns an error with the number of the first line that is no point.
+/// Returns an error with the number of the first invalid line.
 pub fn parse(text: &str) -> anyhow::Result<Vec<Point>> {
     let parse = |(number, line): (usize, &str)| {
         serde_json::from_str(line).with_context(|| format!("line {}", number + 1))
@@ -216,7 +247,33 @@ mod tests {
             grad_norm: Some(1.0),
             memory_bytes: Some(1024),
             seconds: 0.5,
+            metrics: BTreeMap::new(),
         }
+    }
+
+    #[test]
+    fn metrics_are_columns_and_come_back() {
+        let metric = |name, sum, count| Metric { name, sum, count };
+        let metrics = named(&[
+            metric("rewards/chosen", 3.0, 2.0),
+            metric("rewards/rejected", 1.0, 4.0),
+            metric("logps/chosen", 0.0, 0.0),
+        ]);
+        assert_eq!(metrics["rewards/margins"], 1.25);
+        let points = vec![
+            Point {
+                metrics,
+                ..point(1)
+            },
+            point(2),
+        ];
+        let text = String::from_utf8(lines(&points)).unwrap();
+        assert!(text.contains(r#""rewards/chosen":1.5"#), "{text}");
+        assert_eq!(parse(&text).unwrap(), points);
+        let table = csv(&points);
+        let lines: Vec<&str> = table.split_terminator("\r\n").collect();
+        assert!(lines[0].ends_with(",seconds,rewards/chosen,rewards/margins,rewards/rejected"));
+        assert!(lines[1].ends_with(",0.5,1.5,1.25,0.25") && lines[2].ends_with(",0.5,,,"));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The modules, in the order in which a run uses them: [`folder`] (the results' files), [`batch`] (what is trained on),
 //! [`schedule`] and [`random`] (functions of seed and step), [`plan`] and [`session`]
-//! (the loop), [`step`] (losses and gradients),
+//! (the loop), [`step`] (losses and gradients), [`preference`] (losses of answers),
 //! [`replicas`] (the model on each device), [`optimiser`], [`metrics`] and [`memory`], [`progress`] and [`plot`], [`state`] (checkpoints to go on from, with their [`tensors`] and
 //! [`identity`] and [`saving`]), [`signals`], and [`rescue`] (a place for a model whose folder can't be written).
 
@@ -14,6 +14,8 @@ pub mod metrics;
 pub mod optimiser;
 pub mod plan;
 pub mod plot;
+#[cfg_attr(not(feature = "text"), allow(dead_code))] // `train` has no answers
+pub mod preference;
 pub mod progress;
 pub mod random;
 pub mod replicas;

@@ -1,5 +1,6 @@
 //! The plan of a run: everything that the training loop does, apart from its data.
 
+use super::preference::Preference;
 use super::schedule::Schedule;
 use super::step::Method;
 use burn::tensor::{Device, FloatDType};
@@ -32,14 +33,16 @@ pub struct Plan {
     pub patience: Option<usize>,
     /// The command that goes on with the run.
     pub resume: String,
+    /// The loss of answers, in place of that of tokens.
+    pub preference: Option<Preference>,
 }
 
 /// The times at which a run saves its state, apart from better validations and signals.
 #[derive(Clone, Copy, Debug)]
 pub struct Saving {
-    /// After every so many steps.
+    /// After this number of steps, again and again.
     pub steps: Option<usize>,
-    /// After so much time.
+    /// After this time, again and again.
     pub time: Option<Duration>,
 }
 
@@ -57,11 +60,12 @@ impl Plan {
     }
 
     /// Returns the way in which a training step with this seed is computed on a device.
-    pub(super) fn method<'a>(&self, device: &'a Device, seed: u64) -> Method<'a> {
+    pub(super) fn method<'a>(&'a self, device: &'a Device, seed: u64) -> Method<'a> {
         Method {
             dtype: self.dtype,
             device,
             recompute: self.gradient_checkpointing.then_some(seed),
+            preference: self.preference.as_ref(),
         }
     }
 }

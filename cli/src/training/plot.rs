@@ -9,17 +9,17 @@ const SIZE: (u32, u32) = (800, 480);
 const TRAIN_COLOUR: RGBColor = RGBColor(120, 160, 210);
 const VALID_COLOUR: RGBColor = RGBColor(200, 60, 40);
 
-/// Plots training and validation loss over steps. `unit` is what a token is.
+/// Plots training and validation loss over steps. `of` describes the loss: `in nats per token`.
 ///
 /// # Errors
 /// Returns an error if plotting fails. Finite losses cause none.
-pub fn svg(points: &[Point], unit: &str) -> anyhow::Result<String> {
+pub fn svg(points: &[Point], of: &str) -> anyhow::Result<String> {
     let mut svg = String::new();
-    draw(&mut svg, points, unit).map_err(|error| anyhow!("cannot draw loss.svg: {error}"))?;
+    draw(&mut svg, points, of).map_err(|error| anyhow!("cannot draw loss.svg: {error}"))?;
     Ok(svg)
 }
 
-fn draw(svg: &mut String, points: &[Point], unit: &str) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(svg: &mut String, points: &[Point], of: &str) -> Result<(), Box<dyn std::error::Error>> {
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&area)
@@ -30,7 +30,7 @@ fn draw(svg: &mut String, points: &[Point], unit: &str) -> Result<(), Box<dyn st
     chart
         .configure_mesh()
         .x_desc("step")
-        .y_desc(format!("loss in nats per {unit}"))
+        .y_desc(format!("loss {of}"))
         .x_label_formatter(&|step| format!("{step:.0}"))
         .max_light_lines(0)
         .draw()?;
@@ -96,6 +96,7 @@ mod tests {
             grad_norm: None,
             memory_bytes: None,
             seconds: 0.0,
+            metrics: Default::default(),
         }
     }
 
@@ -106,14 +107,14 @@ mod tests {
             point(2, TRAIN, 4.0),
             point(2, VALID, 4.5),
         ];
-        let svg = svg(&points, "byte").unwrap();
+        let svg = svg(&points, "in nats per byte").unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert!(svg.contains("training") && svg.contains("validation") && svg.contains("<circle"));
     }
 
     #[test]
     fn no_range_is_empty() {
-        assert!(svg(&[point(1, TRAIN, 5.0)], "byte").is_ok());
-        assert!(svg(&[], "byte").is_ok());
+        assert!(svg(&[point(1, TRAIN, 5.0)], "in nats per byte").is_ok());
+        assert!(svg(&[], "in nats per byte").is_ok());
     }
 }

@@ -27,7 +27,7 @@ pub struct Display {
 }
 
 impl Display {
-    /// Creates the display of a run of so many steps.
+    /// Creates the display of a run of `steps` steps.
     pub fn new(steps: usize, quiet: bool) -> Self {
         let style = match (quiet, crate::screen::moves(&std::io::stderr())) {
             (true, _) => Style::Silent,
@@ -44,7 +44,7 @@ impl Display {
         }
     }
 
-    /// Shows a step of so many tokens, which took `time`.
+    /// Shows a step of `tokens` tokens, which took `time`.
     pub fn step(&mut self, point: &Point, tokens: usize, time: Duration) {
         self.training += time;
         self.taken += 1;
@@ -73,12 +73,15 @@ impl Display {
         self.draw("validating");
     }
 
-    /// Shows the loss of a validation.
-    pub fn validation(&mut self, step: usize, loss: f64) {
+    /// Shows the loss of a validation, with its perplexity if it is of tokens.
+    pub fn validation(&mut self, step: usize, loss: f64, is_of_tokens: bool) {
+        let perplexity = match is_of_tokens {
+            true => format!("  perplexity {:.2}", loss.exp()),
+            false => String::new(),
+        };
         self.keep(&format!(
-            "step {step}/{}  validation loss {loss:.4}  perplexity {:.2}",
-            self.steps,
-            loss.exp()
+            "step {step}/{}  validation loss {loss:.4}{perplexity}",
+            self.steps
         ));
     }
 
@@ -174,6 +177,7 @@ mod tests {
             split: "train".to_owned(),
             loss: 2.34567,
             load_balancing_loss: None,
+            metrics: Default::default(),
             tokens_per_s: 1.0,
             lr: Some(2e-4),
             grad_norm: Some(0.871),

@@ -88,7 +88,7 @@ impl Replicas {
             let (trainee, loss, norm) = self.into_first().step(batches, method, rate)?;
             return Ok((Self(vec![trainee]), loss, norm));
         }
-        let all = batches.iter().map(Batch::targets).sum();
+        let all = batches.iter().map(Batch::counted).sum();
         let shares = shares(batches, plan.devices.len());
         let computed = on_each(
             plan,

@@ -9,10 +9,10 @@ use std::time::Duration;
 #[group(skip)]
 #[serde(rename_all = "kebab-case")]
 pub struct Args {
-    /// Save a checkpoint after every so many steps.
+    /// The number of steps between checkpoints.
     #[arg(long, value_name = "STEPS", value_parser = above_zero)]
     save_steps: Option<usize>,
-    /// Save a checkpoint after so many minutes; 0 for none.
+    /// The number of minutes between checkpoints; 0 for none.
     #[arg(long, value_name = "MINUTES", default_value_t = 5.0, value_parser = minutes)]
     save_minutes: f64,
     /// The number of last checkpoints that stay while a run trains, beside the one with the lowest validation loss.

@@ -98,7 +98,7 @@ impl<'a> Session<'a> {
     /// Trains to the end.
     ///
     /// # Errors
-    /// Returns [`Interrupted`] after a signal, and an error if the loss is no number or the device fails. The trained
+    /// Returns [`Interrupted`] after a signal, and an error if the loss is NaN or infinite or the device fails. The trained
     /// model is then saved, or the error says why it could not be.
     pub fn run(mut self) -> anyhow::Result<Trained> {
         loop {
@@ -184,19 +184,21 @@ impl<'a> Session<'a> {
                 dtype: self.plan.dtype,
                 device: &device,
                 recompute: None,
+                preference: self.plan.preference.as_ref(),
             };
             let pass = Pass::new(&model, method);
             for index in 0..self.source.validations() {
                 let batch = self.source.validation(index);
-                mean.add(pass.loss(&batch)?, batch.targets());
+                mean.add(pass.loss(&batch)?, batch.counted());
                 tokens += batch.tokens();
                 self.answer_signals()?;
             }
         }
-        let loss = mean.get();
-        self.record(metrics::VALID, loss, tokens, started.elapsed(), None)?;
-        let (step, loss) = (self.progress.step, loss.cross_entropy);
-        self.display.validation(step, loss);
+        let mean = mean.get();
+        let (step, loss) = (self.progress.step, mean.value);
+        self.record(metrics::VALID, mean, tokens, started.elapsed(), None)?;
+        self.display
+            .validation(step, loss, self.plan.preference.is_none());
         self.progress.validated = step;
         let better = self.progress.best.is_none_or(|best| loss < best.loss);
         match better {
@@ -223,13 +225,14 @@ impl<'a> Session<'a> {
             step,
             epoch: step.saturating_sub(1) / self.source.steps_per_epoch() + 1,
             split: split.to_owned(),
-            loss: loss.cross_entropy,
+            loss: loss.value,
             load_balancing_loss: loss.load_balancing,
             tokens_per_s: tokens as f64 / time.as_secs_f64(),
             lr: rate_and_norm.map(|(rate, _)| rate),
             grad_norm: rate_and_norm.map(|(_, norm)| norm),
             memory_bytes: Resident::ask().map(|memory| memory.now),
             seconds: self.progress.seconds,
+            metrics: metrics::named(&loss.metrics),
         });
         let name = match split {
             metrics::TRAIN => "training loss",
@@ -237,7 +240,7 @@ impl<'a> Session<'a> {
         };
         // A loss can be finite where its gradients are not, and these have made the weights NaN.
         let norm = rate_and_norm.map(|(_, norm)| ("norm of the gradients", norm));
-        let numbers = [Some((name, loss.cross_entropy)), norm];
+        let numbers = [Some((name, loss.value)), norm];
         let mut wrong = numbers.into_iter().flatten();
         match wrong.find(|(_, number)| !number.is_finite()) {
             None => Ok(()),

@@ -85,7 +85,7 @@ impl Trainee {
         method: Method<'_>,
         rate: f64,
     ) -> anyhow::Result<(Self, Loss, f64)> {
-        let all = batches.iter().map(Batch::targets).sum();
+        let all = batches.iter().map(Batch::counted).sum();
         let (mean, gradients) = Pass::new(&self.model, method).gradients(batches, all)?;
         let norm = optimiser::norm(&self.model, &gradients)?;
         Ok((self.updated(rate, gradients, norm), mean.get(), norm))
@@ -132,7 +132,7 @@ impl States {
         self.kept.write_missing()
     }
 
-    /// Saves a state, and removes those that are no longer kept. Returns its folder.
+    /// Saves a state, and removes the oldest beyond the number that is kept. Returns its folder.
     ///
     /// # Errors
     /// Returns an error if the system or the device fails. Earlier states are then unchanged.

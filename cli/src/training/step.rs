@@ -1,23 +1,27 @@
 //! Losses and gradients of batches.
 
 use super::batch::Batch;
+use super::preference::{Preference, Term, Whole};
 use super::random::SplitMix64;
 use burn::module::Module;
 use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::{Device, FloatDType, Gradients, Tensor};
 use burn_kernels::optim::{rounded, widened};
+use kernels_models::preference::Metric;
 use kernels_models::{CausalLm, Losses};
 
 /// The losses of a step or a validation.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Loss {
-    /// Mean cross-entropy of the targets, in nats.
-    pub cross_entropy: f64,
+    /// The mean cross-entropy of the targets, in nats, or the mean loss of pairs or single answers.
+    pub value: f64,
     /// The load-balancing loss of a mixture of experts, without its coefficient.
     pub load_balancing: Option<f64>,
+    /// Further metrics of answers.
+    pub metrics: Vec<Metric>,
 }
 
-/// A mean of losses, each weighted by its number of targets.
+/// A mean of losses, each weighted by its number of targets, pairs or single answers.
 #[derive(Default)]
 pub struct Mean {
     sum: Loss,
@@ -26,29 +30,43 @@ pub struct Mean {
 
 impl Mean {
     /// Adds the loss of a batch.
-    pub fn add(&mut self, loss: Loss, targets: usize) {
-        let weight = targets as f64;
-        self.sum.cross_entropy += loss.cross_entropy * weight;
-        if let Some(balance) = loss.load_balancing {
-            *self.sum.load_balancing.get_or_insert(0.0) += balance * weight;
-        }
-        self.weight += weight;
+    pub fn add(&mut self, loss: Loss, counted: usize) {
+        let weight = counted as f64;
+        self.merge(Self {
+            sum: Loss {
+                value: loss.value * weight,
+                load_balancing: loss.load_balancing.map(|balance| balance * weight),
+                metrics: loss.metrics,
+            },
+            weight,
+        });
     }
 
     /// Adds the losses of another mean.
     pub fn merge(&mut self, other: Self) {
-        self.sum.cross_entropy += other.sum.cross_entropy;
+        self.sum.value += other.sum.value;
         if let Some(balance) = other.sum.load_balancing {
             *self.sum.load_balancing.get_or_insert(0.0) += balance;
+        }
+        for metric in other.sum.metrics {
+            let known = &mut self.sum.metrics;
+            match known.iter_mut().find(|known| known.name == metric.name) {
+                Some(known) => {
+                    known.sum += metric.sum;
+                    known.count += metric.count;
+                }
+                None => known.push(metric),
+            }
         }
         self.weight += other.weight;
     }
 
-    /// Returns the mean. Without a target it is no number.
+    /// Returns the mean. Without a target it is NaN.
     pub fn get(self) -> Loss {
         Loss {
-            cross_entropy: self.sum.cross_entropy / self.weight,
+            value: self.sum.value / self.weight,
             load_balancing: self.sum.load_balancing.map(|sum| sum / self.weight),
+            metrics: self.sum.metrics,
         }
     }
 }
@@ -63,6 +81,8 @@ pub struct Method<'a> {
     /// `None` to keep the activations of all layers. Otherwise each layer is computed twice, and its random numbers follow
     /// from this seed.
     pub recompute: Option<u64>,
+    /// The loss of answers, in place of that of tokens.
+    pub preference: Option<&'a Preference>,
 }
 
 /// Computes the losses of a model.
@@ -92,10 +112,13 @@ impl<'a> Pass<'a> {
     /// # Errors
     /// Returns an error if the device fails.
     pub fn loss(&self, batch: &Batch) -> anyhow::Result<Loss> {
-        read(&self.losses(batch))
+        let whole = self.whole(std::slice::from_ref(batch))?;
+        let term = self.term(batch, &whole)?;
+        let (losses, metrics) = self.losses(batch, term)?;
+        read(&losses, metrics)
     }
 
-    /// Returns the losses of batches, and their share of the gradients of a step with `all` targets.
+    /// Returns the losses of batches, and their share of the gradients of a step with `all` targets, pairs or single answers.
     ///
     /// # Errors
     /// Returns an error if the device fails.
@@ -106,17 +129,19 @@ impl<'a> Pass<'a> {
     ) -> anyhow::Result<(Mean, GradientsParams)> {
         let mut mean = Mean::default();
         let mut sum = GradientsAccumulator::new();
+        let whole = self.whole(batches)?;
         for (number, batch) in batches.iter().enumerate() {
-            let weight = batch.targets() as f64 / all as f64;
+            let weight = batch.counted() as f64 / all as f64;
+            let term = self.term(batch, &whole)?;
             let take = |gradients| sum.accumulate(self.model, self.of_parameters(gradients));
             let loss = match self.method.recompute {
                 Some(seed) => {
                     let seed = SplitMix64::of(seed, number as u64).next();
-                    self.recomputed(batch, (weight, seed), take)?
+                    self.recomputed(batch, term, (weight, seed), take)?
                 }
-                None => self.kept(batch, weight, take)?,
+                None => self.kept(batch, term, weight, take)?,
             };
-            mean.add(loss, batch.targets());
+            mean.add(loss, batch.counted());
         }
         Ok((mean, sum.grads()))
     }
@@ -125,11 +150,12 @@ impl<'a> Pass<'a> {
     fn kept(
         &self,
         batch: &Batch,
+        term: Option<Term<'_>>,
         weight: f64,
         mut take: impl FnMut(Gradients),
     ) -> anyhow::Result<Loss> {
-        let losses = self.losses(batch);
-        let loss = read(&losses)?;
+        let (losses, metrics) = self.losses(batch, term)?;
+        let loss = read(&losses, metrics)?;
         let total = match weight {
             1.0 => losses.total,
             _ => losses.total * weight,
@@ -142,26 +168,55 @@ impl<'a> Pass<'a> {
     fn recomputed(
         &self,
         batch: &Batch,
+        term: Option<Term<'_>>,
         weight_and_seed: (f64, u64),
         take: impl FnMut(Gradients),
     ) -> anyhow::Result<Loss> {
-        let sequences = batch.sequences(self.method.device);
-        read(
-            &self
-                .computed
-                .recomputed_losses(sequences, weight_and_seed, take),
-        )
+        let (model, sequences) = (&self.computed, batch.sequences(self.method.device));
+        let Some(term) = term else {
+            let losses = model.recomputed_losses(sequences, weight_and_seed, take);
+            return read(&losses, Vec::new());
+        };
+        let (losses, metrics) = term.loss(|scored, loss| {
+            model.recomputed_losses_of_log_probs(sequences, scored, loss, weight_and_seed, take)
+        })?;
+        read(&losses, metrics)
     }
 
-    fn losses(&self, batch: &Batch) -> Losses {
-        match batch.has_targets() {
-            true => self
-                .computed
-                .sequence_losses(batch.sequences(self.method.device)),
-            false => self
-                .computed
-                .training_losses(batch.input_ids(self.method.device), None),
+    /// Returns the losses of a batch, and what else is logged of them.
+    fn losses(
+        &self,
+        batch: &Batch,
+        term: Option<Term<'_>>,
+    ) -> anyhow::Result<(Losses, Vec<Metric>)> {
+        let (model, device) = (&self.computed, self.method.device);
+        if let Some(term) = term {
+            let sequences = batch.sequences(device);
+            return term.loss(|scored, loss| model.losses_of_log_probs(sequences, scored, loss));
         }
+        let losses = match batch.has_targets() {
+            true => model.sequence_losses(batch.sequences(device)),
+            false => model.training_losses(batch.input_ids(device), None),
+        };
+        Ok((losses, Vec::new()))
+    }
+
+    /// Returns what the batches of a step decide together about the loss of each.
+    fn whole(&self, batches: &[Batch]) -> anyhow::Result<Option<Whole>> {
+        let preference = self.method.preference;
+        let of = |preference: &Preference| preference.whole(&self.computed, batches);
+        preference.map(of).transpose()
+    }
+
+    /// Returns the loss of a batch of answers, if the loss is of answers.
+    fn term<'b>(
+        &'b self,
+        batch: &'b Batch,
+        whole: &'b Option<Whole>,
+    ) -> anyhow::Result<Option<Term<'b>>> {
+        let both = self.method.preference.zip(whole.as_ref());
+        both.map(|(preference, whole)| preference.term(batch, whole))
+            .transpose()
     }
 
     /// Returns the gradients of parameters in their own dtypes.
@@ -174,11 +229,12 @@ impl<'a> Pass<'a> {
     }
 }
 
-fn read(losses: &Losses) -> anyhow::Result<Loss> {
+fn read(losses: &Losses, metrics: Vec<Metric>) -> anyhow::Result<Loss> {
     let number = |loss: &Tensor<1>| loss.clone().without_autodiff().try_into_scalar::<f64>();
     Ok(Loss {
-        cross_entropy: number(&losses.next_token)?,
+        value: number(&losses.next_token)?,
         load_balancing: losses.load_balancing.as_ref().map(number).transpose()?,
+        metrics,
     })
 }
 
@@ -193,16 +249,21 @@ mod tests {
 
     #[test]
     fn means_are_weighted_by_targets() {
-        let loss = |cross_entropy, load_balancing| Loss {
-            cross_entropy,
+        let loss = |value, load_balancing, (sum, count)| Loss {
+            value,
             load_balancing,
+            metrics: vec![Metric {
+                name: "rewards/chosen",
+                sum,
+                count,
+            }],
         };
         let mut mean = Mean::default();
-        mean.add(loss(1.0, Some(2.0)), 1);
+        mean.add(loss(1.0, Some(2.0), (5.0, 1.0)), 1);
         let mut other = Mean::default();
-        other.add(loss(3.0, Some(4.0)), 3);
+        other.add(loss(3.0, Some(4.0), (1.0, 2.0)), 3);
         mean.merge(other);
-        assert_eq!(mean.get(), loss(2.5, Some(3.5)));
-        assert!(Mean::default().get().cross_entropy.is_nan());
+        assert_eq!(mean.get(), loss(2.5, Some(3.5), (6.0, 3.0)));
+        assert!(Mean::default().get().value.is_nan());
     }
 }

@@ -217,7 +217,7 @@ impl Stored {
         Ok(Self { file, header })
     }
 
-    /// Returns a tensor of the given shape and type, or `None` if there is none of this name.
+    /// Returns a tensor of the given shape and type, or `None` if no tensor has this name.
     fn find(
         &mut self,
         name: &str,
@@ -289,7 +289,7 @@ impl Replace<'_> {
                 .filter(|steps| *steps <= MOST_STEPS);
             let time = steps.with_context(|| {
                 format!(
-                    "`{}` is {time}, which is no number of steps",
+                    "`{}` must be a number of steps, but is {time}",
                     self.place.name(TIME)
                 )
             })?;

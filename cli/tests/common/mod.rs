@@ -1,6 +1,10 @@
 //! Functions that run the program and read its output.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+#[path = "../../../tests/comparison/mod.rs"]
+pub mod comparison;
+
+use comparison::{difference, relative};
 use object::write::{Object, SectionKind};
 use object::{Architecture, BinaryFormat, Endianness};
 use safetensors::tensor::TensorView;
@@ -77,11 +81,34 @@ pub fn record(json: &str) -> Vec<u8> {
     record
 }
 
-/// Returns the folder of a small checkpoint with expected values.
-pub fn fixture(name: &str) -> PathBuf {
+// Some programs of tests have it, too.
+#[allow(clippy::duplicate_mod)]
+#[path = "../../../models/tests/common/mod.rs"]
+mod models;
+
+/// Returns the folder of a small checkpoint with expected values, as it is committed.
+pub fn committed(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../tests/fixtures/models")
         .join(name)
+}
+
+/// Returns the folder of a small checkpoint with expected values.
+pub fn fixture(name: &str) -> PathBuf {
+    match committed(name).join("weights.json").exists() {
+        true => models::checkpoint(name),
+        false => committed(name),
+    }
+}
+
+/// Compares the gradients of an output with those that are expected of a fixture.
+pub fn check_gradients(what: &str, name: &str, output: &BTreeMap<String, Floats>) {
+    let golden = models::read(&committed(name).join("golden.safetensors"));
+    let gradients = output.iter().filter_map(|(name, floats)| {
+        let data = burn::tensor::TensorData::new(floats.values.clone(), floats.shape.clone());
+        Some((name.strip_prefix("grad.")?.to_owned(), data))
+    });
+    models::check_gradients(what, &golden, &gradients.collect());
 }
 
 /// Reads every float tensor of a safetensors file as f64, with its dtype and shape.
@@ -133,23 +160,18 @@ impl Floats {
 
     /// Returns the largest difference to `other`, relative to the largest absolute value of `other`.
     pub fn distance_to_largest(&self, other: &Self) -> f64 {
-        let largest = other.values.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
-        self.differences(other).fold(0.0, f64::max) / largest
+        assert_eq!(self.shape, other.shape);
+        relative(&self.values, &other.values)
     }
 
     /// Returns the Euclidean distance to `other`, relative to the norm of `other`.
     pub fn distance_to_norm(&self, other: &Self) -> f64 {
-        let norm =
-            |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
-        norm(&mut self.differences(other)) / norm(&mut other.values.iter().copied())
-    }
-
-    fn differences<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = f64> + 'a {
         assert_eq!(self.shape, other.shape);
-        self.values
-            .iter()
-            .zip(&other.values)
-            .map(|(a, b)| (a - b).abs())
+        // All differences are finite, or this panics.
+        difference(&self.values, &other.values);
+        let squares = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>();
+        let mut differences = self.values.iter().zip(&other.values).map(|(a, b)| a - b);
+        (squares(&mut differences) / squares(&mut other.values.iter().copied())).sqrt()
     }
 }
 

@@ -37,7 +37,7 @@ fn column(key: &SemanticsKey) -> usize {
         SemanticsKey::MoeExperts(_) => 7,
         SemanticsKey::MoeBlock(_) => 8,
         SemanticsKey::CrossEntropy(_) | SemanticsKey::LinearCrossEntropy(_) => 9,
-        other => panic!("there is no column for {other}"),
+        other => panic!("no column for {other}"),
     }
 }
 
@@ -81,7 +81,9 @@ fn add_report(row: &mut [Ran; 10]) {
             None => ran.kernel = true,
             Some(reason) => {
                 let semantics = as_written(key);
-                let note = format!("`{}`, {semantics}: {reason}", called.kernel);
+                let lack = call.lack.map(|lack| format!(" ({lack})"));
+                let lack = lack.unwrap_or_default();
+                let note = format!("`{}`, {semantics}: {reason}{lack}", called.kernel);
                 ran.reference.insert(note);
             }
         }
@@ -127,7 +129,9 @@ fn cell(ran: &Ran, notes: &mut Vec<String>, letter: char) -> String {
 pub const ON_AN_NPU: &str = "On an NPU";
 
 pub fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/models.md")
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let page = |folder: &Path| Some(folder.join("docs/models.md")).filter(|path| path.exists());
+    folders.find_map(page).expect("it is in the repository")
 }
 
 /// Returns the text of a section of a page, without its heading.

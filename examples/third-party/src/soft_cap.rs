@@ -38,6 +38,7 @@ declare_kernel! {
             capability: CapabilityRange::ANY,
             accepts: |key| matches!(key, SemanticsKey::Custom(key) if *key == KEY),
             limits: None,
+            operators: None,
             launch: Launch::Custom,
         }],
     };

@@ -180,7 +180,7 @@ fn condition(argument: &Argument, has_self: bool, errors: &mut Errors) -> TokenS
     if !has_self && scan::mentions(argument.value.clone(), "self") {
         errors.at(
             &argument.value,
-            "there is no `self` here; `when` may use the function's parameters",
+            "a function has no `self`; `when` may use the function's parameters",
         );
     }
     argument.value.clone()

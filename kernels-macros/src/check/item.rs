@@ -83,6 +83,8 @@ pub(super) fn check_struct(
         this: Ident::new("self", Span::call_site()),
         reference: Reference::Beside(reference_name(&method)),
         method,
+        // The expansion writes the body.
+        is_generic: false,
     };
     Some(Form::Struct(site, target))
 }
@@ -118,7 +120,10 @@ pub(super) fn check_impl(
                 };
                 let of = type_name.as_ref();
                 let site = function_site(named, attribute, &method, of, reference, errors);
-                site.map(|site| Part::Dispatched(Box::new((site, *method))))
+                site.map(|mut site| {
+                    site.is_generic |= has_parameters(&target.generics);
+                    Part::Dispatched(Box::new((site, *method)))
+                })
             }
             other => Some(Part::Plain(other)),
         });
@@ -136,7 +141,9 @@ pub(super) fn check_function(
     refuse_method(attribute, errors);
     stacked::refuse_second(&target, errors);
     let reference = Reference::Beside(reference_name(&target.signature.ident));
-    let site = function_site(named, attribute, &target, None, reference, errors)?;
+    let mut site = function_site(named, attribute, &target, None, reference, errors)?;
+    // The block around a method is out of sight.
+    site.is_generic |= target.is_associated();
     Some(match target.is_associated() {
         true => Form::Method(site, target),
         false => Form::Function(site, target),
@@ -207,7 +214,14 @@ fn function_site(
         this: function.this(),
         method: function.signature.ident.clone(),
         reference,
+        is_generic: has_parameters(&function.signature.generics),
     })
+}
+
+/// Returns `true` if there are parameters that are types or constants.
+fn has_parameters(generics: &syn::Generics) -> bool {
+    let is_lifetime = |one: &syn::GenericParam| matches!(one, syn::GenericParam::Lifetime(_));
+    !generics.params.iter().all(is_lifetime)
 }
 
 /// A method is a layer, unless it takes all tensors that the function form takes.

@@ -47,6 +47,8 @@ pub(crate) struct Site {
     /// The dispatched function.
     pub(crate) method: Ident,
     pub(crate) reference: Reference,
+    /// True if the body may depend on type or const parameters, of the function or of a block around it.
+    pub(crate) is_generic: bool,
 }
 
 /// The kernel that the site calls.
@@ -142,7 +144,7 @@ fn find_id(id: &LitStr) -> Result<&'static Contract> {
         let near = did_you_mean(&text, known());
         let all = list(known(), "and");
         let message = format!(
-            "there is no kernel `{text}`{near}\nthe kernels are {all}; one of another crate is \
+            "unknown kernel `{text}`{near}\nthe kernels are {all}; one of another crate is \
              named by its path, without quotes"
         );
         Error::new_spanned(id, message)

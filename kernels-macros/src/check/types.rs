@@ -17,7 +17,7 @@ enum Looks {
     Signed,
     /// `[usize; 3]`, `[usize]` or `Vec<usize>`.
     Lengths,
-    /// A list of something else that is no primitive.
+    /// A list of something else that is not a primitive.
     List,
     /// Any other primitive, list or text.
     Plain,

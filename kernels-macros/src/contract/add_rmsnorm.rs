@@ -3,9 +3,12 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
-use super::rmsnorm::{BODY_CALLS, CONFLICTS, EPS, FOREIGN_FIELDS, GATE, GROUP_SIZE, ITEM_NAMES};
-use super::rmsnorm::{SETTINGS, WEIGHT, formula};
-use super::{CallContext, Contract, Key, Operand, Returns, Role, Shape, When};
+use super::rmsnorm::{
+    BODY_CALLS, EPS, GATE, GATE_FIELD, GATING, GROUP_SIZE, GROUPS, GROUPS_FIELD, ITEM_NAMES,
+    OFFSET, OFFSET_WITHOUT_WEIGHT, ROUNDING, SCALE, SCALE_FIELD, STATISTICS, WEIGHT, WEIGHT_FIELD,
+    formula,
+};
+use super::{CallContext, Contract, ForeignField, Key, Operand, Returns, Role, Shape, When};
 
 pub(super) static CONTRACT: Contract = Contract {
     id: "npu_fused_add_rmsnorm",
@@ -13,8 +16,8 @@ pub(super) static CONTRACT: Contract = Contract {
     docs,
     key: "AddRmsNorm",
     op: "add_rms_norm",
-    settings: SETTINGS,
-    conflicts: CONFLICTS,
+    settings: &[OFFSET, ROUNDING, SCALE, GATING, GROUPS],
+    conflicts: &[OFFSET_WITHOUT_WEIGHT],
     flow: &[],
     layer: SHAPE,
     function: Ok(SHAPE),
@@ -23,6 +26,20 @@ pub(super) static CONTRACT: Contract = Contract {
     item_names: ITEM_NAMES,
     body_calls: BODY_CALLS,
 };
+
+const FOREIGN_FIELDS: &[ForeignField] = &[
+    ForeignField {
+        names: &["bias", "beta"],
+        unless: None,
+        instead_of: &[],
+        advice: "the kernel adds no bias; a norm with a bias is `npu_fused_rmsnorm` with `shift = bias`, after the sum",
+    },
+    STATISTICS,
+    GATE_FIELD,
+    GROUPS_FIELD,
+    WEIGHT_FIELD,
+    SCALE_FIELD,
+];
 
 const SHAPE: Shape = Shape {
     operands: &[

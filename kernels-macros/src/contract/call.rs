@@ -66,6 +66,13 @@ pub(crate) struct CallContext<'a> {
 }
 
 impl CallContext<'_> {
+    /// The call of a function of the runtime for this site: with the site, these operands, and the reference.
+    pub(super) fn site(&self, function: &str, operands: &TokenStream) -> TokenStream {
+        let (runtime, at, reference) = (self.runtime, &self.at, &self.reference);
+        let function = quote::format_ident!("{function}");
+        quote!(#runtime::#function(#at, #operands, #reference))
+    }
+
     /// The operand by value; it is moved.
     pub(crate) fn value(&self, operand: &str) -> TokenStream {
         match self.place(operand) {

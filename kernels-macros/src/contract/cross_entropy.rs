@@ -125,9 +125,7 @@ const SHAPE: Shape = Shape {
 };
 
 fn call(call: &CallContext<'_>) -> TokenStream {
-    let (runtime, at, reference) = (call.runtime, &call.at, &call.reference);
-    let operands = operands(call);
-    quote!(#runtime::cross_entropy(#at, #operands, #reference))
+    call.site("cross_entropy", &operands(call))
 }
 
 fn composition(call: &CallContext<'_>) -> TokenStream {

@@ -34,9 +34,11 @@ fn in_backticks(cell: &'static str) -> Vec<&'static str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// The rows of the table whose first column has this head.
+/// The rows of the table whose first column has this head. A kernel without settings has no table of them.
 fn table(section: &'static str, head: &str) -> Vec<Row> {
-    let (_, rest) = section.split_once(&format!("\n| {head} |")).unwrap();
+    let Some((_, rest)) = section.split_once(&format!("\n| {head} |")) else {
+        return Vec::new();
+    };
     let lines = rest.lines().skip(2);
     let lines = lines.take_while(|line| line.starts_with('|'));
     lines

@@ -134,9 +134,7 @@ const SHAPE: Shape = Shape {
 };
 
 fn call(call: &CallContext<'_>) -> TokenStream {
-    let (runtime, at, reference) = (call.runtime, &call.at, &call.reference);
-    let operands = operands(call);
-    quote!(#runtime::layer_norm(#at, #operands, #reference))
+    call.site("layer_norm", &operands(call))
 }
 
 fn composition(call: &CallContext<'_>) -> TokenStream {

@@ -88,9 +88,7 @@ const SHAPE: Shape = Shape {
 };
 
 fn call(call: &CallContext<'_>) -> TokenStream {
-    let (runtime, at, reference) = (call.runtime, &call.at, &call.reference);
-    let operands = operands(call);
-    quote!(#runtime::linear(#at, #operands, #reference))
+    call.site("linear", &operands(call))
 }
 
 fn composition(call: &CallContext<'_>) -> TokenStream {

@@ -18,6 +18,7 @@ mod moe;
 mod qk_norm_rope;
 mod rmsnorm;
 mod rope;
+mod softcap;
 mod swiglu;
 #[cfg(test)]
 mod tests;
@@ -39,6 +40,7 @@ pub(crate) static CONTRACTS: &[&Contract] = &[
     &swiglu::CONTRACT,
     &rope::CONTRACT,
     &qk_norm_rope::CONTRACT,
+    &softcap::CONTRACT,
     &attention::HEADS,
     &attention::LAYER,
     &cross_entropy::CONTRACT,
@@ -69,7 +71,7 @@ pub(crate) struct Contract {
     pub(crate) flow: Flow,
     /// The kernel as a layer's forward pass: on a struct, or on a method with `self`.
     pub(crate) layer: Shape,
-    /// The kernel as a function of its tensors alone, or why it is none.
+    /// The kernel as a function of its tensors alone, or why it can't be one.
     pub(crate) function: Result<Shape, &'static str>,
     /// The plain composition, the body of a generated `forward_reference`.
     pub(crate) composition: fn(&CallContext<'_>) -> TokenStream,
@@ -211,7 +213,7 @@ pub(crate) struct Conflict {
 /// A field that shows that the item computes something else than the settings say.
 pub(crate) struct ForeignField {
     pub(crate) names: &'static [&'static str],
-    /// The setting with which it is no longer foreign.
+    /// The setting that makes it belong to the kernel.
     pub(crate) unless: Option<Condition>,
     /// The operands that it stands for: nothing more is said of their absence.
     pub(crate) instead_of: &'static [&'static str],

@@ -1,13 +1,16 @@
 //! `npu_fused_qk_norm_rope`: RMSNorm and rotary position embedding of projected queries and keys.
 
-use proc_macro2::TokenStream;
-use quote::quote;
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
 
 use super::rmsnorm::{self, OFFSET, ROUNDING};
-use super::rope::{self, LAYOUT, NEIGHBOURS, NEIGHBOURS_IN_HALVES, ROTARY_WIDTH, TABLE, WIDTH};
+use super::rope::{
+    self, FOREIGN_FIELDS, LAYOUT, NEIGHBOURS, NEIGHBOURS_IN_HALVES, SECTIONS, SECTIONS_BY_HALVES,
+    SECTIONS_IN_HALVES, STYLE, TABLE, WIDTH,
+};
 use super::{
-    CallContext, Condition, Conflict, Contract, ForeignField, Key, Operand, Returns, Role, Setting,
-    Shape, When, choice, is,
+    CallContext, Condition, Conflict, Contract, Key, Operand, Returns, Role, Setting, Shape, When,
+    choice, is,
 };
 
 pub(super) static CONTRACT: Contract = Contract {
@@ -16,25 +19,29 @@ pub(super) static CONTRACT: Contract = Contract {
     docs,
     key: "QkNormRope",
     op: "qk_norm_rope",
-    settings: &[NORM, OFFSET, ROUNDING, STYLE, WIDTH, LAYOUT, TABLE],
+    settings: &[
+        NORM, OFFSET, ROUNDING, STYLE, WIDTH, LAYOUT, TABLE, SECTIONS,
+    ],
     conflicts: &[
         Conflict {
             all: &[is("norm", &["none"]), is("offset", &["1"])],
-            message: "`offset = 1` is added to the weight of a norm, and `norm = none` says that \
-                      there is none; leave one of them out",
+            message: "`offset = 1` is added to the weight of a norm, which `norm = none` leaves out; \
+                      remove one of the two",
         },
         Conflict {
             all: &[is("norm", &["none"]), is("rounding", &["gemma"])],
-            message: "`rounding` is that of a norm, and `norm = none` says that there is none; \
-                      leave one of them out",
+            message: "`rounding` belongs to the norm, which `norm = none` leaves out; \
+                      remove one of the two",
         },
         NEIGHBOURS_IN_HALVES,
+        SECTIONS_BY_HALVES,
+        SECTIONS_IN_HALVES,
     ],
     flow: &[],
     layer: SHAPE,
     function: Ok(SHAPE),
     composition,
-    foreign_fields: &[ROTARY_WIDTH, MROPE_SECTION],
+    foreign_fields: FOREIGN_FIELDS,
     item_names: &[],
     body_calls: &[NEIGHBOURS],
 };
@@ -54,25 +61,6 @@ const NORM: Setting = Setting {
         ("true", "norm = head` or `norm = row"),
         ("false", "norm = none"),
     ],
-};
-
-/// The rotation's words, less those for three positions.
-const STYLE: Setting = Setting {
-    other_words: &[
-        ("neox", "style = half"),
-        ("rotate_half", "style = half"),
-        ("gptj", "style = interleaved"),
-        ("neighbours", "style = interleaved"),
-        ("partial", "width = partial"),
-    ],
-    ..rope::STYLE
-};
-
-const MROPE_SECTION: ForeignField = ForeignField {
-    names: &["mrope_section"],
-    unless: None,
-    instead_of: &[],
-    advice: "the kernel takes one position a token; three are `sections` of `npu_fused_rope`",
 };
 
 const WITH_NORM: Condition = is("norm", &["head", "row"]);
@@ -107,18 +95,11 @@ const SHAPE: Shape = Shape {
             when: When::With(&[WITH_NORM]),
             ..rmsnorm::EPS
         },
-        Operand {
-            name: "cos",
-            role: Role::Table,
-            usual: &["cos"],
-            when: When::Always,
-        },
-        Operand {
-            name: "sin",
-            role: Role::Table,
-            usual: &["sin"],
-            when: When::Always,
-        },
+        rope::COS,
+        rope::SIN,
+        rope::SECTION_COS,
+        rope::SECTION_SIN,
+        rope::SECTION_SIZES,
     ],
     returns: Returns::Pair {
         does: "normalises and rotates queries and keys together",
@@ -136,8 +117,8 @@ fn call(call: &CallContext<'_>) -> TokenStream {
         true => quote!(#runtime::QkWeights::keys_first(#k, #q)),
         false => quote!(#runtime::QkWeights::queries_first(#q, #k)),
     };
-    let operands = operands(call, &weights);
-    quote!(#runtime::qk_norm_rope(#at, #operands, #reference))
+    let (function, operands) = operands(call, &weights);
+    quote!(#runtime::#function(#at, #operands, #reference))
 }
 
 fn composition(call: &CallContext<'_>) -> TokenStream {
@@ -152,8 +133,9 @@ fn composition(call: &CallContext<'_>) -> TokenStream {
         }),
         false => quote!([#q, #k]),
     };
-    let operands = operands(call, &weights);
-    quote!(#runtime::qk_norm_rope_reference(#operands, #key))
+    let (function, operands) = operands(call, &weights);
+    let reference = format_ident!("{function}_reference");
+    quote!(#runtime::#reference(#operands, #key))
 }
 
 /// Returns true if the body uses the keys' weight before the queries': parameters are initialised at their first use.
@@ -161,11 +143,20 @@ fn keys_first(call: &CallContext<'_>) -> bool {
     call.has("k_weight") && call.first_use.is_before("k_weight", "q_weight")
 }
 
-fn operands(call: &CallContext<'_>, weights: &TokenStream) -> TokenStream {
+/// The function, for one position a token or three, and its operands.
+fn operands(call: &CallContext<'_>, weights: &TokenStream) -> (Ident, TokenStream) {
     let [q, k] = ["q", "k"].map(|operand| call.value(operand));
     let [cos, sin] = ["cos", "sin"].map(|operand| call.shared(operand));
     let eps = call.read_optional("eps", "Epsilon", "epsilon");
-    quote!((#q, #k), #weights, (#cos, #sin), #eps)
+    let tensors = quote!((#q, #k), #weights, (#cos, #sin));
+    match call.key.choice("sections") {
+        Some("none") | None => (format_ident!("qk_norm_rope"), quote!(#tensors, #eps)),
+        Some(_) => {
+            let lengths = call.read("mrope_section", "SectionLengths", "lengths");
+            let operands = quote!(#tensors, #lengths, #eps);
+            (format_ident!("qk_norm_rope_sections"), operands)
+        }
+    }
 }
 
 fn docs(key: &Key) -> String {
@@ -196,6 +187,6 @@ fn docs(key: &Key) -> String {
     };
     format!(
         "{norm}.\n\n`q` is `[batch, seq, heads, dim]` and `k` is `[batch, seq, kv_heads, dim]`; the results are `{q}` \
-         and `{k}`.{weights} `cos` and `sin` are tables as of `npu_fused_rope`."
+         and `{k}`.{weights} `cos` and `sin` are tables as of `npu_fused_rope`, of as many positions."
     )
 }

@@ -14,8 +14,8 @@ pub(super) static CONTRACT: Contract = Contract {
     docs,
     key: "RmsNorm",
     op: "rms_norm",
-    settings: SETTINGS,
-    conflicts: CONFLICTS,
+    settings: &[OFFSET, ROUNDING, SCALE, GATING, GROUPS, SHIFT],
+    conflicts: &[OFFSET_WITHOUT_WEIGHT, BIAS_WITH_GATE],
     flow: &[],
     layer: SHAPE,
     function: Ok(SHAPE),
@@ -25,22 +25,30 @@ pub(super) static CONTRACT: Contract = Contract {
     body_calls: BODY_CALLS,
 };
 
-pub(super) const CONFLICTS: &[Conflict] = &[Conflict {
+pub(super) const OFFSET_WITHOUT_WEIGHT: Conflict = Conflict {
     all: &[is("offset", &["1"]), is("scale", &["none"])],
-    message: "`offset = 1` is added to the weight, and `scale = none` says that there is none; \
-              leave one of them out",
-}];
+    message: "`offset = 1` is added to the weight, which `scale = none` leaves out; \
+              remove one of the two",
+};
+
+const BIAS_WITH_GATE: Conflict = Conflict {
+    all: &[
+        is("shift", &["bias"]),
+        is("gating", &["after_norm", "before_norm"]),
+    ],
+    message: "a bias does not go with a gate; remove `shift` or `gating`",
+};
 
 pub(super) const ITEM_NAMES: &[Tell] = &[
     Tell {
         words: &["layernorm"],
         fits: None,
-        advice: "the kernel subtracts no mean and adds no bias; LayerNorm is `npu_fused_layernorm`",
+        advice: "the kernel subtracts no mean; LayerNorm is `npu_fused_layernorm`",
     },
     Tell {
         words: &["groupnorm", "batchnorm", "instancenorm"],
         fits: None,
-        advice: "the kernel subtracts no mean and adds no bias; if this is an RMSNorm, rename it",
+        advice: "the kernel subtracts no mean; if this is an RMSNorm, rename it",
     },
 ];
 
@@ -76,34 +84,39 @@ pub(super) const ROUNDING: Setting = Setting {
     ],
 };
 
-pub(super) const SETTINGS: &[Setting] = &[
-    OFFSET,
-    ROUNDING,
-    Setting {
-        name: "scale",
-        type_name: "Scale",
-        choices: &[choice("weight", "Weight"), choice("none", "None")],
-        other_words: &[("false", "scale = none"), ("true", "scale = weight")],
-    },
-    Setting {
-        name: "gating",
-        type_name: "Gating",
-        choices: &[
-            choice("none", "None"),
-            choice("after_norm", "AfterNorm"),
-            choice("before_norm", "BeforeNorm"),
-        ],
-        other_words: &[("true", "gating = after_norm` or `gating = before_norm")],
-    },
-    Setting {
-        name: "groups",
-        type_name: "Groups",
-        choices: &[choice("one", "One"), choice("many", "Many")],
-        other_words: &[("1", "groups = one")],
-    },
-];
+pub(super) const SCALE: Setting = Setting {
+    name: "scale",
+    type_name: "Scale",
+    choices: &[choice("weight", "Weight"), choice("none", "None")],
+    other_words: &[("false", "scale = none"), ("true", "scale = weight")],
+};
 
-pub(super) const FOREIGN_FIELDS: &[ForeignField] = &[
+pub(super) const GATING: Setting = Setting {
+    name: "gating",
+    type_name: "Gating",
+    choices: &[
+        choice("none", "None"),
+        choice("after_norm", "AfterNorm"),
+        choice("before_norm", "BeforeNorm"),
+    ],
+    other_words: &[("true", "gating = after_norm` or `gating = before_norm")],
+};
+
+pub(super) const GROUPS: Setting = Setting {
+    name: "groups",
+    type_name: "Groups",
+    choices: &[choice("one", "One"), choice("many", "Many")],
+    other_words: &[("1", "groups = one")],
+};
+
+const SHIFT: Setting = Setting {
+    name: "shift",
+    type_name: "Shift",
+    choices: &[choice("none", "None"), choice("bias", "Bias")],
+    other_words: &[("true", "shift = bias"), ("false", "shift = none")],
+};
+
+const FOREIGN_FIELDS: &[ForeignField] = &[
     ForeignField {
         names: &["residual", "skip"],
         unless: None,
@@ -111,46 +124,59 @@ pub(super) const FOREIGN_FIELDS: &[ForeignField] = &[
         advice: "a residual sum and its norm, both returned, are `npu_fused_add_rmsnorm`",
     },
     ForeignField {
-        names: &["bias", "beta"],
-        unless: None,
+        names: BIAS_NAMES,
+        unless: Some(is("shift", &["bias"])),
         instead_of: &[],
-        advice: "the kernel adds no bias; a norm with a bias is LayerNorm, `npu_fused_layernorm`",
+        advice: "without `shift = bias` the kernel adds no bias, and it never subtracts the mean; LayerNorm is \
+                 `npu_fused_layernorm`",
     },
-    ForeignField {
-        names: &["running_mean", "running_var"],
-        unless: None,
-        instead_of: &[],
-        advice: "the kernel keeps no statistics; a norm with these is BatchNorm",
-    },
-    ForeignField {
-        names: &["gate", "gate_proj"],
-        unless: None,
-        instead_of: &[],
-        advice: "the kernel's gate is a tensor beside `x`, in `gating = after_norm` \
-                 (norm(x) · silu(gate)) or `gating = before_norm` (norm(x · silu(gate))); project \
-                 it before the call",
-    },
-    ForeignField {
-        names: &["group_size", "n_groups", "num_groups"],
-        unless: Some(is("groups", &["many"])),
-        instead_of: &[],
-        advice: "a mean over each group of elements is `groups = many`, with `group_size`, the \
-                 number of elements in a group",
-    },
-    ForeignField {
-        names: &["weight", "gamma"],
-        unless: Some(is("scale", &["weight"])),
-        instead_of: &[],
-        advice: "with `scale = none` the kernel reads no weight; leave the setting out",
-    },
-    ForeignField {
-        names: &["with_scale", "elementwise_affine"],
-        unless: None,
-        instead_of: &[],
-        advice: "whether there is a weight is fixed by the attribute, `scale = weight` or \
-                 `scale = none`; make two structs",
-    },
+    STATISTICS,
+    GATE_FIELD,
+    GROUPS_FIELD,
+    WEIGHT_FIELD,
+    SCALE_FIELD,
 ];
+
+const BIAS_NAMES: &[&str] = &["bias", "beta"];
+
+pub(super) const STATISTICS: ForeignField = ForeignField {
+    names: &["running_mean", "running_var"],
+    unless: None,
+    instead_of: &[],
+    advice: "the kernel keeps no statistics; a norm with these is BatchNorm",
+};
+
+pub(super) const GATE_FIELD: ForeignField = ForeignField {
+    names: &["gate", "gate_proj"],
+    unless: None,
+    instead_of: &[],
+    advice: "the kernel's gate is a tensor beside `x`, in `gating = after_norm` \
+             (norm(x) · silu(gate)) or `gating = before_norm` (norm(x · silu(gate))); project \
+             it before the call",
+};
+
+pub(super) const GROUPS_FIELD: ForeignField = ForeignField {
+    names: &["group_size", "n_groups", "num_groups"],
+    unless: Some(is("groups", &["many"])),
+    instead_of: &[],
+    advice: "a mean over each group of elements is `groups = many`, with `group_size`, the \
+             number of elements in a group",
+};
+
+pub(super) const WEIGHT_FIELD: ForeignField = ForeignField {
+    names: &["weight", "gamma"],
+    unless: Some(is("scale", &["weight"])),
+    instead_of: &[],
+    advice: "with `scale = none` the kernel reads no weight; leave the setting out",
+};
+
+pub(super) const SCALE_FIELD: ForeignField = ForeignField {
+    names: &["with_scale", "elementwise_affine"],
+    unless: None,
+    instead_of: &[],
+    advice: "whether there is a weight is fixed by the attribute, `scale = weight` or \
+             `scale = none`; make two structs",
+};
 
 const SHAPE: Shape = Shape {
     operands: &[
@@ -162,6 +188,12 @@ const SHAPE: Shape = Shape {
         },
         GATE,
         WEIGHT,
+        Operand {
+            name: "bias",
+            role: Role::Weight,
+            usual: BIAS_NAMES,
+            when: When::With(&[is("shift", &["bias"])]),
+        },
         EPS,
         GROUP_SIZE,
     ],
@@ -204,21 +236,30 @@ fn call(call: &CallContext<'_>) -> TokenStream {
         reference,
         ..
     } = call;
-    let weight = call.read_lazily("weight", "NormWeight", "norm_weight");
-    let (function, operands) = operands(call, &weight);
+    let [weight, bias] =
+        ["weight", "bias"].map(|operand| call.read_lazily(operand, "NormWeight", "norm_weight"));
+    let (function, operands) = operands(call, &weight, &bias);
     quote!(#runtime::#function(#at, #operands, #reference))
 }
 
 fn composition(call: &CallContext<'_>) -> TokenStream {
     let (runtime, key) = (call.runtime, call.key());
-    let weight = call.read_optional("weight", "NormWeight", "norm_weight");
-    let (function, operands) = operands(call, &weight);
+    let read = |operand| match call.has("bias") {
+        // The function reads them in the order of their first use.
+        true => call.read_lazily(operand, "NormWeight", "norm_weight"),
+        false => call.read_optional(operand, "NormWeight", "norm_weight"),
+    };
+    let (function, operands) = operands(call, &read("weight"), &read("bias"));
     let reference = format_ident!("{function}_reference");
     quote!(#runtime::#reference(#operands, #key))
 }
 
-/// The function, with a gate or without, and its operands.
-fn operands(call: &CallContext<'_>, weight: &TokenStream) -> (Ident, TokenStream) {
+/// The function, with a gate, a bias or neither, and its operands.
+fn operands(
+    call: &CallContext<'_>,
+    weight: &TokenStream,
+    bias: &TokenStream,
+) -> (Ident, TokenStream) {
     let x = call.value("x");
     let eps = call.read("eps", "Epsilon", "epsilon");
     let group_size = call.read_optional("group_size", "Count", "count");
@@ -227,6 +268,11 @@ fn operands(call: &CallContext<'_>, weight: &TokenStream) -> (Ident, TokenStream
             let gate = call.value("gate");
             let operands = quote!(#x, #gate, #weight, #eps, #group_size);
             (format_ident!("rms_norm_gated"), operands)
+        }
+        _ if call.has("bias") => {
+            let bias_first = call.first_use.is_before("bias", "weight");
+            let operands = quote!(#x, #weight, #bias, #bias_first, #eps, #group_size);
+            (format_ident!("rms_norm_biased"), operands)
         }
         _ => {
             let operands = quote!(#x, #weight, #eps, #group_size);
@@ -241,9 +287,11 @@ fn docs(key: &Key) -> String {
         true => ("`x`", "is"),
         false => ("`x` and `gate`", "are"),
     };
-    let weight = match is("scale", "weight") {
-        true => " and `weight` is `[n]`",
-        false => "",
+    let weight = match (is("scale", "weight"), is("shift", "bias")) {
+        (true, true) => ", and `weight` and `bias` are `[n]`",
+        (true, false) => " and `weight` is `[n]`",
+        (false, true) => " and `bias` is `[n]`",
+        (false, false) => "",
     };
     format!(
         "Root mean square normalisation {}.\n\n\
@@ -253,7 +301,7 @@ fn docs(key: &Key) -> String {
     )
 }
 
-/// Over what is normalised, and the formula of `y` for an input of this name.
+/// The normalised elements, and the formula of `y` for an input of this name.
 pub(super) fn formula(key: &Key, x: &str) -> String {
     let is = |setting, value| key.choice(setting) == Some(value);
     let input = match is("gating", "before_norm") {
@@ -268,6 +316,7 @@ pub(super) fn formula(key: &Key, x: &str) -> String {
     let gate = match key.choice("gating") {
         Some("after_norm") => " · silu(gate)".to_owned(),
         Some("before_norm") => format!("` with `u = {x} · silu(gate)"),
+        _ if is("shift", "bias") => " + bias".to_owned(),
         _ => String::new(),
     };
     let over = match is("groups", "many") {

@@ -15,24 +15,7 @@ pub(super) static CONTRACT: Contract = Contract {
     key: "Rope",
     op: "rope",
     settings: SETTINGS,
-    conflicts: &[
-        NEIGHBOURS_IN_HALVES,
-        Conflict {
-            all: &[
-                is("sections", &["chunked", "interleaved"]),
-                is("style", &["interleaved", "interleaved_to_half"]),
-            ],
-            message: "sections of three positions are rotated by halves; write `style = half`",
-        },
-        Conflict {
-            all: &[
-                is("sections", &["chunked", "interleaved"]),
-                is("table", &["neighbours", "pairs"]),
-            ],
-            message: "tables for three positions hold every angle twice, as cat(freqs, freqs); \
-                      write `table = halves`",
-        },
-    ],
+    conflicts: &[NEIGHBOURS_IN_HALVES, SECTIONS_BY_HALVES, SECTIONS_IN_HALVES],
     flow: &[],
     layer: SHAPE,
     function: Ok(SHAPE),
@@ -50,6 +33,23 @@ pub(super) const NEIGHBOURS_IN_HALVES: Conflict = Conflict {
     message: "`table = neighbours` holds every angle twice in a row, which only \
               `style = interleaved` reads; for results in halves write `table = halves` \
               (cat(freqs, freqs)) or `table = pairs` (every angle once)",
+};
+
+pub(super) const SECTIONS_BY_HALVES: Conflict = Conflict {
+    all: &[
+        is("sections", &["chunked", "interleaved"]),
+        is("style", &["interleaved", "interleaved_to_half"]),
+    ],
+    message: "sections of three positions are rotated by halves; write `style = half`",
+};
+
+pub(super) const SECTIONS_IN_HALVES: Conflict = Conflict {
+    all: &[
+        is("sections", &["chunked", "interleaved"]),
+        is("table", &["neighbours", "pairs"]),
+    ],
+    message: "tables for three positions hold every angle twice, as cat(freqs, freqs); \
+              write `table = halves`",
 };
 
 pub(super) const NEIGHBOURS: Tell = Tell {
@@ -110,7 +110,7 @@ pub(super) const TABLE: Setting = Setting {
     ],
 };
 
-const SECTIONS: Setting = Setting {
+pub(super) const SECTIONS: Setting = Setting {
     name: "sections",
     type_name: "Sections",
     choices: &[
@@ -121,7 +121,7 @@ const SECTIONS: Setting = Setting {
     other_words: &[("mrope", "sections = chunked` or `sections = interleaved")],
 };
 
-pub(super) const ROTARY_WIDTH: ForeignField = ForeignField {
+const ROTARY_WIDTH: ForeignField = ForeignField {
     names: &["rotary_dim", "partial_rotary_factor"],
     unless: Some(is("width", &["partial"])),
     instead_of: &[],
@@ -129,7 +129,7 @@ pub(super) const ROTARY_WIDTH: ForeignField = ForeignField {
              are wide",
 };
 
-const FOREIGN_FIELDS: &[ForeignField] = &[
+pub(super) const FOREIGN_FIELDS: &[ForeignField] = &[
     ROTARY_WIDTH,
     ForeignField {
         names: &["mrope_section"],
@@ -142,6 +142,34 @@ const FOREIGN_FIELDS: &[ForeignField] = &[
 
 const ONE_POSITION: super::Condition = is("sections", &["none"]);
 const THREE_POSITIONS: super::Condition = is("sections", &["chunked", "interleaved"]);
+
+const ONE: When = When::With(&[ONE_POSITION]);
+const THREE: When = When::With(&[THREE_POSITIONS]);
+
+/// Returns an operand that is a table of the rotation, or says how its positions are divided.
+const fn table(
+    name: &'static str,
+    usual: &'static [&'static str],
+    role: Role,
+    when: When,
+) -> Operand {
+    Operand {
+        name,
+        role,
+        usual,
+        when,
+    }
+}
+pub(super) const COS: Operand = table("cos", &["cos"], Role::Table, ONE);
+pub(super) const SIN: Operand = table("sin", &["sin"], Role::Table, ONE);
+pub(super) const SECTION_COS: Operand = table("cos", &["cos"], Role::SectionTable, THREE);
+pub(super) const SECTION_SIN: Operand = table("sin", &["sin"], Role::SectionTable, THREE);
+pub(super) const SECTION_SIZES: Operand = table(
+    "mrope_section",
+    &["mrope_section", "sections"],
+    Role::Sections,
+    THREE,
+);
 
 const SHAPE: Shape = Shape {
     operands: &[
@@ -157,36 +185,11 @@ const SHAPE: Shape = Shape {
             usual: &["k", "key", "key_states"],
             when: When::Always,
         },
-        Operand {
-            name: "cos",
-            role: Role::Table,
-            usual: &["cos"],
-            when: When::With(&[ONE_POSITION]),
-        },
-        Operand {
-            name: "sin",
-            role: Role::Table,
-            usual: &["sin"],
-            when: When::With(&[ONE_POSITION]),
-        },
-        Operand {
-            name: "cos",
-            role: Role::SectionTable,
-            usual: &["cos"],
-            when: When::With(&[THREE_POSITIONS]),
-        },
-        Operand {
-            name: "sin",
-            role: Role::SectionTable,
-            usual: &["sin"],
-            when: When::With(&[THREE_POSITIONS]),
-        },
-        Operand {
-            name: "mrope_section",
-            role: Role::Sections,
-            usual: &["mrope_section", "sections"],
-            when: When::With(&[THREE_POSITIONS]),
-        },
+        COS,
+        SIN,
+        SECTION_COS,
+        SECTION_SIN,
+        SECTION_SIZES,
     ],
     returns: Returns::Pair {
         does: "rotates queries and keys together",

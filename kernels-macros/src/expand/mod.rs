@@ -76,12 +76,17 @@ fn one_pattern<T: ToTokens>(parts: &[T]) -> TokenStream {
     }
 }
 
-/// The call of the site. The condition is evaluated here, before anything moves.
+/// The call of the site. The condition is evaluated here, before anything moves. The type of a closure tells the instances of
+/// a generic item apart.
 fn at(site: &Site) -> TokenStream {
     let runtime = &site.runtime;
-    match &site.when {
+    let at = match &site.when {
         Some(when) => quote!(#runtime::At::when(&SITE, #when)),
         None => quote!(#runtime::At::new(&SITE)),
+    };
+    match site.is_generic {
+        true => quote!(#at.instance(&|| ())),
+        false => at,
     }
 }
 

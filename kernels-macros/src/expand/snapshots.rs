@@ -111,6 +111,19 @@ fn struct_layer_norm() {
 }
 
 #[test]
+fn function_softcap() {
+    check(
+        "function_softcap",
+        quote!("npu_fused_softcap"),
+        quote! {
+            fn capped<const D: usize>(logits: Tensor<D>, softcap: f64) -> Tensor<D> {
+                (logits / softcap).tanh() * softcap
+            }
+        },
+    );
+}
+
+#[test]
 fn struct_linear() {
     check(
         "struct_linear",

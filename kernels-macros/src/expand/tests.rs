@@ -118,7 +118,8 @@ fn a_site_says_its_key_twice() {
                     rounding: ::burn_kernels::__private::Rounding::Gemma,
                     scale: ::burn_kernels::__private::Scale::Weight,
                     gating: ::burn_kernels::__private::Gating::None,
-                    groups: ::burn_kernels::__private::Groups::One
+                    groups: ::burn_kernels::__private::Groups::One,
+                    shift: ::burn_kernels::__private::Shift::None
                 }
             ),
             layer: ::core::option::Option::None
@@ -130,7 +131,7 @@ fn a_site_says_its_key_twice() {
             json: ::core::concat!(
                 "{\"schema\":3,\"record\":\"site\",\"kernel\":\"npu_fused_rmsnorm\",\"crate\":\"models\",\"crate_version\":\"1.2.3\",\"module\":\"",
                 ::core::module_path!(),
-                "\",\"form\":\"struct\",\"item\":\"Norm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"gemma\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\"},\"layer\":null,\"condition\":null}"
+                "\",\"form\":\"struct\",\"item\":\"Norm::forward\",\"file\":\"src/lib.rs\",\"line\":7,\"key\":{\"op\":\"rms_norm\",\"offset\":\"zero\",\"rounding\":\"gemma\",\"scale\":\"weight\",\"gating\":\"none\",\"groups\":\"one\",\"shift\":\"none\"},\"layer\":null,\"condition\":null}"
             )
         },
     );
@@ -271,7 +272,7 @@ fn a_function_has_a_sibling() {
     contains(
         &expanded,
         quote!(
-            At::new(&SITE),
+            At::new(&SITE).instance(&|| ()),
             b,
             a,
             ::core::option::Option::None,
@@ -315,7 +316,10 @@ fn what_flows_through_stands_in_the_contracts_order() {
         fn forward(&self, z: Tensor<3>, x: Tensor<3>) -> Tensor<3> { x * z + self.weight + self.eps }
     };
     let expanded = expanded(quote!("npu_fused_rmsnorm", gating = before_norm), item);
-    contains(&expanded, quote!(At::new(&SITE), x, z, &|| ::core));
+    contains(
+        &expanded,
+        quote!(At::new(&SITE).instance(&|| ()), x, z, &|| ::core),
+    );
     contains(
         &expanded,
         quote!(copy_of_self.get(self).forward_reference(z, x)),
@@ -331,7 +335,7 @@ fn numbers_are_handed_over_where_settings_bring_them() {
     let private = quote!(::burn_kernels::__private);
     contains(
         &expanded(attribute, item),
-        quote!(glu_packed(#private::At::new(&SITE), gate_up, ::core::option::Option::Some(#private::Number::number(&self.limit)), &mut |gate_up| {
+        quote!(glu_packed(#private::At::new(&SITE).instance(&|| ()), gate_up, ::core::option::Option::Some(#private::Number::number(&self.limit)), &mut |gate_up| {
             let copy_of_self = #private::detached!(self);
             #private::begin();
             copy_of_self.get(self).gated_reference(gate_up)

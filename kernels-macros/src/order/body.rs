@@ -344,7 +344,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The order of what was not used yet is no longer certain. Of a single operand it is.
+    /// Makes the order of the unused operands uncertain, unless only one is left.
     pub(super) fn doubt(&mut self) {
         if self.operands.len() - self.uses.len() > 1 {
             self.is_certain = false;

@@ -1,7 +1,6 @@
 //! Sums of gradients, which Burn's Flex computes on one thread.
 
-use super::lanes::{Context, Task, dispatch};
-use super::{CHUNK, Element, PARALLEL, contiguous, dispatch_dtype, share};
+use super::{own_slice_mut, view};
 use burn::backend::flex::FlexTensor;
 
 /// Returns `gradient + before`, rounded to their dtype, in the memory of `gradient` if nothing else holds it.
@@ -17,45 +16,13 @@ pub(crate) fn gradient_sum(gradient: FlexTensor, before: &FlexTensor) -> FlexTen
         gradient.dtype(),
         before.dtype()
     );
-    dispatch_dtype!(gradient.dtype(), T => sum::<T>(gradient, before))
-}
-
-fn sum<T: Element>(gradient: FlexTensor, before: &FlexTensor) -> FlexTensor {
     let mut gradient = match gradient.is_contiguous() {
         true => gradient,
         false => gradient.to_contiguous(),
     };
     let before = before.to_contiguous();
-    let before = contiguous::<T>(&before);
-    if before.is_empty() {
-        return gradient;
-    }
-    let start = gradient.layout().start_offset();
-    let to = &mut gradient.storage_mut::<T>()[start..][..before.len()];
-    let parts = to.chunks_mut(CHUNK).zip(before.chunks(CHUNK));
-    let add = |(to, from): (&mut [T], &[T])| dispatch(Add { to, from });
-    match before.len() >= PARALLEL {
-        true => share::each_of_many(parts.collect(), add),
-        false => parts.for_each(add),
-    }
+    kernels_simd::gradient_sum::add(own_slice_mut(&mut gradient), &view(&before));
     gradient
-}
-
-struct Add<'a, T> {
-    to: &'a mut [T],
-    from: &'a [T],
-}
-
-impl<T: Element> Task for Add<'_, T> {
-    type Acc = T::Acc;
-    type Output = ();
-
-    #[inline(always)]
-    fn run<C: Context>(self, _: C) {
-        for (to, from) in self.to.iter_mut().zip(self.from) {
-            *to = T::round(to.load() + from.load());
-        }
-    }
 }
 
 #[cfg(test)]
@@ -68,7 +35,8 @@ mod tests {
 
     #[test]
     fn sums_are_burns() {
-        for count in [0, 1, 1000, PARALLEL + 37] {
+        // The last tensor is large enough for several threads.
+        for count in [0, 1, 1000, 128 * 1024 + 37] {
             for dtype in [DType::F32, DType::BF16, DType::F16, DType::F64] {
                 let tensor = |step: usize| {
                     let values = (0..count).map(|i| (i * step % 997) as f32 / 31.0 - 11.0);
@@ -103,7 +71,7 @@ mod tests {
         let view = all.narrow(0, 1, 2);
         let ones = FlexTensor::from_data(TensorData::ones::<f32, _>([2]));
         let sum = gradient_sum(view, &ones).to_contiguous();
-        assert_eq!(contiguous::<f32>(&sum), [3.0, 4.0]);
+        assert_eq!(sum.as_slice::<f32>().expect("contiguous f32"), [3.0, 4.0]);
     }
 
     #[test]
@@ -115,7 +83,10 @@ mod tests {
         let turned = |values| matrix(values).transpose(0, 1);
         let sum = gradient_sum(turned([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]), &turned([1.0; 6]));
         let found = sum.to_contiguous();
-        assert_eq!(contiguous::<f32>(&found), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+        assert_eq!(
+            found.as_slice::<f32>().expect("contiguous f32"),
+            [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]
+        );
     }
 
     #[test]

@@ -12,9 +12,11 @@ use std::sync::LazyLock;
 /// * 3: AVX, AVX2, BMI1, BMI2, F16C, FMA, LZCNT and MOVBE;
 /// * 2: CMPXCHG16B, POPCNT, SSE3, SSSE3, SSE4.1 and SSE4.2. LAHF-SAHF also belongs to this level. Rust can't detect it,
 ///   but it is older than the others;
-/// * 1: x86-64, and every other processor.
+/// * 1: x86-64, and every other processor. [`DeviceKind::capability`] tells these apart.
 ///
 /// Source: System V Application Binary Interface, AMD64 supplement, "Micro-Architecture Levels".
+///
+/// [`DeviceKind::capability`]: super::DeviceKind::capability
 pub fn x86_64_level() -> u16 {
     #[cfg(target_arch = "x86_64")]
     {
@@ -108,10 +110,17 @@ pub fn ascend_capability(soc: &str) -> u16 {
         .map_or(0, |(_, number)| number)
 }
 
-/// Returns [`x86_64_level`], detected once.
+/// The capability of processors of other architectures than x86-64. It is above the levels of that one, because what is
+/// compiled for another architecture runs on every processor of it.
+const OTHER_ARCHITECTURE: u16 = 64;
+
+/// Returns the capability of this processor, detected once.
 #[inline]
-pub(super) fn cpu() -> u16 {
-    static LEVEL: LazyLock<u16> = LazyLock::new(x86_64_level);
+pub fn cpu() -> u16 {
+    static LEVEL: LazyLock<u16> = LazyLock::new(|| match cfg!(target_arch = "x86_64") {
+        true => x86_64_level(),
+        false => OTHER_ARCHITECTURE,
+    });
     *LEVEL
 }
 
@@ -128,7 +137,11 @@ mod tests {
             assert!(level < 3 || is_x86_feature_detected!("avx2"));
             assert!(level < 4 || is_x86_feature_detected!("avx512vl"));
         }
-        assert_eq!(cpu(), level);
+        let here = match cfg!(target_arch = "x86_64") {
+            true => level,
+            false => OTHER_ARCHITECTURE,
+        };
+        assert_eq!(cpu(), here);
     }
 
     #[test]

@@ -78,7 +78,7 @@ static CPU: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Returns the processor's model in Linux's words, or else its architecture.
-pub(crate) fn processor() -> String {
+pub fn processor() -> String {
     const LIMIT: kernels_io::Limit = kernels_io::Limit::mib("a list of processors", 16);
     let text = kernels_io::read_text("/proc/cpuinfo".as_ref(), LIMIT).unwrap_or_default();
     let model = text.lines().find_map(|line| {

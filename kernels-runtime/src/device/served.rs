@@ -1,6 +1,7 @@
 //! The kernels of a device that another process or machine serves.
 
 use crate::ops::operations;
+use burn::tensor::DType;
 use std::sync::{PoisonError, RwLock};
 
 macro_rules! kernel_ops {
@@ -35,13 +36,20 @@ operations!(kernel_ops);
 /// A set of operations, with one bit each.
 type Set = u64;
 
-const _: () = assert!(KernelOp::ALL.len() <= Set::BITS as usize);
+/// The bit of f64 as a type that the kernels compute in.
+const F64: Set = 1 << (Set::BITS - 1);
+
+const _: () = assert!(KernelOp::ALL.len() < Set::BITS as usize);
 
 impl KernelOp {
     /// Returns the version of the operation, which increases when its operands or numbers change. Server and client
     /// must agree on it.
     pub const fn version(self) -> u32 {
-        1
+        match self {
+            // The second has a bias. The gradient of a sum and its norm is that of RMSNorm.
+            Self::RmsNorm | Self::AddRmsNorm => 2,
+            _ => 1,
+        }
     }
 
     const fn bit(self) -> Set {
@@ -67,9 +75,10 @@ impl Served {
     /// A served device whose kernels are not used, because there are more distinct declarations than numbers.
     const NOTHING: Self = Self(15);
 
-    /// Returns the value for a served device with kernels for these operations.
-    pub fn with(ops: impl IntoIterator<Item = KernelOp>) -> Self {
-        let bits = ops.into_iter().fold(0, |bits, op| bits | op.bit());
+    /// Returns the value for a served device with kernels for these operations. `f64` is true if they compute in f64 too.
+    pub fn with(ops: impl IntoIterator<Item = KernelOp>, f64: bool) -> Self {
+        let start = if f64 { F64 } else { 0 };
+        let bits = ops.into_iter().fold(start, |bits, op| bits | op.bit());
         let mut declared = DECLARED.write().unwrap_or_else(PoisonError::into_inner);
         let known = declared.iter().position(|known| *known == bits);
         let at = known.unwrap_or_else(|| {
@@ -90,6 +99,11 @@ impl Served {
     /// Returns `true` if the operation runs as a kernel there.
     pub fn offers(self, op: KernelOp) -> bool {
         !self.is_served() || self.bits() & op.bit() != 0
+    }
+
+    /// Returns `false` if the device is served and its kernels don't compute in a type, which can only be f64.
+    pub(crate) fn computes_in(self, dtype: DType) -> bool {
+        dtype != DType::F64 || !self.is_served() || self.bits() & F64 != 0
     }
 
     fn bits(self) -> Set {
@@ -117,22 +131,35 @@ mod tests {
 
     #[test]
     fn a_served_device_offers_what_it_declares() {
-        let two = Served::with([KernelOp::RmsNorm, KernelOp::MoeBlock]);
+        let two = Served::with([KernelOp::RmsNorm, KernelOp::MoeBlock], false);
         for &op in KernelOp::ALL {
             assert!(Served::HERE.offers(op));
             let declared = matches!(op, KernelOp::RmsNorm | KernelOp::MoeBlock);
             assert_eq!(two.offers(op), declared, "{op:?}");
-            assert!(!Served::with([]).offers(op));
+            assert!(!Served::with([], true).offers(op));
             assert!(!Served::NOTHING.offers(op));
         }
-        assert_eq!(two, Served::with([KernelOp::MoeBlock, KernelOp::RmsNorm]));
+        assert_eq!(
+            two,
+            Served::with([KernelOp::MoeBlock, KernelOp::RmsNorm], false)
+        );
+    }
+
+    #[test]
+    fn a_served_device_computes_in_f64_if_it_says_so() {
+        for dtype in [DType::F64, DType::F32, DType::BF16, DType::F16] {
+            let [without, with] =
+                [false, true].map(|f64| Served::with([KernelOp::Rope], f64).computes_in(dtype));
+            assert_eq!(without, dtype != DType::F64);
+            assert!(with && Served::HERE.computes_in(dtype));
+        }
     }
 
     #[test]
     fn numbers_fit_a_key() {
         // Few, because the other tests of this process need numbers, too.
         for op in [KernelOp::Glu, KernelOp::Rope] {
-            let served = Served::with([op]);
+            let served = Served::with([op], false);
             assert!(served.is_served() && served.code() < 16);
             assert_eq!(Served::from_code(served.code()), served);
         }

@@ -1,10 +1,10 @@
 //! A new decision: the implementation that a call takes, or the reason for the reference.
 
 use super::{Mode, Query, TensorType};
-use crate::active::Active;
+use crate::context::Active;
 use crate::device::Served;
 use crate::mapping::{Entry, ModeFlags, Target};
-use crate::policy::{Policy, Reaction, Wish};
+use crate::policy::{Attention, Policy, Reaction, Wish};
 use crate::reason::Reason;
 use crate::registry::{self, Implementation, KernelSpec, SiteSpec};
 use crate::semantics::SemanticsKey;
@@ -28,9 +28,13 @@ impl Decision {
 }
 
 impl fmt::Display for Decision {
-    /// Writes the path in words, such as `fused cpu-simd`.
+    /// Writes the path in words, such as `fused cpu-simd`. An implementation by operators of the device's library, which
+    /// may be several, is named alone.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Fused(implementation) if implementation.operators.is_some() => {
+                f.write_str(implementation.name)
+            }
             Self::Fused(implementation) => write!(f, "fused {}", implementation.name),
             Self::Reference(reason) => write!(f, "reference: {reason}"),
         }
@@ -81,7 +85,7 @@ impl PartialEq for Outcome {
 pub(crate) struct Choice {
     /// The id of the kernel that was considered.
     pub(crate) kernel: &'static str,
-    /// That kernel, if it is linked in.
+    /// The considered kernel, if it is linked in.
     pub(crate) spec: Option<&'static KernelSpec>,
     /// The mode of the mapping's rule that named the kernel, or `None` if the attribute named it.
     pub(crate) mapped: Option<ModeFlags>,
@@ -123,21 +127,28 @@ pub(crate) fn choose(
     query: Query,
     tensors: Option<&[&DispatchTensor]>,
 ) -> Choice {
-    let entry = entry(site, active, query);
+    let attention = active.policy.attention_at(site);
+    let entry = match attention {
+        Some(_) => None,
+        None => entry(site, active, query),
+    };
     let (target, mapped, missing) = match entry {
         Some(Entry::Found(target, mode)) => (Some(target), Some(mode), None),
         Some(Entry::Missing(reason)) => (None, None, Some(reason)),
         None => (None, None, None),
     };
-    let spec = registry::kernel(match target {
-        Some(Target::Kernel(id)) => id,
-        _ => site.kernel,
-    });
+    let (id, only) = match (attention, target) {
+        (Some(Attention::Kernel(id, only)), _) => (id, only),
+        (_, Some(Target::Kernel(id))) => (id.as_str(), None),
+        _ => (site.kernel, None),
+    };
+    let spec = registry::kernel(id);
     let kernel = spec.map_or(site.kernel, |spec| spec.id);
     let wish = active.policy.wish(site, kernel);
     let ask = Ask {
         policy: &active.policy,
         query,
+        only,
         fusion: mapped.is_some() && active.mode.is_some_and(asks_for_fusion),
         tensors,
     };
@@ -176,7 +187,7 @@ pub(crate) fn choose(
 
 /// Returns the result of the mapping in force for the site. Returns `None` if the site has no layer name or the mapping
 /// is empty.
-fn entry<'a>(site: &SiteSpec, active: &'a Active, query: Query) -> Option<Entry<'a>> {
+pub(crate) fn entry<'a>(site: &SiteSpec, active: &'a Active, query: Query) -> Option<Entry<'a>> {
     let layer = site.layer?;
     if active.mapping.is_empty() {
         return None;
@@ -197,6 +208,8 @@ fn asks_for_fusion(mode: ModeFlags) -> bool {
 struct Ask<'a> {
     policy: &'a Policy,
     query: Query,
+    /// The implementation that the policy chooses for attention.
+    only: Option<&'a str>,
     /// True if Burn's fusion has to continue through the layer.
     fusion: bool,
     tensors: Option<&'a [&'a DispatchTensor]>,
@@ -223,6 +236,9 @@ impl Ask<'_> {
         implementation: &Implementation,
         key: &SemanticsKey,
     ) -> Option<Reason> {
+        if self.only.is_some_and(|name| name != implementation.name) {
+            return Some(Reason::Policy);
+        }
         if kernel.op != key.op() {
             return Some(Reason::Semantics);
         }
@@ -263,7 +279,9 @@ fn refusal(implementation: &Implementation, key: &SemanticsKey, query: Query) ->
     }
     match query.tensors {
         TensorType::Mixed => return Some(Reason::MixedDtypes),
-        TensorType::Float(float) if implementation.dtypes.contains(&float) => {}
+        TensorType::Float(float)
+            if implementation.dtypes.contains(&float)
+                && query.served.computes_in(float.dtype()) => {}
         _ => return Some(Reason::Dtype),
     }
     if query.mode == Mode::Training && !implementation.gradient.is_some() {
@@ -289,7 +307,7 @@ fn best_of(candidates: &[Candidate]) -> Result<&'static Implementation, Reason> 
 /// Returns a rank that is higher the later the check of this reason is made.
 fn closeness(reason: Reason) -> u8 {
     match reason {
-        Reason::NoImplementation => 0,
+        Reason::NoImplementation | Reason::Policy => 0,
         Reason::NotServed => 1,
         Reason::Capability => 2,
         Reason::Semantics => 3,
@@ -302,7 +320,7 @@ fn closeness(reason: Reason) -> u8 {
     }
 }
 
-/// Returns the implementation for a direct call of a kernel, or the reason why there is none.
+/// Returns the implementation for a direct call of a kernel, or the reason why none fits.
 pub(crate) fn best(
     kernel: &'static KernelSpec,
     key: &SemanticsKey,
@@ -311,6 +329,7 @@ pub(crate) fn best(
     let ask = Ask {
         policy: &Policy::auto(),
         query,
+        only: None,
         fusion: false,
         tensors: None,
     };

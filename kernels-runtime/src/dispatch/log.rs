@@ -1,6 +1,6 @@
 //! The log of new decisions.
 
-use super::{Choice, Outcome, Query};
+use super::{Choice, Outcome, Query, operators};
 use crate::policy::Reaction;
 use crate::registry::SiteSpec;
 use crate::warning::warning;
@@ -35,7 +35,11 @@ pub(super) fn say(site: &SiteSpec, query: Query, choice: &Choice) {
             kernel = kernel.id,
             implementation = implementation.name,
             ?query,
-            "fused"
+            "{}",
+            operators::path(
+                implementation.name,
+                &operators::of(implementation, &site.key, query)
+            )
         ),
         Outcome::Reference(reason) => tracing::debug!(
             site = item,

@@ -1,6 +1,6 @@
 use super::unmet::Unmet;
-use super::{Choice, Mode, Outcome, Query, Site, TensorType, choose, sites};
-use crate::active::{self, Active};
+use super::{Choice, Mode, Outcome, Query, Site, TensorType, choose, operators, sites};
+use crate::context::{self, Active};
 use crate::device::{DeviceKind, DeviceKinds};
 use crate::mapping::ModeFlags;
 use crate::policy::{PolicyError, no_site};
@@ -60,8 +60,15 @@ pub struct PlanRow {
     pub key: String,
     /// The implementation that will run, or `None` for the reference.
     pub implementation: Option<&'static str>,
+    /// The operators of the device's library that the implementation puts together, in order. Empty if it is a kernel of
+    /// its own, and for the reference.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub operators: Vec<&'static str>,
     /// The reason why the reference runs.
     pub reason: Option<Reason>,
+    /// The operator or option that the device's library lacks for the site, if the reference runs for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lack: Option<String>,
     /// The message of the panic, if a call would panic because the policy requires a kernel that can't run.
     pub unmet: Option<String>,
     /// The site's condition, from `when = …`. If it is false, the reference runs.
@@ -90,7 +97,7 @@ pub struct PlanCandidate {
     pub limited: bool,
 }
 
-/// The reason why there is no plan.
+/// The reason why a plan can't be made.
 #[derive(Clone, PartialEq, Eq, Error)]
 pub enum PlanError {
     /// The value of `BURN_KERNELS` is not a policy.
@@ -166,7 +173,7 @@ pub fn plan_sites(
 
 fn asked(device: &Device, dtype: DType, mode: Mode) -> Result<(Arc<Active>, Query), PlanError> {
     registry::check()?;
-    let active = active::current()?;
+    let active = context::current()?;
     let tensors = FloatType::from_dtype(dtype).map_or(TensorType::Unsupported, TensorType::Float);
     Ok((active, Query::new(device, tensors, mode)))
 }
@@ -175,7 +182,7 @@ fn asked(device: &Device, dtype: DType, mode: Mode) -> Result<(Arc<Active>, Quer
 pub(crate) fn plan_under(active: &Active, query: Query) -> Plan {
     let mut plan = plan_of(sites().map(Site::spec), notes(active), active, query);
     for (row, site) in plan.sites.iter_mut().zip(sites()) {
-        row.is_idle = site.spec().krate == "burn-kernels" && site.tally().counts().is_empty();
+        row.is_idle = site.spec().krate == "burn-kernels" && site.cache().counts().is_empty();
     }
     plan
 }
@@ -218,9 +225,14 @@ fn row(spec: &SiteSpec, active: &Active, query: Query) -> PlanRow {
     };
     let choice = choose(spec, active, query, None);
     let (implementation, reason) = match choice.outcome {
-        Outcome::Fused(_, implementation) => (Some(implementation.name), None),
+        Outcome::Fused(_, implementation) => (Some(implementation), None),
         Outcome::Reference(reason) => (None, Some(reason)),
     };
+    let operators = implementation.map(|one| operators::of(one, &spec.key, query));
+    let lack = reason.and(choice.spec).and_then(|kernel| match reason {
+        Some(Reason::Semantics) => operators::lack(kernel, &spec.key, query),
+        _ => None,
+    });
     let unmet = choice.unmet().map(|reason| {
         let unmet = Unmet {
             site: spec,
@@ -242,8 +254,10 @@ fn row(spec: &SiteSpec, active: &Active, query: Query) -> PlanRow {
         missing: choice.missing,
         key: spec.key.to_string(),
         condition: spec.condition,
-        implementation,
+        implementation: implementation.map(|implementation| implementation.name),
+        operators: operators.unwrap_or_default(),
         reason,
+        lack,
         unmet,
         candidates: candidates(&choice),
         is_step: !spec.key.is_differentiable(),
@@ -360,11 +374,14 @@ impl PlanRow {
     /// a note if the policy requires more.
     pub fn path(&self) -> String {
         let mut path = match (self.implementation, self.reason) {
-            (Some(name), _) => match self.condition {
-                Some(condition) => format!("fused {name} when `{condition}`"),
-                None => format!("fused {name}"),
-            },
-            (None, Some(reason)) => format!("reference: {reason}"),
+            (Some(name), _) => {
+                let path = operators::path(name, &self.operators);
+                match self.condition {
+                    Some(condition) => format!("{path} when `{condition}`"),
+                    None => path,
+                }
+            }
+            (None, Some(reason)) => operators::reference(reason, self.lack.as_deref()),
             (None, None) => "reference".to_owned(),
         };
         if let Some(mode) = self.mapped {

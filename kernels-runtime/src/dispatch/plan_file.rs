@@ -228,7 +228,7 @@ impl FileSite {
 
     fn path(&self) -> String {
         let run = match (&self.implementation, &self.reference) {
-            (Some(name), _) => format!("fused {name}"),
+            (Some(name), _) => format!("by {name}"),
             (None, Some(reason)) => format!("reference ({reason})"),
             (None, None) => "reference".to_owned(),
         };
@@ -296,7 +296,9 @@ mod tests {
             missing: None,
             key: "rope()".to_owned(),
             implementation: Some("cpu-simd"),
+            operators: Vec::new(),
             reason: None,
+            lack: None,
             unmet: None,
             candidates: Vec::new(),
             is_step: false,
@@ -359,7 +361,7 @@ mod tests {
             [
                 "~ the whole plan: mode was training, is inference",
                 "~ the whole plan: policy was all, is all,strict",
-                "- a::f: npu_fused_rope fused cpu-simd",
+                "- a::f: npu_fused_rope by cpu-simd",
                 "~ b::f: layer was none, is rotary",
                 "~ b::f: key was rope(), is rope(style=interleaved)",
                 "~ b::f: kernel was npu_fused_rope, is acme_rope",
@@ -367,7 +369,7 @@ mod tests {
                 "~ b::f: crate version was 0.1.0, is 2.0.0",
                 "~ b::f: kernel version was 1, is 7",
                 "~ b::f: implementation was cpu-simd, is the reference (dtype)",
-                "+ c::f: npu_fused_rope fused cpu-simd",
+                "+ c::f: npu_fused_rope by cpu-simd",
             ]
         );
         assert!(

@@ -1,4 +1,4 @@
-use super::{Decision, Query, Route, Tally};
+use super::{Decision, DecisionCache, Query, Route};
 use crate::live::Checks;
 use crate::registry::SiteSpec;
 use burn::backend::DispatchTensor;
@@ -9,7 +9,7 @@ use std::fmt;
 pub struct Site {
     spec: SiteSpec,
     record: &'static [u8],
-    tally: Tally,
+    cache: DecisionCache,
     checks: Checks,
 }
 
@@ -20,7 +20,7 @@ impl Site {
         Self {
             spec,
             record,
-            tally: Tally::new(),
+            cache: DecisionCache::new(),
             checks: Checks::new(),
         }
     }
@@ -40,8 +40,8 @@ impl Site {
         self.record
     }
 
-    pub(crate) const fn tally(&self) -> &Tally {
-        &self.tally
+    pub(crate) const fn cache(&self) -> &DecisionCache {
+        &self.cache
     }
 
     pub(crate) const fn checks(&self) -> &Checks {
@@ -56,20 +56,20 @@ impl Site {
     // This function is compiled here and not in the caller's crate, where access to the thread-local would be slower.
     #[inline(never)]
     pub fn decide(&self, query: Query) -> Decision {
-        self.tally.decide(&self.spec, query)
+        self.cache.decide(&self.spec, query)
     }
 
     /// Decides as [`Site::decide`] does, for a call with these tensors. The limits of implementations are checked too, and
     /// a policy that tunes chooses by the sizes of the tensors.
     #[inline(never)]
     pub(crate) fn decide_call(&'static self, query: Query, tensors: &[&DispatchTensor]) -> Route {
-        self.tally.decide_call(self, query, tensors)
+        self.cache.decide_call(self, query, tensors)
     }
 
     /// Returns the path that a call would take, without counting it. It panics as [`Site::decide`] does.
     #[inline(never)]
     pub fn peek(&self, query: Query) -> Decision {
-        self.tally.peek(&self.spec, query)
+        self.cache.peek(&self.spec, query)
     }
 }
 

@@ -17,7 +17,7 @@ use tracing::{Span, field, trace_span};
 pub const SPAN_TARGET: &str = "burn_kernels::site";
 
 thread_local! {
-    /// The calls that this thread is in, innermost last. Empty if nobody listens.
+    /// The calls that this thread is in, innermost last. Empty without a subscriber.
     static CALLS: RefCell<Vec<(&'static Site, Span)>> = const { RefCell::new(Vec::new()) };
 }
 

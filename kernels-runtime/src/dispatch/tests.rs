@@ -20,13 +20,17 @@ pub(crate) const ROPE_SITE: SiteSpec = SiteSpec {
     condition: None,
 };
 
+/// Makes [`ROPE_SITE`] a site of the program of the unit tests, with the only layer name in it.
+#[linkme::distributed_slice(crate::registry::SPECS)]
+static ROPE_IN_THE_PROGRAM: &SiteSpec = &ROPE_SITE;
+
 pub(crate) const F32: TensorType = TensorType::Float(FloatType::F32);
 
 /// Returns a training call on the CPU.
 pub(crate) fn query(tensors: TensorType) -> Query {
     Query {
         device: DeviceKind::Cpu,
-        capability: 1,
+        capability: 3,
         served: Served::HERE,
         tensors,
         mode: Mode::Training,

@@ -1,15 +1,15 @@
 //! Decisions under a policy that tunes.
 
+use super::decision_cache::{Key, LIMITED, active_id, chosen, is_within_limits};
 use super::log::say;
-use super::tally::{Key, LIMITED, active_id, chosen, is_within_limits};
-use super::{Decision, Outcome, Query, Route, Site, Tally, choose};
-use crate::active;
+use super::{Decision, DecisionCache, Outcome, Query, Route, Site, choose};
+use crate::context;
 use crate::reason::Reason;
 use crate::registry::SiteSpec;
 use crate::tune::{Call, Choice};
 use burn::backend::DispatchTensor;
 
-impl Tally {
+impl DecisionCache {
     /// Decides and counts a call as another policy would, but takes the reference where that was measured to be faster. Of
     /// a known class, it allocates nothing.
     #[inline(never)]
@@ -62,7 +62,7 @@ impl Tally {
     fn yield_to_reference(&self, site: &SiteSpec, query: Query, key: Key) -> Decision {
         let outcome = Outcome::Reference(Reason::Tuned);
         if self.remember(key | LIMITED, outcome, 1) {
-            let active = active::by_id(active_id(key));
+            let active = context::by_id(active_id(key));
             let choice = choose(site, &active, query, None);
             say(site, query, &choice.yielding(&active.policy, site));
         }

@@ -1,7 +1,7 @@
 //! The message of a call that cannot run a required kernel.
 
 use super::{Choice, Query};
-use crate::active::Active;
+use crate::context::Active;
 use crate::reason::Reason;
 use crate::registry::SiteSpec;
 use kernels_io::Table;

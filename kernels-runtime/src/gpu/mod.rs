@@ -19,12 +19,15 @@
 
 mod deferred;
 pub(crate) mod elements;
+pub(crate) mod entries;
+mod fused;
 pub(crate) mod launch;
 pub(crate) mod parts;
 pub(crate) mod rows;
 mod sum;
 
 pub(crate) use deferred::{Deferred, Like, Operand, like};
+pub use fused::OnGpu;
 
 use crate::device::DeviceKinds;
 use crate::reason::Reason;
@@ -42,6 +45,7 @@ pub(crate) const BASE: Implementation = Implementation {
     capability: CapabilityRange::ANY,
     accepts: |_| false,
     limits: Some(|_, tensors| indexable(tensors)),
+    operators: None,
     launch: Launch::Custom,
 };
 

@@ -16,7 +16,9 @@
 //!
 //! [`declare_kernel!`]: crate::declare_kernel
 
+pub(crate) mod any_rank;
 mod collect;
+pub(crate) mod erased;
 mod operands;
 mod rounding;
 mod rows;
@@ -25,9 +27,11 @@ pub use crate::live::{VerifyError, verify};
 pub(crate) use collect::Collect;
 pub use operands::{Operands, Tensors, Visitor};
 pub use rounding::rounded;
-pub(crate) use rounding::{noise, noise_size, rounded_scores, rounded_sum, softmax};
+pub(crate) use rounding::{
+    noise, noise_size, rounded_erased, rounded_scores, rounded_sum, softmax,
+};
 pub use rows::Rows;
-pub(crate) use rows::{picked, prefix, spread};
+pub(crate) use rows::{picked, picked_erased, prefix, prefix_erased, spread};
 
 pub use crate::declare_kernel;
 pub use crate::dispatch::{DeviceKind, DeviceKinds, Reason};
@@ -36,9 +40,9 @@ pub use crate::registry::{
 };
 pub use crate::semantics::{CustomKey, SemanticsKey};
 
+use crate::call_once::once;
 use crate::dispatch::At;
 use crate::live;
-use crate::once::once;
 
 /// Runs a call of a site of another crate's kernel: by an implementation if one can run, otherwise by the user's own
 /// body.
@@ -65,7 +69,7 @@ pub(crate) fn either<O: Operands>(
     let tensors = collected.tensors();
     assert!(
         !tensors.is_empty(),
-        "the operands of {} hold no tensor that `Tensors::visit` lists, so there is no device to \
+        "the operands of {} hold no tensor that `Tensors::visit` lists, so they have no device to \
          choose a kernel for",
         at.site().spec().kernel
     );

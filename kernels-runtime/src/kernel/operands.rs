@@ -1,5 +1,6 @@
 use super::Rows;
 use crate::registry::Implementation;
+use burn::backend::DispatchTensor;
 use burn::module::Param;
 use burn::tensor::Tensor;
 
@@ -30,11 +31,25 @@ pub trait Tensors {
 
 /// A function that is applied to every tensor of [`Tensors`]. Authors of kernels call it and don't implement it.
 pub trait Visitor {
+    /// Visits a tensor of any rank with its name.
+    fn visit(&mut self, name: &'static str, tensor: &mut DispatchTensor);
+
     /// Visits a tensor with its name.
-    fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>);
+    fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>)
+    where
+        Self: Sized,
+    {
+        // A second handle of the tensor lives only until its visit ends.
+        let mut erased = tensor.clone().into_dispatch();
+        self.visit(name, &mut erased);
+        *tensor = Tensor::from_dispatch(erased);
+    }
 
     /// Visits the tensor of a parameter.
-    fn param<const D: usize>(&mut self, name: &'static str, param: &mut Param<Tensor<D>>) {
+    fn param<const D: usize>(&mut self, name: &'static str, param: &mut Param<Tensor<D>>)
+    where
+        Self: Sized,
+    {
         let mut tensor = param.val();
         self.tensor(name, &mut tensor);
         *param = Param::initialized(param.id, tensor);
@@ -48,7 +63,7 @@ pub trait Operands: Tensors + Clone + Send + Sync + 'static {
 
     /// Computes the definition, composed of plain tensor operations on any backend. Implementations are verified
     /// against it, forward and gradients, in f64. Where terms of a result or a gradient may cancel, mark them by
-    /// [`rounded`](super::rounded), so that what their roundings leave is no mistake.
+    /// [`rounded`](super::rounded), so that what their roundings leave does not count as a mistake.
     fn reference(self) -> Self::Output;
 
     /// Runs an implementation of the kernel that dispatch chose for these tensors.
@@ -86,7 +101,7 @@ pub trait Operands: Tensors + Clone + Send + Sync + 'static {
         false
     }
 
-    /// Returns `true` if the result of a [`sample`](Self::sample) is no part of the whole call's, as the mean of some
+    /// Returns `true` if the result of a [`sample`](Self::sample) is not a part of the whole call's, as the mean of some
     /// rows is not. Live verification then compares the kernel, the body and the reference on the sample alone. The
     /// default is `false`.
     fn samples_apart(&self) -> bool {
@@ -128,6 +143,13 @@ pub trait Operands: Tensors + Clone + Send + Sync + 'static {
     /// `None`.
     fn in_other_order(&self) -> Option<(Self, &'static str)> {
         None
+    }
+}
+
+/// A tensor of any rank.
+impl Tensors for DispatchTensor {
+    fn visit(&mut self, visitor: &mut impl Visitor) {
+        visitor.visit("y", self);
     }
 }
 

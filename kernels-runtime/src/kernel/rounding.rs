@@ -6,7 +6,9 @@
 //! more with small random numbers in these places, and takes what they change for what roundings may change. A product
 //! with noise changes the gradient that comes back through it in the same way.
 
-use crate::guard::guard;
+use super::any_rank::{flat, from_data};
+use crate::scope_guard::guard;
+use burn::backend::{DispatchTensor, TensorMetadata};
 use burn::tensor::{Tensor, TensorData};
 use std::cell::Cell;
 
@@ -61,14 +63,22 @@ pub(crate) fn noise_size() -> Option<f64> {
 /// }
 /// ```
 pub fn rounded<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
+    if noise_size().is_none() {
+        return tensor;
+    }
+    Tensor::from_dispatch(rounded_erased(tensor.into_dispatch()))
+}
+
+/// Does what [`rounded`] does with a tensor of any rank.
+pub(crate) fn rounded_erased(tensor: DispatchTensor) -> DispatchTensor {
     let Some(noise) = NOISE.get() else {
         return tensor;
     };
     let factors = drawn(&tensor, |random| 1.0 + noise.size * random);
     let smallest = drawn(&tensor, |random| noise.smallest * random);
     // A number has other noise than its gradient: `x / rounded(x)` must not be constant.
-    let own = tensor.clone().detach() * drawn(&tensor, |random| noise.size * random);
-    tensor * factors + own + smallest
+    let own = flat(&tensor).detach() * drawn(&tensor, |random| noise.size * random);
+    (flat(&tensor) * factors + own + smallest).into_dispatch()
 }
 
 /// Marks a tensor as [`rounded`] does, if it is a sum of `terms` that are larger than the sum.
@@ -76,8 +86,9 @@ pub(crate) fn rounded_sum<const D: usize>(tensor: Tensor<D>, terms: Tensor<D>) -
     let Some(noise) = NOISE.get() else {
         return tensor;
     };
-    let factors = drawn(&terms, |random| noise.size * random);
-    rounded(tensor) + terms * factors
+    let terms = terms.into_dispatch();
+    let changes = flat(&terms) * drawn(&terms, |random| noise.size * random);
+    rounded(tensor) + Tensor::from_dispatch(changes.into_dispatch())
 }
 
 /// Marks scores whose exponentials along the last axis are divided by their sum. `largest` is their maximum. Noise
@@ -107,17 +118,17 @@ pub(crate) fn softmax<const D: usize>(scores: Tensor<D>) -> Tensor<D> {
     powers.clone() / rounded(powers.sum_dim(D - 1))
 }
 
-/// Returns a tensor of numbers made of the next random ones between -1 and 1, in the shape and dtype of `like`.
-fn drawn<const D: usize>(like: &Tensor<D>, number: impl Fn(f64) -> f64) -> Tensor<D> {
+/// Returns numbers made of the next random ones between -1 and 1, in the shape and dtype of `like`.
+fn drawn(like: &DispatchTensor, number: impl Fn(f64) -> f64) -> Tensor<1> {
     let mut noise = NOISE
         .get()
         .expect("noise is drawn only where there is some");
-    let shape = like.dims();
-    let numbers = (0..shape.iter().product()).map(|_| number(noise.next()));
+    let shape = like.shape();
+    let numbers = (0..shape.num_elements()).map(|_| number(noise.next()));
     let data = TensorData::new(numbers.collect::<Vec<f64>>(), shape);
     NOISE.set(Some(noise));
-    let data = data.convert_dtype(like.dtype());
-    Tensor::from_data(data, (&like.device().inner(), like.dtype()))
+    let device = flat(like).device().inner();
+    flat(&from_data(data, &device, like.dtype()))
 }
 
 impl Noise {

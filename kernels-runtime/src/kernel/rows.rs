@@ -1,5 +1,7 @@
+use super::any_rank::{cat, flat, narrow};
+use burn::backend::{DispatchTensor, TensorMetadata};
 use burn::tensor::Tensor;
-use burn::tensor::kind::Basic;
+use burn::tensor::kind::Numeric;
 use std::num::NonZeroU32;
 
 /// The rows of a call that [live verification](crate::live) compares: the first and the last along every axis of rows,
@@ -30,17 +32,22 @@ impl Rows {
     /// Returns these rows of a tensor `[.., n]`, whose last axis is one row. The result has the shape `[.., n]`. It is
     /// detached from the tensor's graph, unless it is the whole tensor.
     pub fn of<const D: usize>(self, tensor: &Tensor<D>) -> Tensor<D> {
-        let axes = 0..D.saturating_sub(1);
-        let shape = tensor.dims();
+        Tensor::from_dispatch(self.of_erased(tensor.clone().into_dispatch()))
+    }
+
+    /// Does what [`of`](Self::of) does with a tensor of any rank.
+    pub(crate) fn of_erased(self, tensor: DispatchTensor) -> DispatchTensor {
+        let shape = tensor.shape();
+        let axes = 0..shape.as_slice().len().saturating_sub(1);
         let long = axes.clone().filter(|axis| shape[*axis] > 1).count() as u32;
         let each = self.along_each(long);
-        axes.fold(tensor.clone(), |tensor, axis| picked_of(tensor, axis, each))
+        axes.fold(tensor, |tensor, axis| picked_of(tensor, axis, each))
     }
 
     /// Returns the first and the last slice along one axis. The other axes keep their lengths. The result is detached
     /// from the tensor's graph, unless it is the whole tensor.
     pub fn ends<const D: usize>(self, tensor: &Tensor<D>, axis: usize) -> Tensor<D> {
-        picked_of(tensor.clone(), axis, 2)
+        Tensor::from_dispatch(picked_of(tensor.clone().into_dispatch(), axis, 2))
     }
 
     /// Returns the number of rows to take along each of `axes` axes.
@@ -53,35 +60,41 @@ impl Rows {
     }
 }
 
-fn picked_of<const D: usize>(tensor: Tensor<D>, axis: usize, count: usize) -> Tensor<D> {
-    match tensor.dims()[axis] > count {
-        true => picked(tensor.detach(), axis, count),
+fn picked_of(tensor: DispatchTensor, axis: usize, count: usize) -> DispatchTensor {
+    match tensor.shape()[axis] > count {
+        true => picked_erased(flat(&tensor).detach().into_dispatch(), axis, count),
         false => tensor,
     }
 }
 
 /// Returns `count` slices along an axis, including the first and the last.
-pub(crate) fn picked<const D: usize, K: Basic>(
+pub(crate) fn picked<const D: usize, K: Numeric>(
     tensor: Tensor<D, K>,
     axis: usize,
     count: usize,
 ) -> Tensor<D, K> {
-    let length = tensor.dims()[axis];
+    Tensor::from_dispatch(picked_erased(tensor.into_dispatch(), axis, count))
+}
+
+/// Does what [`picked`] does with a tensor of any rank.
+pub(crate) fn picked_erased(tensor: DispatchTensor, axis: usize, count: usize) -> DispatchTensor {
+    let length = tensor.shape()[axis];
     if length <= count {
         return tensor;
     }
-    let slices = spread(length, count).map(|index| tensor.clone().narrow(axis, index, 1));
-    Tensor::cat(slices.collect(), axis)
+    let slices = spread(length, count).map(|index| narrow(tensor.clone(), axis, index, 1));
+    cat(slices.collect(), axis)
 }
 
 /// Returns the first `count` slices along an axis, or the tensor if it has no more.
-pub(crate) fn prefix<const D: usize, K: Basic>(
-    tensor: Tensor<D, K>,
-    axis: usize,
-    count: usize,
-) -> Tensor<D, K> {
-    match tensor.dims()[axis] > count {
-        true => tensor.narrow(axis, 0, count),
+pub(crate) fn prefix<const D: usize>(tensor: Tensor<D>, axis: usize, count: usize) -> Tensor<D> {
+    Tensor::from_dispatch(prefix_erased(tensor.into_dispatch(), axis, count))
+}
+
+/// Does what [`prefix`] does with a tensor of any rank.
+pub(crate) fn prefix_erased(tensor: DispatchTensor, axis: usize, count: usize) -> DispatchTensor {
+    match tensor.shape()[axis] > count {
+        true => narrow(tensor, axis, 0, count),
         false => tensor,
     }
 }

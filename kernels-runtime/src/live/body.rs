@@ -3,18 +3,20 @@
 use super::check::{Body, Captured};
 use super::detached;
 use super::run::{Computed, Own, Upstream, cut, run};
-use crate::kernel::{Operands, Tensors, Visitor};
-use burn::tensor::Tensor;
+use crate::kernel::Visitor;
+use crate::kernel::any_rank::flat;
+use crate::kernel::erased::{ErasedOperands, ErasedTensors};
+use burn::backend::DispatchTensor;
 
 /// Runs the body on copies of the operands. For a captured operand that is a leaf, takes the gradient of the original.
 /// `reaches` is true if a captured operand [reaches into a graph](Captured::reaches_into_a_graph); no gradients are
 /// taken then.
-pub(super) fn run_body<O: Operands>(
-    operands: &O,
+pub(super) fn run_body(
+    operands: &dyn ErasedOperands,
     captured: Captured,
     reaches: bool,
     upstream: Upstream,
-    body: Body<'_, O>,
+    body: Body<'_>,
 ) -> Computed {
     let upstream = match reaches {
         true => Upstream::None,
@@ -29,13 +31,14 @@ pub(super) fn run_body<O: Operands>(
 impl Captured {
     /// Returns `true` if a captured operand was itself computed under autodiff. A backward pass from the body would
     /// consume the program's own graph, and Burn does not keep it for a second pass.
-    pub(super) fn reaches_into_a_graph<O: Tensors + Clone>(self, operands: &O) -> bool {
+    pub(super) fn reaches_into_a_graph(self, operands: &dyn ErasedTensors) -> bool {
         struct Inner {
             captured: &'static [&'static str],
             found: bool,
         }
         impl Visitor for Inner {
-            fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
+            fn visit(&mut self, name: &'static str, tensor: &mut DispatchTensor) {
+                let tensor = flat(tensor);
                 let inner = tensor.is_tracked() && !tensor.is_require_grad();
                 self.found |= inner && self.captured.contains(&name);
             }
@@ -47,18 +50,19 @@ impl Captured {
             captured,
             found: false,
         };
-        operands.clone().visit(&mut inner);
+        operands.show(&mut inner);
         inner.found
     }
 
     /// Returns `true` if a captured operand is tracked. If the captured ones are unknown, they are taken to be the leaves.
-    pub(super) fn tracks<O: Tensors + Clone>(self, operands: &O) -> bool {
+    pub(super) fn tracks(self, operands: &dyn ErasedTensors) -> bool {
         struct Tracked {
             captured: Captured,
             found: bool,
         }
         impl Visitor for Tracked {
-            fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
+            fn visit(&mut self, name: &'static str, tensor: &mut DispatchTensor) {
+                let tensor = flat(tensor);
                 self.found |= match self.captured {
                     Captured::These(names) => tensor.is_tracked() && names.contains(&name),
                     Captured::Unknown => tensor.is_require_grad(),
@@ -69,18 +73,19 @@ impl Captured {
             captured: self,
             found: false,
         };
-        operands.clone().visit(&mut tracked);
+        operands.show(&mut tracked);
         tracked.found
     }
 
     /// Returns the captured operands that the program trains: leaves, whose gradients the body must have.
-    pub(super) fn trained<O: Tensors + Clone>(self, operands: &O) -> Vec<&'static str> {
+    pub(super) fn trained(self, operands: &dyn ErasedTensors) -> Vec<&'static str> {
         struct Leaves {
             captured: &'static [&'static str],
             found: Vec<&'static str>,
         }
         impl Visitor for Leaves {
-            fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
+            fn visit(&mut self, name: &'static str, tensor: &mut DispatchTensor) {
+                let tensor = flat(tensor);
                 if tensor.is_require_grad() && self.captured.contains(&name) {
                     self.found.push(name);
                 }
@@ -91,7 +96,7 @@ impl Captured {
         };
         let found = Vec::new();
         let mut leaves = Leaves { captured, found };
-        operands.clone().visit(&mut leaves);
+        operands.show(&mut leaves);
         leaves.found
     }
 

@@ -4,25 +4,28 @@ use super::body::run_body;
 use super::case::{Case, describe, describe_sample};
 use super::checks::Due;
 use super::mismatch::Mismatch;
-use super::noise::{all_rounded, changes};
+use super::noise::{changes, mark_rounded};
 use super::order::judge_order;
 use super::run::{Computed, Split, Take, TakeRows, Upstream, Values, cut, exact, run};
 use super::sampling::Width;
 use super::tolerance::{Miss, Three, Who};
-use crate::active;
+use crate::context;
 use crate::device::{DeviceKind, DeviceKinds};
 use crate::dispatch::Site;
-use crate::kernel::{Operands, Tensors, Visitor};
+use crate::kernel::any_rank::flat;
+use crate::kernel::erased::{AnyOperands, AnyTensors, ErasedOperands, ErasedTensors};
+use crate::kernel::{Operands, Visitor};
 use crate::ops::derived;
 use crate::registry::{FloatType, Implementation};
 use crate::warning::warning;
-use burn::tensor::{DType, Device, Tensor};
+use burn::backend::DispatchTensor;
+use burn::tensor::{DType, Device};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use thiserror::Error;
 
-/// A body of any type.
-pub(super) type Body<'a, O> = Box<dyn FnOnce(O) -> <O as Operands>::Output + 'a>;
+/// A body of any type, on operands of any type.
+pub(super) type Body<'a> = Box<dyn FnOnce(AnyOperands) -> AnyTensors + 'a>;
 
 /// The operands that a body captures instead of taking them from its argument.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +49,7 @@ pub(super) struct Call {
 impl Call {
     /// Runs the implementation, and compares it and the body with the reference.
     #[track_caller]
-    #[cold]
-    pub(super) fn checked<O: Operands>(self, operands: O, body: Body<'_, O>) -> O::Output {
+    pub(super) fn checked(self, operands: AnyOperands, body: Body<'_>) -> AnyTensors {
         let Self {
             site,
             implementation,
@@ -56,30 +58,30 @@ impl Call {
             due,
         } = self;
         let before = site.checks().timed();
-        let told = describe(&operands);
-        let reaches = captured.reaches_into_a_graph(&operands);
-        let case = Case::of(&operands, width, site, implementation);
+        let told = describe(&*operands);
+        let reaches = captured.reaches_into_a_graph(&*operands);
+        let case = Case::of(&*operands, width, site, implementation);
         // A part of a captured operand, such as some experts' weights, has no gradient of its own.
-        let trained = captured.trained(&case.operands);
+        let trained = captured.trained(&*case.operands);
         drop(before);
         // The operands are moved, so that a kernel may reuse their buffers as in an unchecked call.
-        let mut result = derived::launch(operands, implementation);
+        let mut result = derived::launch_erased(operands, implementation);
         let _after = site.checks().timed();
         // Annotated sites inside the body are neither checked nor counted, because the program did not call them.
-        let _uncounted = active::uncounted();
-        let Some(look) = Look::at(&case.operands, case.split) else {
+        let _uncounted = context::uncounted();
+        let Some(look) = Look::at(&*case.operands, case.split) else {
             not_finite(site, due);
             return result;
         };
-        let expected = Expected::of(&case.operands, &look);
-        let kernel = expected.judge_call(implementation, &case, &look, &mut result);
-        let run = || run_body(&case.operands, captured, reaches, look.upstream, body);
+        let expected = Expected::of(&*case.operands, &look);
+        let kernel = expected.judge_call(implementation, &case, &look, &mut *result);
+        let run = || run_body(&*case.operands, captured, reaches, look.upstream, body);
         let body = unless_it_panics(site, case.is_sample, run).map(|body| {
             let flows = |name: &str| captured.flows(name) || trained.contains(&name);
-            let error = expected.judged(Who::Body, &case.operands, &look, |changes| {
+            let error = expected.judged(Who::Body, &*case.operands, &look, |changes| {
                 expected.judge_body(&body, flows, changes)
             })?;
-            judge_order(&case.operands, &expected.plain, &body).map(|()| error)
+            judge_order(&*case.operands, &expected.plain, &body).map(|()| error)
         });
         match (kernel, body) {
             (Ok(kernel), Some(Ok(body))) => site.checks().passed(kernel, body),
@@ -92,7 +94,7 @@ impl Call {
                 operands: told,
                 compared: case
                     .is_sample
-                    .then(|| describe_sample(&case.operands, case.split)),
+                    .then(|| describe_sample(&*case.operands, case.split)),
             }
             .raise(),
         }
@@ -156,9 +158,16 @@ pub fn verify<O: Operands>(
     implementation: &'static Implementation,
     operands: &O,
 ) -> Result<f64, VerifyError> {
+    verify_erased(implementation, operands)
+}
+
+fn verify_erased(
+    implementation: &'static Implementation,
+    operands: &dyn ErasedOperands,
+) -> Result<f64, VerifyError> {
     let look = Look::at(operands, None).ok_or(VerifyError::NotComparable)?;
-    let kernel = run(cut(operands), None, look.upstream, |o| {
-        derived::launch(o, implementation)
+    let kernel = run(cut(operands), None, look.upstream, |operands| {
+        derived::launch_erased(operands, implementation)
     });
     let expected = Expected::of(operands, &look);
     let judged = expected.judged(Who::Kernel, operands, &look, |changes| {
@@ -186,7 +195,7 @@ pub enum VerifyError {
     },
     /// An input without anything to compare.
     #[error(
-        "there is nothing to compare: the operands hold no tensor, one of a type that is no float, \
+        "there is nothing to compare: the operands hold no tensor, one of a type that is not a float, \
          an infinity or a NaN, or no device of this build computes in f64"
     )]
     NotComparable,
@@ -205,9 +214,10 @@ struct Expected {
 }
 
 impl Expected {
-    fn of<O: Operands>(operands: &O, look: &Look) -> Self {
+    fn of(operands: &dyn ErasedOperands, look: &Look) -> Self {
         let operands_in_f64 = exact(operands, &look.exact);
-        let exact = run(operands_in_f64.clone(), None, look.upstream, O::reference);
+        let reference = |operands: AnyOperands| operands.reference();
+        let exact = run(operands_in_f64.copy(), None, look.upstream, reference);
         // An infinite size would allow anything.
         let finite = |terms: f64| if terms.is_finite() { terms } else { 0.0 };
         let names = exact.gradients.iter();
@@ -218,25 +228,28 @@ impl Expected {
                 .map(|name| finite(name.map_or(0.0, |name| operands_in_f64.gradient_terms(name))))
                 .collect(),
             exact,
-            plain: run(cut(operands), None, look.upstream, O::reference),
+            plain: run(cut(operands), None, look.upstream, reference),
             dtype: look.dtype,
             split: look.split,
         }
     }
 
     /// Judges, and does so once more by what roundings may change if the first judgement finds a difference.
-    fn judged<O: Operands>(
+    fn judged(
         &self,
         who: Who,
-        operands: &O,
+        operands: &dyn ErasedOperands,
         look: &Look,
         judge: impl Fn(Option<&Computed>) -> Result<f64, Miss>,
     ) -> Result<f64, Miss> {
         judge(None).or_else(|_| {
             let noisy = || {
                 let operands = exact(operands, &look.exact);
-                run(operands, None, look.upstream, |operands| {
-                    all_rounded(O::reference(all_rounded(operands)))
+                run(operands, None, look.upstream, |mut operands| {
+                    mark_rounded(&mut *operands);
+                    let mut results = operands.reference();
+                    mark_rounded(&mut *results);
+                    results
                 })
             };
             judge(Some(&changes(who, self.dtype, &self.exact, noisy)))
@@ -245,12 +258,12 @@ impl Expected {
 
     /// Judges the kernel: its run on the compared part, with gradients, and the same rows of the result that the
     /// program receives, if the part has rows of it.
-    fn judge_call<O: Operands>(
+    fn judge_call(
         &self,
         implementation: &'static Implementation,
-        case: &Case<O>,
+        case: &Case,
         look: &Look,
-        result: &mut O::Output,
+        result: &mut dyn ErasedTensors,
     ) -> Result<f64, Miss> {
         let of_run = |all: &[Values]| -> Vec<Values> {
             all.iter().map(|values| values.of_run(self.split)).collect()
@@ -276,11 +289,11 @@ impl Expected {
         };
         let is_all = !case.is_sample && look.upstream == Upstream::None;
         let again = (!is_all).then(|| {
-            run(cut(&case.operands), None, look.upstream, |operands| {
-                derived::launch(operands, implementation)
+            run(cut(&*case.operands), None, look.upstream, |operands| {
+                derived::launch_erased(operands, implementation)
             })
         });
-        self.judged(Who::Kernel, &case.operands, look, |changes| {
+        self.judged(Who::Kernel, &*case.operands, look, |changes| {
             let returned = returned(changes)?;
             let again = again.as_ref();
             let again = again.map_or(Ok(0.0), |again| self.judge_kernel(again, changes));
@@ -388,11 +401,11 @@ struct Look {
 
 impl Look {
     /// Returns the facts about the operands, or `None` if there is nothing to compare.
-    fn at<O: Tensors + Clone>(operands: &O, split: Option<Split>) -> Option<Self> {
-        let mut operands = operands.clone();
+    fn at(operands: &dyn ErasedOperands, split: Option<Split>) -> Option<Self> {
+        let mut operands = operands.copy();
         let mut seen = Seen::default();
         operands.visit(&mut seen);
-        let taken = Take::of(&mut operands);
+        let taken = Take::of(&mut *operands);
         let mut elements = taken.iter().flat_map(|values| &values.elements);
         if !elements.all(|element| element.is_finite()) {
             return None;
@@ -418,8 +431,8 @@ struct Seen {
 }
 
 impl Visitor for Seen {
-    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
-        let device = tensor.device();
+    fn visit(&mut self, _: &'static str, tensor: &mut DispatchTensor) {
+        let device = flat(tensor).device();
         self.autodiff |= device.is_autodiff();
         self.device.get_or_insert(device.inner());
     }

@@ -69,7 +69,7 @@ impl Turn {
 }
 
 /// A call that has to be checked. Its class stays open until a check is done: concurrent first calls are all checked, so
-/// that none returns numbers that nobody has looked at.
+/// that none returns unchecked numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Due {
     checks: &'static Checks,

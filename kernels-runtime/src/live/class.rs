@@ -5,9 +5,11 @@
 //! same sizes are equal to each other. Other lengths are not distinguished.
 
 use crate::kernel::{Operands, Visitor};
+use crate::mode::Mode;
 use crate::registry::FloatType;
+use burn::backend::{DispatchTensor, TensorMetadata};
 use burn::module::Param;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
 /// The number of sizes that are compared with each other.
 const SIZES: usize = 24;
@@ -18,23 +20,47 @@ pub(crate) struct Class {
     sizes: [usize; SIZES],
     count: usize,
     is_empty: bool,
+    /// True if the call has autodiff enabled. If the mode was not known, a visited tensor tells it.
+    is_training: bool,
+    is_mode_known: bool,
 }
 
 impl Class {
-    pub(super) fn new(is_training: bool) -> Self {
+    /// Starts the class of a call. `is_training` is `None` if it is not known.
+    fn start(is_training: Option<bool>) -> Self {
         Self {
-            hash: u64::from(is_training) + 1,
+            hash: 1,
             sizes: [0; SIZES],
             count: 0,
             is_empty: false,
+            is_training: is_training.unwrap_or(false),
+            is_mode_known: is_training.is_some(),
         }
     }
 
-    /// Returns the class of a call with these operands.
-    pub(super) fn of(operands: &mut impl Operands, is_training: bool) -> Self {
-        let mut class = Self::new(is_training).and(operands.variant());
+    /// Returns the class of a call with these operands. `is_training` is `None` if it is not known.
+    pub(super) fn of(operands: &mut impl Operands, is_training: Option<bool>) -> Self {
+        let mut class = Self::start(is_training).and(operands.variant());
         operands.visit(&mut class);
-        class
+        class.with_mode()
+    }
+
+    /// Returns the class of a call with one operand.
+    pub(super) fn of_one(
+        is_training: bool,
+        variant: u64,
+        name: &str,
+        dtype: DType,
+        shape: &[usize],
+    ) -> Self {
+        let mut class = Self::start(Some(is_training)).and(variant);
+        class.operand(name, dtype, shape);
+        class.with_mode()
+    }
+
+    fn with_mode(self) -> Self {
+        let is_training = self.is_training;
+        self.and(u64::from(is_training) + 1)
     }
 
     /// Adds a property of the call.
@@ -44,11 +70,16 @@ impl Class {
         self
     }
 
-    /// Adds an operand.
-    pub(super) fn operand<const D: usize>(&mut self, name: &str, tensor: &Tensor<D>) {
+    fn operand(&mut self, name: &str, dtype: DType, shape: &[usize]) {
         name.bytes().for_each(|byte| self.mix(u64::from(byte)));
-        self.mix(FloatType::from_dtype(tensor.dtype()).map_or(0, |float| 1 + float as u64));
-        self.shape(tensor.dims());
+        self.mix(FloatType::from_dtype(dtype).map_or(0, |float| 1 + float as u64));
+        self.shape(shape);
+    }
+
+    fn mode(&mut self, is_autodiff: impl FnOnce() -> bool) {
+        if !self.is_mode_known {
+            self.is_training |= is_autodiff();
+        }
     }
 
     /// Returns the hash.
@@ -61,9 +92,9 @@ impl Class {
         self.is_empty
     }
 
-    fn shape<const D: usize>(&mut self, shape: [usize; D]) {
-        self.mix(D as u64);
-        for size in shape {
+    fn shape(&mut self, shape: &[usize]) {
+        self.mix(shape.len() as u64);
+        for &size in shape {
             self.is_empty |= size == 0;
             let seen = &self.sizes[..self.count];
             let first = seen.iter().position(|&other| other == size);
@@ -86,14 +117,20 @@ impl Class {
 }
 
 impl Visitor for Class {
+    fn visit(&mut self, name: &'static str, tensor: &mut DispatchTensor) {
+        self.operand(name, tensor.dtype(), tensor.shape().as_slice());
+        self.mode(|| Mode::of(tensor) == Mode::Training);
+    }
+
+    // Most calls are only looked at: they copy and replace no tensor.
     fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
-        self.operand(name, tensor);
+        self.operand(name, tensor.dtype(), &tensor.dims());
+        self.mode(|| tensor.is_autodiff());
     }
 
     fn param<const D: usize>(&mut self, _: &'static str, param: &mut Param<Tensor<D>>) {
-        if let Ok(shape) = <[usize; D]>::try_from(param.lazy_shape().as_slice()) {
-            self.shape(shape);
-        }
+        self.shape(param.lazy_shape().as_slice());
+        self.mode(|| param.val().is_autodiff());
     }
 }
 
@@ -103,9 +140,10 @@ mod tests {
     use burn::tensor::Device;
 
     fn class<const D: usize>(shapes: &[[usize; D]]) -> u64 {
-        let mut class = Class::new(false);
+        let mut class = Class::start(Some(false));
         for shape in shapes {
-            class.operand("x", &Tensor::<D>::zeros(*shape, &Device::flex()));
+            let mut tensor = Tensor::<D>::zeros(*shape, &Device::flex());
+            class.tensor("x", &mut tensor);
         }
         class.hash()
     }
@@ -124,10 +162,34 @@ mod tests {
     }
 
     #[test]
+    fn the_class_of_a_tensor_is_that_of_its_erased_one() {
+        let mut tensor = Tensor::<2>::zeros([2, 3], &Device::flex().autodiff());
+        let hash = |visit: &mut dyn FnMut(&mut Class)| {
+            let mut class = Class::start(None);
+            visit(&mut class);
+            class.with_mode().hash()
+        };
+        let typed = hash(&mut |class| class.tensor("x", &mut tensor));
+        let mut erased = tensor.clone().into_dispatch();
+        assert_eq!(typed, hash(&mut |class| class.visit("x", &mut erased)));
+    }
+
+    #[test]
     fn modes_and_empty_operands_are_known() {
-        assert_ne!(Class::new(false).hash(), Class::new(true).hash());
-        let mut class = Class::new(false);
-        class.shape([0, 3]);
+        let hash = |mode, device: &Device| {
+            let mut class = Class::start(mode);
+            class.tensor("x", &mut Tensor::<1>::zeros([5], device));
+            class.with_mode().hash()
+        };
+        let (inference, training) = (Device::flex(), Device::flex().autodiff());
+        let known = [Some(false), Some(true)].map(|mode| hash(mode, &inference));
+        assert_ne!(known[0], known[1]);
+        assert_eq!(
+            known,
+            [&inference, &training].map(|device| hash(None, device))
+        );
+        let mut class = Class::start(Some(false));
+        class.shape(&[0, 3]);
         assert!(class.is_empty());
     }
 }

@@ -9,6 +9,8 @@
 //! the request, before anything is computed: a thread that waits for Rayon may take up other work of the program, which
 //! must not run on copies.
 
+use crate::kernel::any_rank::{flat, sizes};
+use burn::backend::DispatchTensor;
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{FloatDType, Gradients, Tensor};
 use std::cell::{Cell, RefCell};
@@ -74,14 +76,18 @@ pub(crate) fn cannot_copy() {
 }
 
 fn copy<const D: usize>(name: &str, original: &Tensor<D>) -> Tensor<D> {
-    let copy = original.clone().detach();
+    Tensor::from_dispatch(copy_erased(name, original.clone().into_dispatch()))
+}
+
+fn copy_erased(name: &str, original: DispatchTensor) -> DispatchTensor {
+    let copy = flat(&original).detach().into_dispatch();
     COPIES.with_borrow_mut(|copies| {
         if let Some(copies) = copies {
-            copies.pairs.push(Box::new(Pair {
+            copies.pairs.push(Pair {
                 name: name.to_owned(),
-                original: original.clone(),
+                original,
                 copy: copy.clone(),
-            }));
+            });
         }
     });
     copy
@@ -90,7 +96,7 @@ fn copy<const D: usize>(name: &str, original: &Tensor<D>) -> Tensor<D> {
 /// The copies that the closures of one computation made.
 #[derive(Default)]
 pub(super) struct Copies {
-    pairs: Vec<Box<dyn HandBack>>,
+    pairs: Vec<Pair>,
     is_incomplete: bool,
 }
 
@@ -122,6 +128,22 @@ impl Copies {
         }
     }
 
+    /// Calls `each` with every tensor that was copied, its name and its gradient, in the order of the copies. Gradients were
+    /// handed back.
+    pub(super) fn gradients<T>(
+        &self,
+        gradients: &Gradients,
+        each: impl Fn(&str, Option<DispatchTensor>) -> T,
+    ) -> Vec<T> {
+        let pairs = self.pairs.iter();
+        pairs
+            .map(|pair| {
+                let gradient = flat(&pair.original).grad(gradients);
+                each(&pair.title(), gradient.map(Tensor::into_dispatch))
+            })
+            .collect()
+    }
+
     /// Returns a tensor that has a gradient other than zero, and none in `others`. Gradients were handed back in both.
     pub(super) fn missing(&self, gradients: &Gradients, others: &Gradients) -> Option<String> {
         let mut pairs = self.pairs.iter();
@@ -129,38 +151,39 @@ impl Copies {
     }
 }
 
-trait HandBack {
-    fn hand_back(&self, gradients: &mut Gradients);
-
-    fn missing(&self, gradients: &Gradients, others: &Gradients) -> Option<String>;
-}
-
-struct Pair<const D: usize> {
+struct Pair {
     /// The name of the field, or nothing.
     name: String,
-    original: Tensor<D>,
-    copy: Tensor<D>,
+    original: DispatchTensor,
+    copy: DispatchTensor,
 }
 
-impl<const D: usize> HandBack for Pair<D> {
+impl Pair {
     fn hand_back(&self, gradients: &mut Gradients) {
-        let Some(own) = self.copy.grad(gradients) else {
+        let Some(own) = flat(&self.copy).grad(gradients) else {
             return;
         };
+        let original = flat(&self.original);
         // A tensor has several copies if several closures capture it.
-        let sum = match self.original.grad(gradients) {
+        let sum = match original.grad(gradients) {
             Some(others) => others + own,
             None => own,
         };
-        self.original.grad_replace(gradients, sum);
+        original.grad_replace(gradients, sum);
     }
 
     fn missing(&self, gradients: &Gradients, others: &Gradients) -> Option<String> {
-        if self.original.grad(others).is_some() {
+        let original = flat(&self.original);
+        if original.grad(others).is_some() {
             return None;
         }
-        let largest = self.original.grad(gradients)?.abs().max();
+        let largest = original.grad(gradients)?.abs().max();
         let is_zero = largest.cast(FloatDType::F32).into_scalar::<f32>() == 0.0;
-        (!is_zero).then(|| format!("{} {:?}", self.name, self.original.dims()))
+        (!is_zero).then(|| self.title())
+    }
+
+    /// Returns the name of the field and the shape.
+    fn title(&self) -> String {
+        format!("{} {:?}", self.name, sizes(&self.original))
     }
 }

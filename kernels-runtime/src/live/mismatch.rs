@@ -132,7 +132,7 @@ impl fmt::Display for Miss {
             } => write!(f, "{result} is {got}, the reference {expected}"),
             Self::NoGradient { result } => write!(
                 f,
-                "there is no {result}, though the result depends on the operand: the body cuts \
+                "{result} is missing, though the result depends on the operand: the body cuts \
                  its gradient off"
             ),
             Self::Order {

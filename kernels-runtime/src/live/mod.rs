@@ -16,9 +16,9 @@
 //! variable `BURN_KERNELS_VERIFY`. The default is the first call of each class of a site's calls, in debug and release
 //! builds alike. Calls are of one class if they have the same mode (with or without autodiff), the same operands, dtypes
 //! and ranks, and if the same of their sizes are 1 or equal to each other. A site remembers 32 classes, and calls of
-//! others are not checked. Calls of threads that come first together are all checked. [`report`] returns the checks that
-//! were made and their time. A generic item is one site, whatever its parameters. A body that computes something else for
-//! another type of the same tensors needs a `when` in its attribute, or an item of its own.
+//! others are not checked. Calls of threads that come first together are all checked. Each instance of a generic item has
+//! classes of its own, because its body may compute something else. [`report`] returns the checks that were made and their
+//! time.
 //!
 //! A site whose check failed stays failed: each later call panics with the same message, until [`reset`].
 //!
@@ -91,10 +91,12 @@ pub(crate) use probe::root_mean_square;
 pub(crate) use sampling::Width;
 
 use crate::dispatch::{At, Decision, Route};
-use crate::kernel::{Operands, Tensors, Visitor};
+use crate::kernel::Operands;
+use crate::kernel::erased::{AnyOperands, AnyTensors, known};
 use crate::ops::derived;
-use burn::module::Param;
-use burn::tensor::Tensor;
+use crate::registry::Implementation;
+use crate::tune;
+use check::Body;
 use checks::{Due, Part};
 use class::Class;
 use sampling::Active;
@@ -116,53 +118,85 @@ pub(crate) fn decided<O: Operands>(
     let Decision::Fused(implementation) = route.decision() else {
         return body(operands);
     };
-    let site = at.site();
     let on = sampling::active();
     if matches!(on, Active::Off) && route.open().is_none() {
         return derived::launch(operands, implementation);
     }
-    let is_training = route.is_training();
-    let is_training = is_training.unwrap_or_else(|| has_autodiff(&mut operands));
-    let class = Class::of(&mut operands, is_training);
-    if class.is_empty() {
-        return derived::launch(operands, implementation);
-    }
-    let due = site
-        .checks()
-        .due(site.spec(), Part::Kernel, on, class.hash());
-    if !due.is_some_and(Due::is_nth) {
-        site.checks().refuse(site.spec(), on);
-    }
-    if let Some(due) = due {
-        let call = check::Call {
-            site,
-            implementation,
-            captured,
-            width: on.width(),
-            due,
-        };
-        // The body is boxed, so that the code that follows is compiled once per type of operands and not once per site.
-        return call.checked(operands, Box::new(body));
-    }
-    match route.open() {
-        Some(class) => tuning::measured(class, implementation, operands, captured, Box::new(body)),
+    let class = Class::of(&mut operands, route.is_training()).and(at.instance_number());
+    match Observed::of(at, route, implementation, captured, on, &class) {
+        Some(call) => observed(call, operands, body),
         None => derived::launch(operands, implementation),
     }
 }
 
-/// Returns `true` if a tensor has autodiff enabled. It copies and replaces nothing.
-fn has_autodiff(operands: &mut impl Tensors) -> bool {
-    struct Autodiff(bool);
-    impl Visitor for Autodiff {
-        fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
-            self.0 |= tensor.is_autodiff();
-        }
+/// Runs a call that is checked or measured. What follows is compiled once, for operands of any type.
+#[track_caller]
+#[cold]
+fn observed<O: Operands>(
+    call: Observed,
+    operands: O,
+    body: impl FnOnce(O) -> O::Output,
+) -> O::Output {
+    let body = |operands: AnyOperands| -> AnyTensors { Box::new(body(known(operands))) };
+    known(call.run(Box::new(operands), Box::new(body)))
+}
 
-        fn param<const D: usize>(&mut self, _: &'static str, param: &mut Param<Tensor<D>>) {
-            self.0 |= param.val().is_autodiff();
+/// A call that is checked or measured.
+enum Observed {
+    Checked(check::Call),
+    Measured {
+        class: &'static tune::Class,
+        implementation: &'static Implementation,
+        captured: Captured,
+    },
+}
+
+impl Observed {
+    /// Returns `None` if the call only runs. Panics if a check of the site failed.
+    #[track_caller]
+    fn of(
+        at: &At,
+        route: Route,
+        implementation: &'static Implementation,
+        captured: Captured,
+        on: Active,
+        class: &Class,
+    ) -> Option<Self> {
+        if class.is_empty() {
+            return None;
+        }
+        let site = at.site();
+        let due = site
+            .checks()
+            .due(site.spec(), Part::Kernel, on, class.hash());
+        if !due.is_some_and(Due::is_nth) {
+            site.checks().refuse(site.spec(), on);
+        }
+        match due {
+            Some(due) => Some(Self::Checked(check::Call {
+                site,
+                implementation,
+                captured,
+                width: on.width(),
+                due,
+            })),
+            None => route.open().map(|class| Self::Measured {
+                class,
+                implementation,
+                captured,
+            }),
         }
     }
-    let mut found = Autodiff(false);
-    operands.visit(&mut found);
-    found.0
+
+    #[track_caller]
+    fn run(self, operands: AnyOperands, body: Body<'_>) -> AnyTensors {
+        match self {
+            Self::Checked(call) => call.checked(operands, body),
+            Self::Measured {
+                class,
+                implementation,
+                captured,
+            } => tuning::measured(class, implementation, operands, captured, body),
+        }
+    }
 }

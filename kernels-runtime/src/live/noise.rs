@@ -2,9 +2,10 @@
 
 use super::run::{Computed, Values};
 use super::tolerance::{Who, noise_of};
-use crate::kernel::{Tensors, Visitor, noise, rounded};
+use crate::kernel::erased::ErasedTensors;
+use crate::kernel::{Visitor, noise, rounded_erased};
 use crate::registry::FloatType;
-use burn::tensor::Tensor;
+use burn::backend::DispatchTensor;
 
 /// The number of runs with noise. In one of them, the noise of a result's terms may be small by chance.
 const RUNS: u64 = 3;
@@ -57,13 +58,12 @@ fn largest_changes<'a>(exact: &Values, noisy: impl Iterator<Item = &'a Values>) 
 }
 
 /// Marks every tensor as rounded.
-pub(super) fn all_rounded<T: Tensors>(mut tensors: T) -> T {
+pub(super) fn mark_rounded(tensors: &mut dyn ErasedTensors) {
     struct Rounded;
     impl Visitor for Rounded {
-        fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
-            *tensor = rounded(tensor.clone());
+        fn visit(&mut self, _: &'static str, tensor: &mut DispatchTensor) {
+            *tensor = rounded_erased(tensor.clone());
         }
     }
     tensors.visit(&mut Rounded);
-    tensors
 }

@@ -10,22 +10,24 @@
 
 use super::run::{Computed, Upstream, cut, run};
 use super::tolerance::Miss;
-use crate::kernel::Operands;
+use crate::kernel::erased::ErasedOperands;
 use std::collections::BTreeSet;
 
 /// The number of differing elements that is enough to distinguish the orders.
 const ENOUGH: usize = 16;
 
 /// Returns an error if the results of a body follow the other order. `own` are the reference's results.
-pub(super) fn judge_order<O: Operands>(
-    operands: &O,
+pub(super) fn judge_order(
+    operands: &dyn ErasedOperands,
     own: &Computed,
     body: &Computed,
 ) -> Result<(), Miss> {
     let Some((other, order)) = operands.in_other_order() else {
         return Ok(());
     };
-    let other = run(cut(&other), None, Upstream::None, O::reference);
+    let other = run(cut(&*other), None, Upstream::None, |other| {
+        other.reference()
+    });
     let results = own.results.iter().zip(&other.results).zip(&body.results);
     for ((own, other), got) in results {
         let both = own.elements.iter().zip(&other.elements).zip(&got.elements);

@@ -3,8 +3,10 @@
 //!
 //! The numbers are fixed, or enlarged numbers of the run. Nothing is drawn from Burn's generator.
 
+use crate::kernel::any_rank::{cat, flat, from_data, narrow, sizes};
 use crate::registry::FloatType;
 use crate::verify::data::values;
+use burn::backend::{DispatchTensor, TensorMetadata};
 use burn::tensor::{FloatDType, Tensor, TensorData};
 
 /// Appends fixed pseudo-random slices along the first axis, one for each of `sizes`. The sizes are the slices' root
@@ -14,36 +16,42 @@ pub(crate) fn append_fixed<const D: usize>(
     tensor: Tensor<D>,
     sizes: &[f64],
 ) -> Tensor<D> {
+    let tensor = tensor.into_dispatch();
     let slices = sizes.iter().map(|size| fixed(name, &tensor, |x| x * size));
-    append(tensor.clone(), slices.collect())
+    Tensor::from_dispatch(append(&tensor, slices.collect()))
 }
 
 /// Appends one fixed pseudo-random slice along the first axis, with this mean and a standard deviation of about 1.
 pub(crate) fn append_around<const D: usize>(name: &str, tensor: Tensor<D>, mean: f64) -> Tensor<D> {
+    let tensor = tensor.into_dispatch();
     let slice = fixed(name, &tensor, |x| x + mean);
-    append(tensor, vec![slice])
+    Tensor::from_dispatch(append(&tensor, vec![slice]))
 }
 
 /// Returns a slice of fixed pseudo-random numbers along the first axis, each changed by a function.
-fn fixed<const D: usize>(name: &str, tensor: &Tensor<D>, change: impl Fn(f64) -> f64) -> Tensor<D> {
-    let mut shape = tensor.dims();
+fn fixed(name: &str, tensor: &DispatchTensor, change: impl Fn(f64) -> f64) -> DispatchTensor {
+    let mut shape = sizes(tensor);
     shape[0] = 1;
     let numbers = values(name, shape.iter().product(), FloatType::F64);
     let numbers: Vec<f64> = numbers.into_iter().map(change).collect();
-    let data = TensorData::new(numbers, shape).convert_dtype(tensor.dtype());
-    Tensor::from_data(data, (&tensor.device(), tensor.dtype()))
+    let data = TensorData::new(numbers, shape);
+    from_data(data, &flat(tensor).device(), tensor.dtype())
 }
 
-fn append<const D: usize>(tensor: Tensor<D>, slices: Vec<Tensor<D>>) -> Tensor<D> {
-    let parts = std::iter::once(tensor.detach()).chain(slices);
-    Tensor::cat(parts.collect(), 0)
+fn append(tensor: &DispatchTensor, slices: Vec<DispatchTensor>) -> DispatchTensor {
+    let parts = std::iter::once(flat(tensor).detach().into_dispatch()).chain(slices);
+    cat(parts.collect(), 0)
 }
 
 /// Appends a copy of the first slice along the first axis, multiplied by `factor`.
 pub(crate) fn append_larger<const D: usize>(tensor: Tensor<D>, factor: f64) -> Tensor<D> {
-    let tensor = tensor.detach();
-    let first = tensor.clone().narrow(0, 0, 1);
-    Tensor::cat(vec![tensor, first * factor], 0)
+    Tensor::from_dispatch(append_larger_erased(&tensor.into_dispatch(), factor))
+}
+
+/// Does what [`append_larger`] does with a tensor of any rank.
+pub(super) fn append_larger_erased(tensor: &DispatchTensor, factor: f64) -> DispatchTensor {
+    let first = narrow(flat(tensor).detach().into_dispatch(), 0, 0, 1);
+    append(tensor, vec![(flat(&first) * factor).into_dispatch()])
 }
 
 /// Returns the factor that brings numbers of this root mean square to 2, where activations are not linear, if they are
@@ -54,11 +62,16 @@ pub(crate) fn larger(root_mean_square: f64, size: f64) -> Option<f64> {
     (factor > 2.0 && fits).then_some(factor)
 }
 
-/// Returns the root mean square of all elements, or 0 if there are none.
+/// Returns the root mean square of all elements, or 0 without elements.
 pub(crate) fn root_mean_square<const D: usize>(tensor: &Tensor<D>) -> f64 {
+    root_mean_square_erased(&tensor.clone().into_dispatch())
+}
+
+/// Does what [`root_mean_square`] does with a tensor of any rank.
+pub(super) fn root_mean_square_erased(tensor: &DispatchTensor) -> f64 {
     if tensor.shape().num_elements() == 0 {
         return 0.0;
     }
-    let numbers = tensor.clone().detach().cast(FloatDType::F32);
+    let numbers = flat(tensor).detach().cast(FloatDType::F32);
     f64::from(numbers.square().mean().sqrt().into_scalar::<f32>())
 }

@@ -2,9 +2,12 @@
 
 use super::check::Captured;
 use super::detached::Copies;
-use crate::kernel::{Tensors, Visitor, picked, prefix};
+use crate::kernel::any_rank::{flat, from_data, sizes};
+use crate::kernel::erased::{AnyOperands, AnyTensors, ErasedOperands, ErasedTensors};
+use crate::kernel::{Visitor, picked_erased, prefix_erased};
 use crate::registry::FloatType;
 use crate::verify::data::values;
+use burn::backend::{DispatchTensor, TensorMetadata};
 use burn::tensor::{DType, Device, FloatDType, Gradients, Tensor, TensorData};
 use std::ops::Range;
 
@@ -18,12 +21,12 @@ pub(super) struct Values {
 }
 
 impl Values {
-    fn of<const D: usize>(name: &str, tensor: Tensor<D>) -> Self {
+    fn of(name: &str, tensor: &DispatchTensor) -> Self {
         Self {
             name: name.to_owned(),
-            shape: tensor.dims().to_vec(),
+            shape: sizes(tensor),
             dtype: tensor.dtype(),
-            elements: tensor.into_data().iter::<f64>().collect(),
+            elements: flat(tensor).into_data().iter::<f64>().collect(),
         }
     }
 
@@ -85,22 +88,27 @@ pub(super) enum Upstream {
 }
 
 /// The program's own operands, some of which a computation captures.
-pub(super) struct Own<'a, O> {
-    pub(super) operands: &'a O,
+pub(super) struct Own<'a> {
+    pub(super) operands: &'a dyn ErasedOperands,
     pub(super) captured: Captured,
 }
 
 /// Runs `compute` on `operands` and takes the gradients of the operands. If an operand received none, takes the
 /// gradient of the tensor in its place in `own`. Takes none if `compute` captures tracked tensors of which no
 /// [copies](super::detached) could be made, because the backward pass would reach the program's leaves.
-pub(super) fn run<O: Tensors + Clone, Y: Tensors>(
-    operands: O,
-    own: Option<Own<'_, O>>,
+pub(super) fn run(
+    operands: AnyOperands,
+    own: Option<Own<'_>>,
     upstream: Upstream,
-    compute: impl FnOnce(O) -> Y,
+    compute: impl FnOnce(AnyOperands) -> AnyTensors,
 ) -> Computed {
-    run_keeping(operands, own, upstream, compute).0
+    let compute = || compute(operands.copy());
+    run_keeping(&*operands, own, upstream, Box::new(compute)).0
 }
+
+/// The number of places along each axis of a captured tensor at which gradients are compared, from the first to the last.
+/// All of a layer's weights would take as long as its training.
+const PICKED: usize = 16;
 
 /// What a computation captured, and the gradients of it.
 pub(super) struct Reached {
@@ -109,23 +117,32 @@ pub(super) struct Reached {
 }
 
 impl Reached {
+    /// Returns the gradients that the tensors captured here have in `of`, each at up to [`PICKED`] places along every axis.
+    pub(super) fn captured_in(&self, of: &Self) -> Vec<Option<Values>> {
+        self.copies.gradients(&of.gradients, |name, gradient| {
+            let gradient = gradient?;
+            let axes = 0..sizes(&gradient).len();
+            let picked = axes.fold(gradient, |of, axis| picked_erased(of, axis, PICKED));
+            Some(Values::of(&format!("d_{name}"), &picked))
+        })
+    }
+
     /// Returns a captured tensor that has a gradient other than zero, and none in `other`.
     pub(super) fn missing_in(&self, other: &Self) -> Option<String> {
         self.copies.missing(&self.gradients, &other.gradients)
     }
 }
 
-/// Does what [`run`] does, and returns the gradients of what the computation captured.
-pub(super) fn run_keeping<O: Tensors + Clone, Y: Tensors>(
-    operands: O,
-    own: Option<Own<'_, O>>,
+/// Does what [`run`] does with a computation on `leaves`, and returns the gradients of what it captured.
+pub(super) fn run_keeping(
+    leaves: &dyn ErasedTensors,
+    own: Option<Own<'_>>,
     upstream: Upstream,
-    compute: impl FnOnce(O) -> Y,
+    compute: Box<dyn FnOnce() -> AnyTensors + '_>,
 ) -> (Computed, Option<Reached>) {
-    let mut leaves = operands.clone();
-    let (mut output, copies) = Copies::during(|| compute(operands));
+    let (mut output, copies) = Copies::during(compute);
     let mut computed = Computed {
-        results: Take::of(&mut output),
+        results: Take::of(&mut *output),
         gradients: Vec::new(),
     };
     let may_reach = copies.is_incomplete()
@@ -145,9 +162,9 @@ pub(super) fn run_keeping<O: Tensors + Clone, Y: Tensors>(
     if let Some(of) = &mut of {
         copies.hand_back(of);
     }
-    computed.gradients = gradients(&mut leaves, of.as_ref());
+    computed.gradients = gradients(leaves, of.as_ref());
     if let Some(own) = own {
-        let others = gradients(&mut own.operands.clone(), of.as_ref());
+        let others = gradients(own.operands, of.as_ref());
         for (gradient, other) in computed.gradients.iter_mut().zip(others) {
             *gradient = gradient.take().or(other);
         }
@@ -161,7 +178,7 @@ pub(super) fn run_keeping<O: Tensors + Clone, Y: Tensors>(
 pub(super) struct Take(Vec<Values>);
 
 impl Take {
-    pub(super) fn of(tensors: &mut impl Tensors) -> Vec<Values> {
+    pub(super) fn of(tensors: &mut dyn ErasedTensors) -> Vec<Values> {
         let mut take = Self::default();
         tensors.visit(&mut take);
         take.0
@@ -169,8 +186,8 @@ impl Take {
 }
 
 impl Visitor for Take {
-    fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
-        self.0.push(Values::of(name, tensor.clone()));
+    fn visit(&mut self, name: &'static str, tensor: &mut DispatchTensor) {
+        self.0.push(Values::of(name, tensor));
     }
 }
 
@@ -185,7 +202,7 @@ pub(super) struct TakeRows<'a> {
 
 impl TakeRows<'_> {
     pub(super) fn of(
-        results: &mut impl Tensors,
+        results: &mut dyn ErasedTensors,
         sample: &[Values],
         is_prefix: bool,
     ) -> Vec<Values> {
@@ -200,15 +217,17 @@ impl TakeRows<'_> {
 }
 
 impl Visitor for TakeRows<'_> {
-    fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
+    fn visit(&mut self, name: &'static str, tensor: &mut DispatchTensor) {
         let like = self.like.next().map_or(&[][..], |like| &like.shape);
         // A result of another rank is reported as such.
-        let axes = if like.len() == D { D } else { 0 };
-        let rows = (0..axes).fold(tensor.clone().detach(), |rows, axis| match self.is_prefix {
-            true => prefix(rows, axis, like[axis]),
-            false => picked(rows, axis, like[axis]),
+        let is_alike = sizes(tensor).len() == like.len();
+        let axes = if is_alike { like.len() } else { 0 };
+        let whole = flat(tensor).detach().into_dispatch();
+        let rows = (0..axes).fold(whole, |rows, axis| match self.is_prefix {
+            true => prefix_erased(rows, axis, like[axis]),
+            false => picked_erased(rows, axis, like[axis]),
         });
-        self.taken.push(Values::of(name, rows));
+        self.taken.push(Values::of(name, &rows));
     }
 }
 
@@ -220,21 +239,22 @@ struct Loss {
 }
 
 impl Visitor for Loss {
-    fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
+    fn visit(&mut self, name: &'static str, tensor: &mut DispatchTensor) {
+        let shape = sizes(tensor);
+        let tensor = flat(tensor);
         if !tensor.is_tracked() {
             return;
         }
-        let shape = tensor.dims();
         let mut numbers = values(name, shape.iter().product(), self.dtype);
         if let Some(split) = self.split.filter(|split| split.is_of(&shape)) {
             let run = numbers.len() / split.all * split.run;
             numbers[run..].fill(0.0);
         }
-        let data = TensorData::new(numbers, shape).convert_dtype(tensor.dtype());
-        let upstream = Tensor::<D>::from_data(data, (&tensor.device().inner(), tensor.dtype()));
+        let data = TensorData::new(numbers, shape);
+        let upstream = from_data(data, &tensor.device().inner(), tensor.dtype());
         // The value of the sum is not used, so it may overflow. Its gradient is the upstream one. In f32, results of
         // several dtypes can be added.
-        let part = (tensor.clone() * upstream).sum().cast(FloatDType::F32);
+        let part = (tensor * flat(&upstream)).sum().cast(FloatDType::F32);
         self.sum = Some(match self.sum.take() {
             Some(sum) => sum + part,
             None => part,
@@ -242,15 +262,16 @@ impl Visitor for Loss {
     }
 }
 
-fn gradients<O: Tensors>(operands: &mut O, of: Option<&Gradients>) -> Vec<Option<Values>> {
+fn gradients(operands: &dyn ErasedTensors, of: Option<&Gradients>) -> Vec<Option<Values>> {
     struct Grad<'a> {
         of: Option<&'a Gradients>,
         taken: Vec<Option<Values>>,
     }
     impl Visitor for Grad<'_> {
-        fn tensor<const D: usize>(&mut self, name: &'static str, tensor: &mut Tensor<D>) {
-            let gradient = self.of.and_then(|of| tensor.grad(of));
-            let values = gradient.map(|gradient| Values::of(&format!("d_{name}"), gradient));
+        fn visit(&mut self, name: &'static str, tensor: &mut DispatchTensor) {
+            let gradient = self.of.and_then(|of| flat(tensor).grad(of));
+            let gradient = gradient.map(Tensor::into_dispatch);
+            let values = gradient.map(|gradient| Values::of(&format!("d_{name}"), &gradient));
             self.taken.push(values);
         }
     }
@@ -258,41 +279,48 @@ fn gradients<O: Tensors>(operands: &mut O, of: Option<&Gradients>) -> Vec<Option
         of,
         taken: Vec::new(),
     };
-    operands.visit(&mut grad);
+    operands.show(&mut grad);
     grad.taken
 }
 
 /// Returns copies that are detached from the program's graph. With autodiff, they require gradients.
-pub(super) fn cut<O: Tensors + Clone>(operands: &O) -> O {
+pub(super) fn cut(operands: &dyn ErasedOperands) -> AnyOperands {
     struct Cut;
     impl Visitor for Cut {
-        fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
-            let copy = tensor.clone().detach();
-            *tensor = match copy.is_autodiff() {
-                true => copy.require_grad(),
-                false => copy,
-            };
+        fn visit(&mut self, _: &'static str, tensor: &mut DispatchTensor) {
+            *tensor = leaf(tensor);
         }
     }
-    let mut copies = operands.clone();
+    let mut copies = operands.copy();
     copies.visit(&mut Cut);
     copies
 }
 
+/// Returns a copy that is detached from the program's graph. With autodiff, it requires a gradient.
+pub(super) fn leaf(tensor: &DispatchTensor) -> DispatchTensor {
+    let copy = flat(tensor).detach();
+    let copy = match copy.is_autodiff() {
+        true => copy.require_grad(),
+        false => copy,
+    };
+    copy.into_dispatch()
+}
+
 /// Returns copies in f64 on a device that supports it.
-pub(super) fn exact<O: Tensors + Clone>(operands: &O, device: &Device) -> O {
+pub(super) fn exact(operands: &dyn ErasedOperands, device: &Device) -> AnyOperands {
     struct Exact<'a>(&'a Device);
     impl Visitor for Exact<'_> {
-        fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
-            let data = tensor.to_data().convert_dtype(DType::F64);
-            let copy = Tensor::<D>::from_data(data, (self.0, DType::F64));
-            *tensor = match tensor.is_autodiff() {
-                true => copy.autodiff().require_grad(),
+        fn visit(&mut self, _: &'static str, tensor: &mut DispatchTensor) {
+            let own = flat(tensor);
+            let is_autodiff = own.is_autodiff();
+            let copy = from_data(own.into_data(), self.0, DType::F64);
+            *tensor = match is_autodiff {
+                true => flat(&copy).autodiff().require_grad().into_dispatch(),
                 false => copy,
             };
         }
     }
-    let mut copies = operands.clone();
+    let mut copies = operands.copy();
     copies.visit(&mut Exact(device));
     copies
 }

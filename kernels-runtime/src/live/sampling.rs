@@ -1,8 +1,8 @@
 //! The choice of the calls that are checked, and of the part that is compared.
 
-use crate::guard::guard;
 use crate::kernel::Rows;
 use crate::policy::SitePattern;
+use crate::scope_guard::guard;
 use std::cell::Cell;
 use std::fmt;
 use std::num::NonZeroU32;

@@ -2,37 +2,39 @@
 
 use super::check::{Body, Captured, message};
 use super::detached;
-use crate::active;
-use crate::kernel::{Operands, Tensors, Visitor};
+use crate::context;
+use crate::kernel::Visitor;
+use crate::kernel::any_rank::flat;
+use crate::kernel::erased::{AnyOperands, AnyTensors, ErasedOperands, ErasedTensors};
 use crate::ops::derived;
 use crate::registry::Implementation;
 use crate::tune::{Class, Times, Turn};
+use burn::backend::DispatchTensor;
 use burn::tensor::{Device, FloatDType, Tensor};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 /// Runs an implementation for the program, after it was measured beside the body.
 #[track_caller]
-#[cold]
-pub(super) fn measured<O: Operands>(
+pub(super) fn measured(
     class: &'static Class,
     implementation: &'static Implementation,
-    operands: O,
+    operands: AnyOperands,
     captured: Captured,
-    body: Body<'_, O>,
-) -> O::Output {
+    body: Body<'_>,
+) -> AnyTensors {
     if let Some(turn) = class.turn() {
-        measure(turn, implementation, &operands, captured, body);
+        measure(turn, implementation, &*operands, captured, body);
     }
-    derived::launch(operands, implementation)
+    derived::launch_erased(operands, implementation)
 }
 
-fn measure<O: Operands>(
+fn measure(
     turn: Turn<'_>,
     implementation: &'static Implementation,
-    operands: &O,
+    operands: &dyn ErasedOperands,
     captured: Captured,
-    body: Body<'_, O>,
+    body: Body<'_>,
 ) {
     if captured.reaches_into_a_graph(operands) {
         turn.keep("its body captures a tensor that is computed under autodiff");
@@ -43,10 +45,10 @@ fn measure<O: Operands>(
         return;
     }
     // Annotated sites inside the body are neither counted nor tuned, because the program did not call them.
-    let _uncounted = active::uncounted();
+    let _uncounted = context::uncounted();
     let kernel = || {
         time(operands, captured, |operands| {
-            derived::launch(operands, implementation)
+            derived::launch_erased(operands, implementation)
         })
     };
     let reference = || {
@@ -65,7 +67,7 @@ fn measure<O: Operands>(
     }));
     match times {
         Ok(Some((kernel, reference))) => turn.enter(Times { kernel, reference }),
-        Ok(None) => turn.keep("its body captures parameters of a type that is no `Module`"),
+        Ok(None) => turn.keep("its body captures parameters of a type that is not a `Module`"),
         Err(panic) => turn.keep(&format!(
             "it panics on copies of its operands: {}",
             message(&*panic)
@@ -75,14 +77,14 @@ fn measure<O: Operands>(
 
 /// Returns the time of a computation on copies of the operands, forward and, if its results are tracked, backward. Returns
 /// `None` if a backward pass might reach the program's leaves.
-fn time<O: Tensors + Clone, Y: Tensors>(
-    own: &O,
+fn time(
+    own: &dyn ErasedOperands,
     captured: Captured,
-    compute: impl FnOnce(O) -> Y,
+    compute: impl FnOnce(AnyOperands) -> AnyTensors,
 ) -> Option<Duration> {
     let (operands, device) = Copies::of(own);
     // Leaves that nobody holds would get no gradient.
-    let leaves = operands.clone();
+    let leaves = operands.copy();
     wait(&device);
     let started = Instant::now();
     let (mut results, detached) = detached::Copies::during(|| compute(operands));
@@ -107,13 +109,14 @@ fn time<O: Tensors + Clone, Y: Tensors>(
 
 /// Returns `true` if a backward pass from copies of the operands would take part in Burn's reduction of gradients over
 /// several devices. The others would wait for it, and the program's own pass would be one too many.
-fn is_reduced<O: Tensors + Clone>(operands: &O) -> bool {
+fn is_reduced(operands: &dyn ErasedTensors) -> bool {
     struct Reduced {
         is_tracked: bool,
         is_distributed: bool,
     }
     impl Visitor for Reduced {
-        fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+        fn visit(&mut self, _: &'static str, tensor: &mut DispatchTensor) {
+            let tensor = flat(tensor);
             if tensor.is_tracked() {
                 self.is_tracked = true;
                 self.is_distributed |= tensor.is_distributed();
@@ -124,7 +127,7 @@ fn is_reduced<O: Tensors + Clone>(operands: &O) -> bool {
         is_tracked: false,
         is_distributed: false,
     };
-    operands.clone().visit(&mut reduced);
+    operands.show(&mut reduced);
     reduced.is_distributed || reduced.is_tracked && reduces()
 }
 
@@ -153,8 +156,8 @@ struct Copies {
 }
 
 impl Copies {
-    fn of<O: Tensors + Clone>(operands: &O) -> (O, Device) {
-        let mut copies = operands.clone();
+    fn of(operands: &dyn ErasedOperands) -> (AnyOperands, Device) {
+        let mut copies = operands.copy();
         let mut visitor = Self { device: None };
         copies.visit(&mut visitor);
         (copies, visitor.device.expect("a call has a tensor"))
@@ -162,14 +165,16 @@ impl Copies {
 }
 
 impl Visitor for Copies {
-    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
-        self.device.get_or_insert_with(|| tensor.device());
-        let copy = tensor.clone().detach();
+    fn visit(&mut self, _: &'static str, tensor: &mut DispatchTensor) {
+        let own = flat(tensor);
+        self.device.get_or_insert_with(|| own.device());
+        let copy = own.clone().detach();
         // The kernel computes the gradients that the body does, and no others.
-        *tensor = match tensor.is_tracked() {
+        let copy = match own.is_tracked() {
             true => copy.require_grad(),
             false => copy,
         };
+        *tensor = copy.into_dispatch();
     }
 }
 
@@ -178,11 +183,12 @@ impl Visitor for Copies {
 struct Sum(Option<Tensor<1>>);
 
 impl Visitor for Sum {
-    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+    fn visit(&mut self, _: &'static str, tensor: &mut DispatchTensor) {
+        let tensor = flat(tensor);
         if !tensor.is_tracked() {
             return;
         }
-        let part = tensor.clone().sum().cast(FloatDType::F32);
+        let part = tensor.sum().cast(FloatDType::F32);
         self.0 = Some(match self.0.take() {
             Some(sum) => sum + part,
             None => part,

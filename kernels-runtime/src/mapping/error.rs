@@ -10,7 +10,7 @@ use thiserror::Error;
 pub enum MappingError {
     /// A text that is not a rule.
     #[error(
-        "`{}` is no rule of a mapping; one is `layer@device=kernel`, after the device perhaps \
+        "invalid rule `{}` of a mapping; a rule is `layer@device=kernel`, after the device perhaps \
          `:80..=90` (capabilities) and `/training+compile` (the mode)",
         escape(.rule)
     )]
@@ -22,7 +22,7 @@ pub enum MappingError {
     #[error("{}", escape(.0))]
     Text(String),
     /// Flags that are not a valid mode.
-    #[error("`{mode}` is no mode here: {why}")]
+    #[error("invalid mode `{mode}`: {why}")]
     Mode {
         /// The flags.
         mode: ModeFlags,

@@ -1,15 +1,13 @@
 //! Checks every named layer, then fixes the mapping and a mode.
 
-use super::{MappingError, ModeFlags};
-use crate::active::{self, Active};
+use super::{MappingError, ModeFlags, unknown_layer};
+use crate::context::{self, Active};
 use crate::dispatch::{Plan, PlanError, PlanRow, Query, TensorType, plan_under};
-use crate::near::nearest;
 use crate::policy::{Policy, PolicyError, Reaction, Wish};
 use crate::reason::Reason;
-use crate::registry::{self, FloatType, RegistryError, SPECS};
+use crate::registry::{self, FloatType, RegistryError};
 use crate::warning::warning;
 use burn::tensor::{DType, Device};
-use std::collections::BTreeSet;
 use std::fmt;
 use thiserror::Error;
 
@@ -86,13 +84,13 @@ fn lines(problems: &[Problem]) -> String {
 /// this device, and, under [`Policy::strict`], a layer of the mapping that no site has.
 ///
 /// # Errors
-/// Returns an error if the mode is invalid, if a layer has a problem that is an error, if there is no valid policy, or
+/// Returns an error if the mode is invalid, if a layer has a problem that is an error, if the policy is invalid, or
 /// if the registry of kernels is inconsistent. Nothing is changed then, and the error lists all layers with such a
 /// problem.
 pub fn kernelize(mode: ModeFlags, device: &Device) -> Result<Plan, KernelizeError> {
     mode.check_request()?;
     registry::check()?;
-    let in_force = active::current()?;
+    let in_force = context::current()?;
     let mapping = super::current();
     let active = Active {
         policy: in_force.policy.clone(),
@@ -120,19 +118,19 @@ pub fn kernelize(mode: ModeFlags, device: &Device) -> Result<Plan, KernelizeErro
             warning!("{problem}");
         }
     }
-    active::kernelize(Some((mapping, mode)));
+    context::kernelize(Some((mapping, mode)));
     Ok(plan)
 }
 
 /// Releases the mapping and the mode that [`kernelize`] fixed. The registered mapping and the mode of each call apply
 /// again. Without a registered mapping, every site runs the kernel of its attribute.
 pub fn revert() {
-    active::kernelize(None);
+    context::kernelize(None);
 }
 
 /// Returns the mode that [`kernelize`] fixed.
 pub fn kernelized() -> Option<ModeFlags> {
-    active::kernelized_mode()
+    context::kernelized_mode()
 }
 
 /// Returns the problem of a named layer and the reaction to it, if there is a problem.
@@ -162,27 +160,18 @@ fn of_site(row: &PlanRow, policy: &Policy) -> Option<(Problem, Reaction)> {
     Some((problem(message), policy.reaction(wish, reason)))
 }
 
-/// Returns the layers of the mapping that no site has. They are most likely misspelled.
-fn unknown_layers(active: &Active) -> Vec<(Problem, Reaction)> {
-    let known: BTreeSet<&str> = SPECS.iter().filter_map(|site| site.layer).collect();
+/// Returns the layers of the mapping that no site has.
+fn unknown_layers(active: &Active) -> impl Iterator<Item = (Problem, Reaction)> {
     let reaction = match active.policy.is_strict() {
         true => Reaction::Strict,
         false => Reaction::Warn,
     };
-    let layers = active
-        .mapping
-        .layers()
-        .filter(|layer| !known.contains(layer));
-    layers
-        .map(|layer| {
-            let near = nearest(layer, known.iter().copied())
-                .map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
-            let problem = Problem {
-                layer: layer.to_owned(),
-                site: None,
-                message: format!("the mapping names it, but no site of this program has it{near}"),
-            };
-            (problem, reaction)
-        })
-        .collect()
+    active.mapping.layers().filter_map(move |layer| {
+        let problem = Problem {
+            layer: layer.to_owned(),
+            site: None,
+            message: unknown_layer(layer)?,
+        };
+        Some((problem, reaction))
+    })
 }

@@ -39,7 +39,7 @@
 //! A call requests `training` if autodiff is enabled for one of its tensors and `inference` otherwise, unless
 //! [`kernelize`] fixed a mode.
 //!
-//! If there is no entry for a call, the kernel of the attribute runs, with the [reaction](crate::policy::Policy::react)
+//! Without an entry for a call, the kernel of the attribute runs, with the [reaction](crate::policy::Policy::react)
 //! to the reason above. If an entry is found but its kernel cannot run, the reference runs, with the reaction to the
 //! kernel's reason.
 
@@ -57,12 +57,12 @@ pub use rule::{Rule, Target};
 pub use scope::{MappingGuard, current, register, registered, replace, scope, scope_only};
 
 use crate::device::DeviceKind;
-use crate::near::unknown;
+use crate::near::{nearest, unknown};
 use crate::reason::Reason;
-use crate::registry::{self, CapabilityRange, Implementation, kernels};
+use crate::registry::{self, CapabilityRange, Implementation, SPECS, kernels};
 use intervals::Intervals;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Modes = BTreeMap<ModeFlags, Target>;
 
@@ -121,7 +121,7 @@ impl Mapping {
         both
     }
 
-    /// Returns `true` if there is no rule.
+    /// Returns `true` without rules.
     pub fn is_empty(&self) -> bool {
         self.layers.is_empty()
     }
@@ -201,11 +201,38 @@ struct File {
     mapping: Vec<Rule>,
 }
 
+/// Returns the layer names of the sites that are linked in.
+fn known_layers() -> BTreeSet<&'static str> {
+    SPECS.iter().filter_map(|site| site.layer).collect()
+}
+
+/// Returns the problem with a layer that no site of this program has: it is most likely misspelled.
+pub(crate) fn unknown_layer(layer: &str) -> Option<String> {
+    let known = known_layers();
+    let near = nearest(layer, known.iter().copied())
+        .map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
+    (!known.contains(layer))
+        .then(|| format!("the mapping names it, but no site of this program has it{near}"))
+}
+
+/// Checks that a site of this program has the layer.
+///
+/// # Errors
+/// Returns an error with the nearest name if none has.
+pub(crate) fn check_known(layer: &str) -> Result<(), MappingError> {
+    check_layer(layer)?;
+    let known = known_layers();
+    match known.contains(layer) {
+        true => Ok(()),
+        false => Err(MappingError::unknown("layer", layer, known)),
+    }
+}
+
 fn check_layer(layer: &str) -> Result<(), MappingError> {
     let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.');
     if layer.is_empty() || !layer.chars().all(is_name) {
         return Err(MappingError::Text(format!(
-            "`{layer}` is no name of a layer: letters, digits, `_`, `-` and `.`"
+            "invalid name `{layer}` of a layer: names have letters, digits, `_`, `-` and `.`"
         )));
     }
     Ok(())

@@ -189,8 +189,8 @@ mod tests {
             ("RMSNorm=a", "layer@device=kernel"),
             ("RMSNorm@cpu", "layer@device=kernel"),
             ("RMSNorm@cpu=", "layer@device=kernel"),
-            ("RMSNorm@gpu=a", "no kind of device is called `gpu`"),
-            ("RMSNorm@cpu/train=a", "no mode is called `train`"),
+            ("RMSNorm@gpu=a", "unknown kind of device `gpu`"),
+            ("RMSNorm@cpu/train=a", "unknown mode `train`"),
             ("RMSNorm@cpu:9..=3=a", "9..=3"),
             ("RMSNorm@cpu:x=a", "`x`"),
         ] {

@@ -1,29 +1,29 @@
 //! The mapping in force.
 
 use super::Mapping;
-use crate::active;
-use crate::guard::guard;
+use crate::context;
+use crate::scope_guard::guard;
 
 /// Adds `mapping` to the one that is registered for the whole process. If both have a rule for the same layer, device,
 /// interval and mode, the new one applies.
 pub fn register(mapping: Mapping) {
-    active::register(|registered| registered.extended(&mapping));
+    context::register(|registered| registered.extended(&mapping));
 }
 
 /// Replaces everything that was registered with `mapping`. With the empty mapping, every site runs the kernel of its
 /// attribute again.
 pub fn replace(mapping: Mapping) {
-    active::register(|_| mapping);
+    context::register(|_| mapping);
 }
 
 /// Returns the mapping that is registered for the whole process.
 pub fn registered() -> Mapping {
-    active::registered()
+    context::registered()
 }
 
 /// Returns the mapping in force on this thread, without the policy's additions.
 pub fn current() -> Mapping {
-    active::current_mapping()
+    context::current_mapping()
 }
 
 /// Adds `mapping` to the one in force on this thread until the guard is dropped. Scopes nest. Other threads are not
@@ -36,10 +36,10 @@ pub fn scope(mapping: Mapping) -> MappingGuard {
 /// Replaces the mapping in force on this thread with `mapping` until the guard is dropped.
 #[must_use = "the mapping is in force only while the guard lives"]
 pub fn scope_only(mapping: Mapping) -> MappingGuard {
-    MappingGuard::over(active::enter_mapping(mapping))
+    MappingGuard::over(context::enter_mapping(mapping))
 }
 
 guard! {
     /// A guard that restores the outer mapping when dropped. Drop guards in the reverse order of their creation.
-    pub MappingGuard(active::Entered), active::leave_mapping
+    pub MappingGuard(context::Entered), context::leave_mapping
 }

@@ -110,7 +110,7 @@ fn rules_that_cannot_be_are_errors() {
     assert!(error(unknown).contains("did you mean `npu_fused_rmsnorm`?"));
     for layer in ["", "a b", "a@b", "a=b"] {
         let rule = Rule::new(layer, DeviceKind::Cpu, ID);
-        assert!(error(rule).contains("no name of a layer"), "{layer}");
+        assert!(error(rule).contains("invalid name"), "{layer}");
     }
 }
 
@@ -128,7 +128,7 @@ fn toml_reads_back() {
     assert!(error("maping = []").contains("did you mean `mapping`?"));
     assert!(error("[[mapping]]\nlayer = 'A'").contains("not valid TOML"));
     let two = "[[mapping]]\nlayer='A'\ndevice='cpu'\nkernel='x'\n";
-    assert!(error(two).contains("no kernel is called `x`"));
+    assert!(error(two).contains("unknown kernel `x`"));
 }
 
 #[test]

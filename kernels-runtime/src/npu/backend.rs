@@ -20,6 +20,7 @@ pub(crate) const BASE: Implementation = Implementation {
     capability: CapabilityRange::new(40, 50),
     accepts: |_| false,
     limits: None,
+    operators: None,
     launch: Launch::Custom,
 };
 

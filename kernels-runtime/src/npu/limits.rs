@@ -3,6 +3,7 @@
 
 use super::{Refused, Seen};
 use crate::reason::Reason;
+use crate::registry::FloatType;
 use crate::remote::with_platform;
 use burn::backend::{DispatchTensor, TensorMetadata};
 use burn_cann::{DType, Platform, Spec};
@@ -77,6 +78,11 @@ pub(crate) fn dtype(dtype: burn::tensor::DType) -> Option<DType> {
         Burn::I32 => DType::I32,
         _ => return None,
     })
+}
+
+/// Returns CANN's dtype for a type of kernels.
+pub(crate) fn of_float(float: FloatType) -> DType {
+    dtype(float.dtype()).expect("CANN has all types of kernels")
 }
 
 /// Returns the spec of integers of this shape, for experts' indices.

@@ -7,6 +7,7 @@
 //! counts. If one is not zero, that read returns an error. The session continues.
 
 use super::{Result, base};
+use burn_cann::ops::{compare, elementwise};
 use burn_cann::{DType, Stream, Tensor};
 use std::cell::RefCell;
 
@@ -17,10 +18,22 @@ pub(crate) enum Mistake {
     Expert,
     /// A target that is neither a class nor the ignored index.
     Target,
+    /// An expert of a router's gradient that is not one of its experts.
+    Chosen,
+    /// A count of a grouped product that is negative, or goes beyond the rows with those before it.
+    Count,
+    /// An entry of a row map that moving tokens to rows does not make.
+    Row,
 }
 
 impl Mistake {
-    const ALL: [Self; 2] = [Self::Expert, Self::Target];
+    const ALL: [Self; 5] = [
+        Self::Expert,
+        Self::Target,
+        Self::Chosen,
+        Self::Count,
+        Self::Row,
+    ];
 
     /// Returns the error for a count.
     fn sentence(self, count: i64) -> String {
@@ -34,6 +47,21 @@ impl Mistake {
                 "{count} targets of losses since the last read were neither classes nor the ignored index. Their tokens \
                  were ignored, so losses lack what the program meant. Valid are 0 to the number of classes less one, and \
                  the ignored index"
+            ),
+            Self::Chosen => format!(
+                "{count} experts of routers' gradients since the last read were below 0 or not below the number of \
+                 experts. The nearest experts were taken, so gradients are not what the program meant. Valid are the \
+                 indices that the router returned"
+            ),
+            Self::Count => format!(
+                "{count} counts of grouped products since the last read were negative, or more than the rows together \
+                 with the counts before them. They were taken for the nearest valid counts, so products are not what the \
+                 program meant. Valid are counts from 0 whose sum is at most the number of rows"
+            ),
+            Self::Row => format!(
+                "{count} entries of row maps since the last read were not those of a permutation: below 0, used twice, or \
+                 with rows left out before them. Rows were taken in the order of the entries, so sums are not what the \
+                 program meant. Valid are maps that `moe_permute` returned"
             ),
         }
     }
@@ -49,12 +77,12 @@ thread_local! {
 }
 
 /// Starts counting for the session of this thread.
-pub(super) fn begin() {
+pub fn begin() {
     HERE.set(Some(Counted::default()));
 }
 
 /// Ends counting for the session of this thread.
-pub(super) fn end() {
+pub fn end() {
     HERE.set(None);
 }
 
@@ -82,6 +110,26 @@ pub(crate) fn without_mistakes(
     base::masked_fill(stream, &right, &wrong, experts as f64)?;
     if counts == Counts::Mistakes {
         count(stream, Mistake::Expert, || Ok(wrong))?;
+    }
+    Ok(right)
+}
+
+/// Returns integers from 0 to `last`, with the nearest of these in place of every other one, which is counted as a
+/// mistake.
+///
+/// # Errors
+/// Returns an error if CANN failed.
+pub(crate) fn nearest(
+    stream: &Stream,
+    ints: &Tensor,
+    last: usize,
+    (mistake, counts): (Mistake, Counts),
+) -> Result<Tensor> {
+    let right = elementwise::clamp(stream, ints, 0_i64, last as i64)?;
+    if counts == Counts::Mistakes {
+        count(stream, mistake, || {
+            Ok(compare::not_equal(stream, ints, &right)?)
+        })?;
     }
     Ok(right)
 }
@@ -115,7 +163,7 @@ pub(crate) fn count(
 
 /// Reads the counts and starts again from zero. Returns `None` if no number was invalid. This waits for the device, so it
 /// is called after another wait.
-pub(super) fn found() -> Option<String> {
+pub fn found() -> Option<String> {
     let found: Vec<_> = Mistake::ALL.into_iter().filter_map(found_of).collect();
     (!found.is_empty()).then(|| found.join(". "))
 }

@@ -1,38 +1,9 @@
-//! Ascend NPUs as ordinary Burn devices.
-//!
-//! ```no_run
-//! # extern crate kernels_runtime as burn_kernels;
-//! use burn::tensor::Tensor;
-//! use burn_kernels::npu;
-//!
-//! # fn main() -> Result<(), npu::DeviceError> {
-//! let device = npu::device(0)?;
-//! let x = Tensor::<2>::ones([2, 3], &device);
-//! println!("{x}");
-//! # Ok(())
-//! # }
-//! ```
-//!
-//! Burn's list of backends is closed. The NPU's backend ([`burn_cann::backend`]) therefore runs behind a
-//! [server](crate::remote) in this process, on loopback, with a random token that stays in the process. The server
-//! starts with the first device that is requested and ends with the process, or with [`close`]. Operations are sent
-//! over a socket, in order and without waiting. Only reads wait. The documentation of [`remote`](crate::remote) on
-//! sessions and errors applies.
-//!
-//! [`burn_cann::backend::ops`] documents which operations run on the NPU and which on the host. [`fallbacks`] counts
-//! the latter, and `BURN_CANN_FALLBACK=deny` makes them errors.
-//!
-//! Data of 1 GiB and more crosses the socket only in slices (see [`remote`](crate::remote)). Tensors on the device may
-//! have any size.
-//!
-//! A child process that a program forks after it requested a device can't use the device, because a fork copies neither
-//! the server's threads nor CANN's state.
-//!
-//! # Kernels
+//! The operations on Ascend NPUs, as calls of CANN's operators. The crate `kernels-serving` has the devices, and
+//! `burn_kernels::npu` both.
 //!
 //! Each operation has a module `npu` with
 //! * `decide`, a pure function of the platform and the types, shapes and layouts of the checked operands. It returns
-//!   the operators of CANN that compute the call, or the reason why there are none. It reads no memory and needs no
+//!   the operators of CANN that compute the call, or the reason why none do. It reads no memory and needs no
 //!   device, so dispatch can call it with [specs](Seen) before it chooses;
 //! * `forward` and `backward`, which mirror the operation's kernel trait. They put work on a stream and return without
 //!   waiting for the device. Attention also has `infer`, for calls without a gradient. What computes these depends on the
@@ -50,17 +21,14 @@
 
 pub(crate) mod backend;
 pub(crate) mod base;
-mod deterministic;
-mod device;
-mod host;
+mod fused;
 pub(crate) mod limits;
 pub(crate) mod mistakes;
 pub(crate) mod refused;
 mod seen;
 pub(crate) mod views;
 
-pub use burn_cann::backend::{Fallback, fallbacks, reset_fallbacks, set_fallback};
-pub use device::{DeviceError, close, connect, device, devices, serve};
+pub use fused::OnNpu;
 pub use refused::{NpuError, Refused};
 pub use seen::{Seen, Specified};
 

@@ -13,11 +13,13 @@ use super::recording::{
     Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, traced,
 };
 use super::{compute_dtype, same_dtype_as};
-use crate::kernel::{Collect, Operands, Tensors, Visitor};
+use crate::kernel::any_rank::flat;
+use crate::kernel::erased::{AnyOperands, AnyTensors, ErasedOperands, known};
+use crate::kernel::{Collect, Operands, Visitor};
 use crate::registry::{Gradient, Implementation};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{
-    Backend, Dispatch, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind,
+    Backend, Dispatch, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind, TensorMetadata,
     backend_extension,
 };
 use burn::tensor::{DType, Gradients, Tensor};
@@ -27,21 +29,39 @@ use std::sync::Arc;
 /// Runs an implementation that dispatch chose for these operands. Records the gradients of the reference if the
 /// implementation has none.
 pub(crate) fn launch<O: Operands>(
-    mut operands: O,
+    operands: O,
     implementation: &'static Implementation,
 ) -> O::Output {
-    if implementation.gradient != Gradient::Reference {
-        return operands.launch(implementation);
+    match implementation.gradient {
+        Gradient::Reference => known(launch_recorded(Box::new(operands), implementation)),
+        _ => operands.launch(implementation),
     }
-    let parents = Collect::of(&mut operands).with_autodiff();
+}
+
+/// Does what [`launch`] does with operands of any type.
+pub(crate) fn launch_erased(
+    operands: AnyOperands,
+    implementation: &'static Implementation,
+) -> AnyTensors {
+    match implementation.gradient {
+        Gradient::Reference => launch_recorded(operands, implementation),
+        _ => operands.launch(implementation),
+    }
+}
+
+fn launch_recorded(
+    mut operands: AnyOperands,
+    implementation: &'static Implementation,
+) -> AnyTensors {
+    let parents = Collect::of_erased(&*operands).with_autodiff();
     if parents.iter().flatten().next().is_none() {
         return operands.launch(implementation);
     }
     operands.visit(&mut WithoutAutodiff);
-    let mut output = operands.clone().launch(implementation);
+    let mut output = operands.copy().launch(implementation);
     output.visit(&mut Record {
         parents: &parents,
-        operands: &operands,
+        operands: &*operands,
         result: 0,
     });
     output
@@ -50,25 +70,25 @@ pub(crate) fn launch<O: Operands>(
 struct WithoutAutodiff;
 
 impl Visitor for WithoutAutodiff {
-    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
-        *tensor = tensor.clone().without_autodiff();
+    fn visit(&mut self, _: &'static str, tensor: &mut DispatchTensor) {
+        *tensor = flat(tensor).without_autodiff().into_dispatch();
     }
 }
 
 /// Records an autodiff step for each result.
-struct Record<'a, O> {
+struct Record<'a> {
     parents: &'a [Option<DispatchTensor>],
-    operands: &'a O,
+    operands: &'a dyn ErasedOperands,
     result: usize,
 }
 
-impl<O: Operands> Visitor for Record<'_, O> {
-    fn tensor<const D: usize>(&mut self, _: &'static str, y: &mut Tensor<D>) {
-        let (operands, result) = (self.operands.clone(), self.result);
+impl Visitor for Record<'_> {
+    fn visit(&mut self, _: &'static str, y: &mut DispatchTensor) {
+        let (operands, result) = (self.operands.copy(), self.result);
         self.result += 1;
         let tracked: Vec<bool> = self.parents.iter().map(Option::is_some).collect();
         let pullback = move |dy: DispatchTensor| {
-            let gradients = of_reference(operands.clone(), result, dy);
+            let gradients = of_reference(operands.copy(), result, dy);
             let gradients = gradients.into_iter().zip(&tracked);
             gradients
                 .filter(|(_, tracked)| **tracked)
@@ -77,22 +97,21 @@ impl<O: Operands> Visitor for Record<'_, O> {
         };
         let tensors = Recorded {
             parents: self.parents.iter().flatten().cloned().collect(),
-            y: y.clone().autodiff().into_dispatch(),
+            y: flat(y).autodiff().into_dispatch(),
         };
-        let recorded = <Dispatch as DerivedBackend>::derived(tensors, Pullback(Arc::new(pullback)));
-        *y = Tensor::from_dispatch(recorded);
+        *y = <Dispatch as DerivedBackend>::derived(tensors, Pullback(Arc::new(pullback)));
     }
 }
 
 /// Returns the gradients of the operands, given the gradient of one of the results.
-fn of_reference<O: Operands>(
-    mut operands: O,
+fn of_reference(
+    mut operands: AnyOperands,
     result: usize,
     dy: DispatchTensor,
 ) -> Vec<Option<DispatchTensor>> {
     let mut leaves = Leaves(Vec::new());
     operands.visit(&mut leaves);
-    let mut y = operands.clone().reference();
+    let mut y = operands.copy().reference();
     let mut loss = Loss {
         dy: Some(dy),
         left: result,
@@ -104,7 +123,7 @@ fn of_reference<O: Operands>(
         dtypes: leaves.0.into_iter(),
         gradients: Vec::new(),
     };
-    operands.visit(&mut taken);
+    operands.show(&mut taken);
     taken.gradients
 }
 
@@ -113,10 +132,11 @@ fn of_reference<O: Operands>(
 struct Leaves(Vec<DType>);
 
 impl Visitor for Leaves {
-    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
-        self.0.push(tensor.dtype());
-        let wide = same_dtype_as(tensor.clone(), compute_dtype(tensor.dtype()));
-        *tensor = wide.autodiff().require_grad();
+    fn visit(&mut self, _: &'static str, tensor: &mut DispatchTensor) {
+        let dtype = tensor.dtype();
+        self.0.push(dtype);
+        let wide = same_dtype_as(flat(tensor), compute_dtype(dtype));
+        *tensor = wide.autodiff().require_grad().into_dispatch();
     }
 }
 
@@ -129,15 +149,15 @@ struct Loss {
 }
 
 impl Visitor for Loss {
-    fn tensor<const D: usize>(&mut self, _: &'static str, y: &mut Tensor<D>) {
+    fn visit(&mut self, _: &'static str, y: &mut DispatchTensor) {
+        let y = flat(y);
         if self.left == 0
             && let Some(dy) = self.dy.take()
             && y.is_tracked()
         {
             // The gradient of this sum with respect to `y` is `dy`.
-            let dy = same_dtype_as(Tensor::from_dispatch(dy), y.dtype());
-            let product = y.clone() * dy;
-            self.gradients = Some(product.sum().backward());
+            let dy = same_dtype_as(flat(&dy), y.dtype());
+            self.gradients = Some((y * dy).sum().backward());
         }
         self.left = self.left.saturating_sub(1);
     }
@@ -150,9 +170,9 @@ struct Taken {
 }
 
 impl Visitor for Taken {
-    fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
+    fn visit(&mut self, _: &'static str, tensor: &mut DispatchTensor) {
         let dtype = self.dtypes.next().expect("a dtype for each operand");
-        let gradient = self.of.as_ref().and_then(|of| tensor.grad(of));
+        let gradient = self.of.as_ref().and_then(|of| flat(tensor).grad(of));
         let gradient = gradient.map(|gradient| same_dtype_as(gradient, dtype));
         self.gradients.push(gradient.map(Tensor::into_dispatch));
     }

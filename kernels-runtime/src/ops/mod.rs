@@ -19,14 +19,17 @@ pub mod moe;
 pub mod qk_norm_rope;
 pub mod rms_norm;
 pub mod rope;
+pub mod softcap;
 
 mod call;
 mod define;
+// What third-party kernels are made from, too.
 pub(crate) mod derived;
+pub mod fused;
 mod joined;
 mod list;
 mod mean;
-mod operands;
+pub(crate) mod operands;
 pub(crate) mod recording;
 
 pub use operands::{Described, Mismatch};

@@ -168,6 +168,15 @@ pub(crate) fn holds(op: &str, name: &str, dtype: IntDType, largest: usize) -> Re
     Ok(())
 }
 
+/// Checks that the epsilon of a norm is a number in the type that kernels compute in, f32.
+pub(crate) fn epsilon(op: &str, eps: f64) -> Result<(), Mismatch> {
+    require!(
+        (eps as f32).is_finite(),
+        "{op}: epsilon is {eps}, but must be a finite number in f32"
+    );
+    Ok(())
+}
+
 /// Checks that a tensor, such as a gradient, has the shape and dtype of another one.
 pub(crate) fn like(
     op: &str,

@@ -28,20 +28,6 @@ macro_rules! register {
 }
 pub(crate) use register;
 
-/// Takes the gradient of a parent that steps before this one registered with [`register_and_remember`]. Burn would add this
-/// step's gradient to it on one thread. The step must register the sum.
-macro_rules! take_registered {
-    ($B:ident, $grads:ident, $parent:expr) => {
-        match &$parent {
-            Some(parent) if $crate::ops::recording::is_registered(parent.id) => {
-                Some($grads.consume::<$B>(parent))
-            }
-            _ => None,
-        }
-    };
-}
-pub(crate) use take_registered;
-
 /// Works like [`register`], for a parent that several operations often take.
 macro_rules! register_and_remember {
     ($B:ident, $grads:ident, $parent:expr, $gradient:expr) => {

@@ -22,7 +22,7 @@ pub enum PolicyError {
     Unknown(String),
     /// A pattern with an empty segment or with a character that no site name has.
     #[error(
-        "`{}` is no pattern of sites: segments of a path, parted by `::` or `.`, in which \
+        "invalid pattern `{}` of sites: segments of a path, separated by `::` or `.`, in which \
          `*` stands for any characters and `?` for one",
         escape(.pattern)
     )]

@@ -24,6 +24,7 @@ struct File {
     sites: Vec<String>,
     layers: Vec<String>,
     prefer: Vec<String>,
+    attention: Vec<String>,
     // Tables come last, because TOML can't return to the top level.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     reactions: BTreeMap<String, String>,
@@ -31,7 +32,7 @@ struct File {
     mapping: Vec<Rule>,
 }
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 12] = [
     "default",
     "strict",
     "deterministic",
@@ -41,14 +42,16 @@ const KEYS: [&str; 11] = [
     "sites",
     "layers",
     "prefer",
+    "attention",
     "reactions",
     "mapping",
 ];
 
 impl Policy {
-    /// Reads a policy from TOML. Every key is optional, and any unknown key is an error.
+    /// Reads a policy from TOML. Every key is optional, and any unknown key is an error. So is a layer that no site of the
+    /// program has.
     ///
-    /// ```
+    /// ```no_run
     /// # extern crate kernels_runtime as burn_kernels;
     /// # use burn_kernels::policy::Policy;
     /// let policy = Policy::from_toml(
@@ -62,6 +65,7 @@ impl Policy {
     ///     sites = []                      # in order, such as "-llama::*", "+*Mlp"
     ///     layers = ["-first:2"]           # in order; also last:N, layers:I-J
     ///     prefer = []                     # names of implementations, best first
+    ///     attention = ["reference"]       # in order; also "PATTERN=NAME"
     ///
     ///     [reactions]
     ///     dtype = "strict"                # or "warn", "silent"
@@ -134,6 +138,7 @@ impl Policy {
                 .map(|(layers, on)| format!("{}{layers}", if *on { '+' } else { '-' }))
                 .collect(),
             prefer: self.prefer.iter().map(|name| (*name).to_owned()).collect(),
+            attention: self.attention.iter().map(ToString::to_string).collect(),
             reactions: self
                 .reactions
                 .iter()
@@ -176,6 +181,9 @@ impl File {
         }
         for name in &self.prefer {
             policy = policy.prefer(name)?;
+        }
+        for rule in &self.attention {
+            policy = policy.attention(rule)?;
         }
         for (reason, reaction) in &self.reactions {
             let reason: Reason = reason.parse().map_err(PolicyError::Unknown)?;
@@ -242,7 +250,8 @@ mod tests {
             "none,+npu_fused_rope,-npu_fused_swiglu,strict,deterministic,tune",
             "all,strict:dtype,silent:no_device",
             "all,-first:2,+layers:1",
-            "all,map:RMSNorm@cuda:80../training=npu_fused_rmsnorm,map:MLP@cpu=reference",
+            "all,attn:npu_fused_attention",
+            "all,map:rotary_pos_emb@cpu=reference,map:rotary_pos_emb@cuda:80../training=npu_fused_rope",
         ] {
             let policy: Policy = text.parse().unwrap();
             let toml = policy.to_toml();
@@ -280,6 +289,10 @@ mod tests {
                 "kernal",
             ),
             ("[[mapping]]\nlayer = 'A'\ndevice = 'cpu'", "kernel"),
+            (
+                "[[mapping]]\nlayer = 'rotary_pos_em'\ndevice = 'cpu'\nkernel = 'reference'",
+                "did you mean `rotary_pos_emb`?",
+            ),
             ("not toml", "not valid TOML"),
         ] {
             let message = error(toml);

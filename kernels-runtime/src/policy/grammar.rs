@@ -13,7 +13,8 @@ pub const GRAMMAR: &str = "`@FILE.toml`, or a comma list of: `auto` or `all` (ev
     the same signs with `first:N`, `last:N` or `layers:I-J` for layers of a stack; \
     `strict` to make an unmet wish an error; `strict:REASON`, `warn:REASON` and `silent:REASON`; \
     `deterministic`; `tune` to measure kernel and reference and keep the faster, or `tune:FILE` to read \
-    earlier choices; `prefer:IMPLEMENTATION`; `map:LAYER@DEVICE=KERNEL`. Example: \
+    earlier choices; `prefer:IMPLEMENTATION`; `attn:NAME` or `attn:PATTERN=NAME` for attention; \
+    `map:LAYER@DEVICE=KERNEL`. Example: \
     `none,+npu_fused_swiglu`";
 
 impl FromStr for Policy {
@@ -58,6 +59,7 @@ enum Word<'a> {
     Sites(&'a str, bool),
     Layers(&'a str, bool),
     Prefer(&'a str),
+    Attention(&'a str),
     Reaction(&'a str, &'a str),
     Map(&'a str),
 }
@@ -85,6 +87,7 @@ impl<'a> Word<'a> {
             (_, "") => None,
             ("tune", file) => Some(Self::Tune(Some(file))),
             ("prefer", name) => Some(Self::Prefer(name)),
+            ("attn", rule) => Some(Self::Attention(rule)),
             ("map", rule) => Some(Self::Map(rule)),
             (reaction @ ("strict" | "warn" | "silent"), reason) => {
                 Some(Self::Reaction(reaction, reason))
@@ -105,6 +108,10 @@ impl<'a> Word<'a> {
             | (Self::Prefer(a), Self::Prefer(b))
             | (Self::Reaction(_, a), Self::Reaction(_, b)) => a == b,
             (Self::Sites(a, _), Self::Sites(b, _)) => a.replace("::", ".") == b.replace("::", "."),
+            (Self::Attention(a), Self::Attention(b)) => {
+                let sites = |rule: &str| Some(rule.split_once('=')?.0.replace("::", "."));
+                sites(a) == sites(b)
+            }
             (Self::Map(a), Self::Map(b)) => {
                 a.split_once('=').map(|(subject, _)| subject)
                     == b.split_once('=').map(|(subject, _)| subject)
@@ -127,6 +134,7 @@ impl<'a> Word<'a> {
             Self::Layers(layers, true) => policy.enable_layers(layers.parse()?),
             Self::Layers(layers, false) => policy.disable_layers(layers.parse()?),
             Self::Prefer(name) => policy.prefer(name)?,
+            Self::Attention(rule) => policy.attention(rule)?,
             Self::Reaction(reaction, reason) => policy.react(
                 reason.parse().map_err(PolicyError::Unknown)?,
                 reaction.parse().map_err(PolicyError::Unknown)?,
@@ -162,6 +170,9 @@ impl fmt::Display for Policy {
         self.tune.fmt(f)?;
         for name in &self.prefer {
             write!(f, ",prefer:{name}")?;
+        }
+        for rule in &self.attention {
+            write!(f, ",attn:{rule}")?;
         }
         for (reason, reaction) in &self.reactions {
             write!(f, ",{reaction}:{}", reason.name())?;
@@ -204,9 +215,11 @@ mod tests {
             "all,-first:2,+last:1,-layers:3-5",
             "all,deterministic",
             "none,+npu_fused_rope,strict,tune",
+            "none,attn:npu_fused_attention",
+            "all,attn:reference",
             "all,strict:no_device,warn:policy,silent:dtype",
-            "none,+npu_fused_rope,map:RMSNorm@cpu=reference",
-            "all,map:RMSNorm@cuda:80..=90/training+compile=npu_fused_rmsnorm",
+            "none,+npu_fused_rope,map:rotary_pos_emb@cpu=reference",
+            "all,map:rotary_pos_emb@cuda:80..=90/training+compile=npu_fused_rope",
         ] {
             let policy: Policy = text.parse().unwrap();
             assert_eq!(policy.to_string().parse::<Policy>().unwrap(), policy);
@@ -237,8 +250,15 @@ mod tests {
         assert!(error("loud:dtype").contains("`loud:dtype` is not part"));
         assert!(error("warn:").contains("`warn:` is not part"));
         assert!(error("warn:dtyp").contains("did you mean `dtype`?"));
-        assert!(error("prefer:cpu-smd").contains("no implementation is called `cpu-smd`"));
+        assert!(error("prefer:cpu-smd").contains("unknown implementation `cpu-smd`"));
         assert!(error("@/no/such.toml").contains("/no/such.toml"));
+        assert!(error("attn:flash").contains("unknown implementation of attention `flash`"));
+        assert!(
+            error("attn:npu_fused_rope").contains("known: auto, reference, npu_fused_attention")
+        );
+        assert!(error("attn:npu_fused_attention@7").contains("unknown version `7`"));
+        assert!(error("attn:else/npu_fused_attention").contains("unknown implementation"));
+        assert!(error("attn:*rope=reference").contains("is one of attention"));
         assert!(error("tune:").contains("`tune:` is not part"));
         assert!(error("tune:/no/such.toml").contains("/no/such.toml"));
     }
@@ -253,10 +273,14 @@ mod tests {
                 "+npu_fused_rope,-npu_fused_rope",
                 "`+npu_fused_rope` and `-npu_fused_rope`",
             ),
+            (
+                "attn:auto,attn:reference",
+                "`attn:auto` and `attn:reference`",
+            ),
             ("warn:dtype,silent:dtype", "`warn:dtype` and `silent:dtype`"),
             (
-                "map:A@cpu=reference,map:A@cpu=npu_fused_rope",
-                "`map:A@cpu=reference` and",
+                "map:rotary_pos_emb@cpu=reference,map:rotary_pos_emb@cpu=npu_fused_rope",
+                "`map:rotary_pos_emb@cpu=reference` and",
             ),
         ] {
             assert!(error(text).contains(words), "{}", error(text));
@@ -275,6 +299,11 @@ mod tests {
             "{message}"
         );
         assert!(!error("none,+flash").contains("did you mean"));
+        let message = error("strict,map:rotary_pos_embb@cpu=reference");
+        assert!(
+            message.contains("unknown layer `rotary_pos_embb`, did you mean `rotary_pos_emb`?"),
+            "{message}"
+        );
         let message = error("-llama::*");
         assert!(message.contains("no site matches `llama::*`"), "{message}");
     }

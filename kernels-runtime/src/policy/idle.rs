@@ -1,7 +1,7 @@
 //! Parts of a policy that have no effect in this program, so that each can be reported.
 
 use super::Policy;
-use crate::active;
+use crate::context;
 use crate::mapping::{Mapping, Target};
 use crate::registry::{SPECS, SiteSpec};
 
@@ -28,7 +28,7 @@ impl Policy {
 
     /// Returns a warning that the rules for layers have no effect, if no layer was entered yet.
     pub(crate) fn without_layers(&self) -> Option<String> {
-        let idle = self.speaks_of_layers() && !active::any_layer_was_entered();
+        let idle = self.speaks_of_layers() && !context::any_layer_was_entered();
         idle.then(|| {
             format!(
                 "the policy `{self}` has rules for layers ({}), which did nothing: no call so far \

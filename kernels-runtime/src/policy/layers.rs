@@ -87,13 +87,13 @@ impl fmt::Display for Layers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::active;
+    use crate::context;
     use crate::dispatch::tests::ROPE_SITE;
     use crate::policy::{Policy, Wish, layer, scope};
 
     fn wish_at(position: Option<Position>) -> Wish {
         let _layer = position.map(|(index, count)| layer(index, count));
-        let active = active::current().unwrap();
+        let active = context::current().unwrap();
         active.policy.wish(&ROPE_SITE, ROPE_SITE.kernel)
     }
 

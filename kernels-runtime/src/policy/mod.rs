@@ -24,8 +24,9 @@
 //! # Ok::<(), policy::PolicyError>(())
 //! ```
 //!
-//! The same holds for [`mapping::scope`](crate::mapping::scope).
+//! The same holds for [`mapping::scope`].
 
+mod attention;
 mod error;
 mod file;
 mod grammar;
@@ -36,6 +37,7 @@ mod reaction;
 mod scope;
 mod tune;
 
+pub(crate) use attention::Attention;
 pub use error::PolicyError;
 pub use grammar::GRAMMAR;
 pub(crate) use idle::{may_call, no_site};
@@ -44,10 +46,11 @@ pub(crate) use layers::Position;
 pub use reaction::Reaction;
 pub use scope::{LayerGuard, ScopeGuard, current, from_env, install, layer, scope};
 
-use crate::mapping::{Mapping, Rule};
+use crate::mapping::{self, Mapping, Rule};
 use crate::near::unknown;
 use crate::reason::Reason;
 use crate::registry::{self, SiteSpec, kernels};
+use attention::AttentionRule;
 pub(crate) use pattern::SitePattern;
 use reaction::Reactions;
 use serde::{Serialize, Serializer};
@@ -60,7 +63,7 @@ use tune::Tune;
 /// A policy has three equivalent forms: this builder, a text ([`GRAMMAR`], the form of `BURN_KERNELS`) and TOML
 /// ([`Policy::from_toml`]).
 ///
-/// The most specific rule decides about a site: the last matching pattern of sites, otherwise the last rule for the
+/// The most specific rule decides about a site: a rule for [`attention`](Policy::attention), otherwise the last matching pattern of sites, otherwise the last rule for the
 /// [`layer`] that is being computed, otherwise the rule for the kernel, otherwise the base (`all` or `none`).
 ///
 /// ```
@@ -86,6 +89,8 @@ pub struct Policy {
     tune: Tune,
     /// Names of implementations, best first.
     prefer: Vec<&'static str>,
+    /// Rules for attention, in the order in which they were added. The last match applies.
+    attention: Vec<AttentionRule>,
     reactions: Reactions,
     mapping: Mapping,
 }
@@ -228,8 +233,8 @@ impl Policy {
 
     /// Sets the reaction to one reason. The text form is `strict:reason`, `warn:reason` or `silent:reason`.
     ///
-    /// By default, kernels that a policy or mapping switches off are silent, and so are references that were measured to be
-    /// faster. Every other reason is a warning. A site warns once for every kind of call. Requests by [`Policy::enable`], [`Policy::enable_sites`] and
+    /// By default, kernels that a policy or mapping switches off are silent, and so are layers that a mapping leaves out and
+    /// references that were measured to be faster. Every other reason is a warning. A site warns once for every kind of call. Requests by [`Policy::enable`], [`Policy::enable_sites`] and
     /// [`Policy::enable_layers`] that can't be met are always errors.
     pub fn react(mut self, reason: Reason, reaction: Reaction) -> Self {
         self.reactions.insert(reason, reaction);
@@ -237,11 +242,12 @@ impl Policy {
     }
 
     /// Maps a layer to a kernel while this policy is in force. The text form is `map:layer@device=kernel`. The rule is
-    /// added to the [`mapping`](crate::mapping) in force and takes precedence over it.
+    /// added to the [`mapping`] in force and takes precedence over it.
     ///
     /// # Errors
-    /// Returns an error as [`Mapping::with`] does.
+    /// Returns an error as [`Mapping::with`] does, or if no site that is linked in has the layer.
     pub fn map(mut self, rule: Rule) -> Result<Self, PolicyError> {
+        mapping::check_known(&rule.layer)?;
         self.mapping = self.mapping.with(rule)?;
         Ok(self)
     }
@@ -288,13 +294,14 @@ impl Policy {
         self
     }
 
-    /// Returns this policy with the base of another and without rules for single kernels, sites and layers.
+    /// Returns this policy with the base of another and without rules for single kernels, sites, layers and attention.
     pub(crate) fn with_base_only(self, other: Self) -> Self {
         Self {
             base: other.base,
             kernels: BTreeMap::new(),
             sites: Vec::new(),
             layers: Vec::new(),
+            attention: Vec::new(),
             ..self
         }
     }
@@ -302,6 +309,11 @@ impl Policy {
     /// Returns the decision about kernel `id` at `site`.
     pub(crate) fn wish(&self, site: &SiteSpec, id: &str) -> Wish {
         let said = |on: bool| if on { Wish::Required } else { Wish::Off };
+        match self.attention_at(site) {
+            Some(Attention::Reference) => return Wish::Off,
+            Some(_) => return Wish::Required,
+            None => {}
+        }
         let mut patterns = self.sites.iter().rev();
         if let Some((_, on)) = patterns.find(|(pattern, _)| pattern.matches(site)) {
             return said(*on);
@@ -389,10 +401,7 @@ mod tests {
     #[test]
     fn preferred_implementations_are_known_and_in_order() {
         let error = Policy::auto().prefer("gpu").unwrap_err().to_string();
-        assert!(
-            error.contains("no implementation is called `gpu`"),
-            "{error}"
-        );
+        assert!(error.contains("unknown implementation `gpu`"), "{error}");
         #[cfg(feature = "cpu")]
         {
             let policy = Policy::auto().prefer("cpu-simd").unwrap();

@@ -1,7 +1,6 @@
 //! Patterns of site names.
 
 use super::PolicyError;
-use crate::near::edit_distance;
 use crate::registry::{SPECS, SiteSpec};
 use std::fmt;
 
@@ -135,7 +134,9 @@ fn near(pattern: &SitePattern, names: &[String]) -> String {
     let mut names: Vec<(usize, &str)> = names
         .iter()
         .filter_map(|name| {
-            let distance = tails(name).map(|tail| edit_distance(spelled, tail)).min()?;
+            let distance = tails(name)
+                .map(|tail| strsim::osa_distance(spelled, tail))
+                .min()?;
             Some((distance, name.as_str()))
         })
         .collect();

@@ -30,10 +30,15 @@ impl Reaction {
         }
     }
 
-    /// Returns the reaction if a policy states none: silent for the user's own choices, a warning for the rest.
+    /// Returns the reaction if a policy states none: silent for the user's own choices, to which a layer that a mapping
+    /// leaves out belongs, and a warning for the rest.
     pub const fn default_to(reason: Reason) -> Self {
         match reason {
-            Reason::Policy | Reason::Mapping | Reason::Adapters | Reason::Tuned => Self::Silent,
+            Reason::Policy
+            | Reason::Mapping
+            | Reason::NoLayer
+            | Reason::Adapters
+            | Reason::Tuned => Self::Silent,
             _ => Self::Warn,
         }
     }
@@ -86,6 +91,7 @@ mod tests {
         let choices = [
             &Reason::Policy,
             &Reason::Mapping,
+            &Reason::NoLayer,
             &Reason::Adapters,
             &Reason::Tuned,
         ];

@@ -1,8 +1,8 @@
 //! The policy in force, and the layer of a stack that a thread computes.
 
 use super::{Policy, PolicyError, Position};
-use crate::active;
-use crate::guard::guard;
+use crate::context;
+use crate::scope_guard::guard;
 
 /// Reads `BURN_KERNELS`. Returns `None` if it is unset or empty.
 ///
@@ -27,7 +27,7 @@ pub fn from_env() -> Result<Option<Policy>, PolicyError> {
 
 /// Sets the policy of the whole process, for every thread without a [`scope`].
 pub fn install(policy: Policy) {
-    active::install_policy(policy);
+    context::install_policy(policy);
 }
 
 /// Puts `policy` in force on this thread until the guard is dropped. Scopes nest.
@@ -36,12 +36,12 @@ pub fn install(policy: Policy) {
 /// pass a scope on.
 #[must_use = "the policy is in force only while the guard lives"]
 pub fn scope(policy: Policy) -> ScopeGuard {
-    ScopeGuard::over(active::enter_policy(policy))
+    ScopeGuard::over(context::enter_policy(policy))
 }
 
 guard! {
     /// A guard that restores the outer policy when dropped. Drop guards in the reverse order of their creation.
-    pub ScopeGuard(active::Entered), active::leave_policy
+    pub ScopeGuard(context::Entered), context::leave_policy
 }
 
 /// Returns the policy in force on this thread.
@@ -49,7 +49,7 @@ guard! {
 /// # Errors
 /// Returns an error if nothing was installed and `BURN_KERNELS` holds no policy.
 pub fn current() -> Result<Policy, PolicyError> {
-    Ok(active::current()?.policy.clone())
+    Ok(context::current()?.policy.clone())
 }
 
 /// Marks this thread as computing layer `index` of a stack of `count` layers, until the guard is dropped. The policy's
@@ -63,15 +63,15 @@ pub fn current() -> Result<Policy, PolicyError> {
 pub fn layer(index: usize, count: usize) -> LayerGuard {
     assert!(
         index < count,
-        "there is no layer {index} in a stack of {count}"
+        "layer {index} does not exist in a stack of {count}"
     );
-    LayerGuard::over(active::enter_layer(Some((index, count))))
+    LayerGuard::over(context::enter_layer(Some((index, count))))
 }
 
 guard! {
     /// A guard that leaves the layer when dropped. Drop guards in the reverse order of their creation.
     pub LayerGuard(Option<Position>), |outer| {
-        active::enter_layer(outer);
+        context::enter_layer(outer);
     }
 }
 

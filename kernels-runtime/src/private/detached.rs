@@ -33,7 +33,7 @@ impl<T: Module> DetachModule<T> for &Lent<'_, T> {
 
 /// The way of every other type, and of a type parameter that is not known to be a module.
 pub trait DetachNothing {
-    /// Notes that there is no copy.
+    /// Returns that no copy was made.
     fn detached(&self) -> Undetached;
 }
 

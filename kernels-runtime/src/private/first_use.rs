@@ -5,7 +5,7 @@
 //! The attribute reads that order from the body. If it can't, the body runs before the kernel while a parameter is not
 //! initialised, and its result is dropped.
 
-use crate::active;
+use crate::context;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Bool, Int, Tensor};
 
@@ -63,7 +63,7 @@ impl ModuleVisitor for FindLazy {
 /// Runs a body in order to initialise its parameters. Annotated sites inside it take their references and are not
 /// counted, as in live verification.
 pub(crate) fn run<I, O>(body: &mut dyn FnMut(I) -> O, inputs: I) {
-    let _uncounted = active::uncounted();
+    let _uncounted = context::uncounted();
     drop(body(inputs));
 }
 

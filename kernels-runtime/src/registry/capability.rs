@@ -60,8 +60,11 @@ impl FromStr for CapabilityRange {
 
     /// Reads `any`, `80..`, `80..=90` or a single number.
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || format!("`{text}` is no interval of capabilities: `any`, `80`, `80..` or `80..=90`");
+        let wrong = || {
+            format!(
+                "invalid interval of capabilities `{text}`; write `any`, `80`, `80..` or `80..=90`"
+            )
+        };
         let number = |text: &str| text.trim().parse::<u16>().map_err(|_| wrong());
         if text == "any" {
             return Ok(Self::ANY);

@@ -8,6 +8,9 @@ use super::{KernelSpec, Launch};
 /// With it, this kernel replaces the one that `package` registers under the same id. Without it, two kernels of one id
 /// are an error (see [`check`](super::check)).
 ///
+/// The compiler links a crate only if the program names it. If nothing else does, as with a kernel that replaces another or
+/// that only a mapping names, the program needs `use the_crate as _;`. Without it, the kernel is not in the registry.
+///
 /// At compile time, it checks that the id is a word and that every launch belongs to the operation.
 ///
 /// ```
@@ -35,6 +38,7 @@ use super::{KernelSpec, Launch};
 ///             capability: CapabilityRange::ANY,
 ///             accepts: |key| key.op() == "soft_cap",
 ///             limits: None,
+///             operators: None,
 ///             launch: Launch::Custom,
 ///         }],
 ///     };

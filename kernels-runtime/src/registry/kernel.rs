@@ -1,11 +1,12 @@
 use super::{CapabilityRange, Gradient};
 use crate::device::{DeviceKinds, KernelOp};
+use crate::mode::Mode;
 use crate::ops::operations;
 use crate::reason::Reason;
 use crate::semantics::SemanticsKey;
 use burn::backend::DispatchTensor;
 use burn::tensor::DType;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A kernel: an id that sites name, the operation it computes and its implementations.
@@ -56,6 +57,10 @@ pub struct Implementation {
     /// all tensors.
     #[serde(skip)]
     pub limits: Option<Limits>,
+    /// The operators of the device's own library that compute a call, which plans and reports name. `None` if it is a
+    /// kernel of its own.
+    #[serde(skip)]
+    pub operators: Option<Operators>,
     /// The function that runs it.
     #[serde(skip)]
     pub launch: Launch,
@@ -66,12 +71,17 @@ pub struct Implementation {
 /// fits if it does not take them.
 pub type Limits = fn(&SemanticsKey, &[&DispatchTensor]) -> Result<(), Reason>;
 
+/// A function that returns the operators with which an implementation computes the forward pass of a call with this key,
+/// in order, or what the device's library lacks for it. Operators over vectors, such as a weight or a number for each
+/// row, are left out. The call has contiguous tensors of this type, within the limits of the operators.
+pub type Operators = fn(&SemanticsKey, FloatType, Mode) -> Result<Vec<&'static str>, String>;
+
 macro_rules! launches {
     (
         sites { $(
             #[doc = $doc:literal]
             $Op:ident {
-                name: $name:ident, at: $($at:ident)::+, kernel: $Kernel:ident, key: $Key:ident of $op:literal,
+                name: $name:ident, at: $($at:ident)::+, kernel: $Kernel:path, key: $Key:ident of $op:literal,
             }
         )+ }
         parts { $($parts:tt)+ }
@@ -179,7 +189,7 @@ const fn same(a: &str, b: &str) -> bool {
 }
 
 /// A floating-point type that kernels compute on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum FloatType {

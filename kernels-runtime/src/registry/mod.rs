@@ -22,7 +22,7 @@ pub use capability::CapabilityRange;
 #[doc(hidden)]
 pub use declare::assert_well_formed;
 pub use gradient::Gradient;
-pub use kernel::{FloatType, Implementation, KernelSpec, Launch, Limits};
+pub use kernel::{FloatType, Implementation, KernelSpec, Launch, Limits, Operators};
 pub use resolve::{RegistryError, RegistryProblem, check, kernel, kernels, replaced};
 pub use spec::{Form, PathInside, SiteRecordError, SiteSpec};
 

@@ -81,7 +81,7 @@ pub enum RegistryProblem {
         op: &'static str,
     },
     /// An id that policies can't name.
-    #[error("`{id}` of {krate} is no id of a kernel: letters, digits, `_` and `-`")]
+    #[error("invalid kernel id `{id}` of {krate}: ids have letters, digits, `_` and `-`")]
     Id {
         /// The id.
         id: &'static str,
@@ -251,6 +251,7 @@ mod tests {
             capability: CapabilityRange::ANY,
             accepts: |_| true,
             limits: None,
+            operators: None,
             launch: Launch::Custom,
         }],
         ..spec("a", None)
@@ -300,7 +301,7 @@ mod tests {
         let error = resolve(&[&ODD, &A, &B]).unwrap_err();
         let message = error.to_string();
         assert_eq!(error.problems().len(), 3, "{message}");
-        assert!(message.contains("`norm.odd` of a 1.0.0 is no id"));
+        assert!(message.contains("invalid kernel id `norm.odd` of a 1.0.0"));
         assert!(message.contains("does not belong to operation `rope`"));
     }
 
@@ -309,7 +310,7 @@ mod tests {
             sites { $(
                 #[doc = $doc:literal]
                 $Op:ident {
-                    name: $name:ident, at: $($at:ident)::+, kernel: $Kernel:ident, key: $Key:ident of $op:literal,
+                    name: $name:ident, at: $($at:ident)::+, kernel: $Kernel:path, key: $Key:ident of $op:literal,
                 }
             )+ }
             parts { $($parts:tt)+ }

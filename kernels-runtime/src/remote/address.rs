@@ -31,7 +31,7 @@ pub enum Address {
 /// A text that is not an [`Address`].
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{}` is no server's address ({}); `kernels serve` prints it, as `iroh://ID` or `ws://HOST:PORT`",
+    "invalid server address `{}` ({}); `kernels serve` prints it, as `iroh://ID` or `ws://HOST:PORT`",
     kernels_io::escape(.text),
     kernels_io::escape(.problem)
 )]
@@ -54,7 +54,7 @@ impl Address {
             Self::WebSocket { host } => RemoteHost::websocket(&format!("ws://{host}")),
             Self::Iroh { id, direct } => {
                 let host = IrohHost::new(*id);
-                let host = match (super::iroh::endpoint(direct.is_none())?, direct) {
+                let host = match (super::endpoint::endpoint(direct.is_none())?, direct) {
                     (Some(endpoint), _) => host.with_endpoint(endpoint),
                     (None, Some(_)) => host.with_relays(IrohRelays::Disabled),
                     (None, None) => host,
@@ -113,7 +113,7 @@ impl FromStr for Address {
                 Some(_) => Ok(Self::WebSocket {
                     host: host.to_owned(),
                 }),
-                None => Err(invalid("there is no port".to_owned())),
+                None => Err(invalid("the port is missing".to_owned())),
             };
         }
         let Some(rest) = text.strip_prefix("iroh://") else {
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn addresses_print_and_parse_back() {
-        let id = burn_remote::server::IrohIdentity::random().id();
+        let id = burn::server::IrohIdentity::random().id();
         for text in [
             "ws://127.0.0.1:3000".to_owned(),
             "ws://[::1]:80".to_owned(),

@@ -1,16 +1,12 @@
 //! One custom operation: the message of the client, and the call that the server's handler receives.
 
-use super::Host;
-use super::bounded::{Held, Served, elements};
-use super::charged::{Made, Session, Tensors};
-use super::wire::{self, Malformed, Numbers};
-use burn::backend::ir::{BackendIr, CustomOpIr, HandleContainer, TensorId, TensorIr};
+use super::wire::{self, Malformed};
+use burn::backend::ir::{BackendIr, CustomOpIr, ScalarIr, TensorId, TensorIr};
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Remote, RemoteDevice, Shape, TensorMetadata};
 use burn::remote::CustomOpClient;
 use burn::tensor::{DType, IntDType};
 use serde::Serialize;
-use std::any::Any;
 
 /// The shape and type of a result, which the client has to know before the result exists.
 pub(crate) type Like = (Shape, DType);
@@ -83,14 +79,80 @@ fn exactly<const N: usize>(tensors: Vec<FloatTensor<Remote>>) -> [FloatTensor<Re
 }
 
 /// The result of a handler.
-pub(crate) type Handled = Result<(), Malformed>;
+pub type Handled = Result<(), Malformed>;
+
+/// A handler with the numbers as they were sent.
+pub type Handler<B> = Box<dyn Fn(&mut Call<'_, B>, &[ScalarIr]) -> Handled + Send + Sync>;
+
+/// A result.
+pub enum Made<B: BackendIr> {
+    /// A tensor of floats.
+    Float(FloatTensor<B>),
+    /// A tensor of integers.
+    Int(IntTensor<B>),
+}
+
+/// The source of an operation's operands, and the place of its results.
+pub trait Tensors<B: BackendIr> {
+    /// Returns an operand of floats.
+    fn float(&mut self, input: &TensorIr) -> FloatTensor<B>;
+    /// Returns an operand of integers.
+    fn int(&mut self, input: &TensorIr) -> IntTensor<B>;
+    /// Returns a weight that rows of the other operands are multiplied by.
+    fn weight(&mut self, input: &TensorIr) -> FloatTensor<B>;
+    /// Takes a result.
+    fn give(&mut self, id: TensorId, made: Made<B>);
+    /// Reserves bytes that can't be derived from the operands or results.
+    ///
+    /// # Panics
+    /// Panics if there is not enough memory.
+    fn room(&mut self, bytes: usize);
+}
+
+/// Returns the product of sizes. If the other sizes are too large, a size of 0 does not hide this.
+pub fn elements(sizes: &[usize]) -> usize {
+    let sizes_above_0 = sizes.iter().filter(|size| **size > 0);
+    let product = sizes_above_0.fold(1, |product: usize, size| product.saturating_mul(*size));
+    match product {
+        usize::MAX => usize::MAX,
+        _ if sizes.contains(&0) => 0,
+        product => product,
+    }
+}
 
 /// An operation on the server. It provides the inputs in order, and receives the results.
-pub(crate) struct Call<'a, B: BackendIr> {
+pub struct Call<'a, B: BackendIr> {
     tensors: &'a mut dyn Tensors<B>,
     inputs: std::slice::Iter<'a, TensorIr>,
     outputs: std::slice::Iter<'a, TensorIr>,
-    pub(crate) device: &'a B::Device,
+    /// The device, in the form that its session uses.
+    pub device: &'a B::Device,
+}
+
+/// Runs a handler.
+///
+/// # Errors
+/// Returns an error if the operation is not one that this build sends, or if its operands don't go together.
+///
+/// # Panics
+/// Panics if there is not enough memory.
+pub fn run<B: BackendIr>(
+    ir: &CustomOpIr,
+    tensors: &mut dyn Tensors<B>,
+    device: &B::Device,
+    handler: &Handler<B>,
+) -> Handled {
+    let mut call = Call {
+        inputs: ir.inputs.iter(),
+        outputs: ir.outputs.iter(),
+        tensors,
+        device,
+    };
+    handler(&mut call, &ir.scalars)?;
+    if (call.inputs.len(), call.outputs.len()) != (0, 0) {
+        return Err(Malformed::new("an operation came with too many tensors"));
+    }
+    Ok(())
 }
 
 impl<B: BackendIr> Call<'_, B> {
@@ -160,17 +222,12 @@ impl<B: BackendIr> Call<'_, B> {
     ///
     /// # Panics
     /// Panics if the session does not have enough memory.
-    pub(crate) fn room(&mut self, bytes: usize) {
+    pub fn room(&mut self, bytes: usize) {
         self.tensors.room(bytes);
     }
 
-    /// Returns the number of results that are still expected.
-    pub(crate) fn wanted(&self) -> usize {
-        self.outputs.len()
-    }
-
     /// Returns the last result, as the client expects it.
-    pub(crate) fn last_output(&self) -> Option<&TensorIr> {
+    pub fn last_output(&self) -> Option<&TensorIr> {
         self.outputs.as_slice().last()
     }
 
@@ -216,63 +273,23 @@ impl<B: BackendIr> Call<'_, B> {
         Ok(())
     }
 
-    pub(crate) fn give(&mut self, tensor: FloatTensor<B>) -> Handled {
+    /// Gives the next result.
+    ///
+    /// # Errors
+    /// Returns an error if the client expects another one.
+    pub fn give(&mut self, tensor: FloatTensor<B>) -> Handled {
         let id = self.output(&tensor)?;
         self.tensors.give(id, Made::Float(tensor));
         Ok(())
     }
 
-    pub(crate) fn give_int(&mut self, tensor: IntTensor<B>) -> Handled {
+    /// Gives the next result, of integers.
+    ///
+    /// # Errors
+    /// Returns an error as [`give`](Self::give) does.
+    pub fn give_int(&mut self, tensor: IntTensor<B>) -> Handled {
         let id = self.output(&tensor)?;
         self.tensors.give(id, Made::Int(tensor));
         Ok(())
     }
-}
-
-/// Runs a handler after memory for its results was reserved.
-///
-/// # Panics
-/// Panics if the operation is not one that this build sends, or if its session has not enough memory. As with a panic
-/// of the backend, the session ends. Burn's server has no other way to fail an operation, and the client asks for the
-/// [reason](super::failure).
-pub(crate) fn run<B: Host, N: Numbers>(
-    handles: &mut HandleContainer<Held<B::Handle>>,
-    ir: &CustomOpIr,
-    device: &Served<B::Device>,
-    handler: impl FnOnce(&mut Call<'_, B>, N) -> Handled,
-) {
-    let run = || {
-        let mut session = Session::<B>::begin(handles, ir, device);
-        let device = session.device.clone();
-        let mut call = Call::<B> {
-            inputs: ir.inputs.iter(),
-            outputs: ir.outputs.iter(),
-            tensors: &mut session,
-            device: &device,
-        };
-        handler(&mut call, wire::read(&ir.scalars)?)?;
-        if (call.inputs.len(), call.outputs.len()) != (0, 0) {
-            return Err(Malformed::new("an operation came with too many tensors"));
-        }
-        session.end();
-        Ok::<_, Malformed>(())
-    };
-    // A panic in Burn or in a kernel does not name the operation. The session ends after it, so unfinished changes are
-    // never seen.
-    let said = match std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)) {
-        Ok(Ok(())) => return,
-        Ok(Err(malformed)) => malformed.to_string(),
-        Err(panic) => message(&*panic).to_owned(),
-    };
-    match said.contains(&ir.id) {
-        true => panic!("{said}"),
-        false => panic!("`{}`: {said}", ir.id),
-    }
-}
-
-/// Returns the message of a panic.
-pub(crate) fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("a panic without a message")
 }

@@ -1,8 +1,8 @@
 //! The connection of a program to the devices of a server.
 
 use super::credential::{credential, unique};
+use super::declaration::{Declaration, RELEASE};
 use super::devices::{self, RemoteDevice};
-use super::hello::{Declaration, RELEASE};
 use super::offer;
 use super::wire::SCHEMA;
 use super::{Address, InvalidAddress};
@@ -65,7 +65,7 @@ pub enum ConnectError {
     },
     /// The other side serves devices, but without this crate's kernels.
     #[error(
-        "{address} is no server of burn-kernels, or its device fails, which its log tells; start it with `kernels serve`, or reach its devices with Burn's `Device::remote_options`"
+        "{address} is not a server of burn-kernels, or its device fails, which its log tells; start it with `kernels serve`, or reach its devices with Burn's `Device::remote_options`"
     )]
     NotOurs {
         /// The server's address.
@@ -129,8 +129,7 @@ pub fn connect(
 
 /// Connects to one of a server's devices. The others are not asked anything. It reduces tensors together with devices of
 /// the same party.
-#[cfg(feature = "npu")]
-pub(crate) fn connect_to(
+pub fn connect_to(
     address: &Address,
     token: &str,
     (index, party): (usize, u64),
@@ -270,6 +269,7 @@ mod tests {
         let identity = Identity {
             kind: DeviceKind::Cpu,
             capability: 0,
+            f64: false,
             name: String::new(),
             facts: Vec::new(),
         };

@@ -1,7 +1,7 @@
 //! The known facts about the remote devices of this process.
 
 use super::Address;
-use super::hello::Declaration;
+use super::declaration::Declaration;
 use crate::device::connected::{self, index};
 use crate::device::{DeviceKind, KernelOp, Place, Served};
 use burn::backend::{DeviceId, DeviceOps, DispatchDevice};
@@ -20,6 +20,8 @@ pub struct RemoteDevice {
     pub kind: DeviceKind,
     /// The capability of the device; see [`DeviceKind::capability`].
     pub capability: u16,
+    /// True if its kernels compute in f64 too.
+    pub f64: bool,
     /// The name of the device, such as the model of a processor.
     pub name: String,
     /// The operations that run as kernels on it.
@@ -58,6 +60,7 @@ impl RemoteDevice {
             index,
             kind: declared.kind,
             capability: declared.capability,
+            f64: declared.f64,
             kernels: declared.kernels().collect(),
             same_host: declared.is_same_host(),
             name: declared.name,
@@ -82,7 +85,7 @@ pub(super) fn enter(device: &Device, remote: RemoteDevice) {
         Place {
             kind: remote.kind,
             capability: remote.capability,
-            served: Served::with(remote.kernels.iter().copied()),
+            served: Served::with(remote.kernels.iter().copied(), remote.f64),
         },
         with_facts(&remote),
     );

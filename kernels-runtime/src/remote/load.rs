@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// The device does not come from [`connect`](super::connect).
-    #[error("the device is no remote device of `connect`; load its weights as for any device")]
+    #[error("the device does not come from `connect`; load its weights as for any other device")]
     NotRemote,
     /// The path is not UTF-8.
     #[error("{} can't be sent to the server: its name is not UTF-8", escape_path(.0))]
@@ -55,7 +55,7 @@ pub fn look(device: &Device, path: &Path, name: &str) -> Result<Stored, LoadErro
 
 /// Loads a tensor of a safetensors file that the *server* reads from its own disk to the device. Only the tensor's name
 /// is sent over the connection. `path` is a path on the server, and must be in a folder that
-/// [`ServeOptions::weights`](super::ServeOptions::weights) names.
+/// `ServeOptions::weights` names.
 ///
 /// The file's tensor has floats of 16, 32 or 64 bits. They are cast to `dtype` on the device, or keep the stored type
 /// if it is `None`. The tensor has autodiff if the device has it, but does not require a gradient.

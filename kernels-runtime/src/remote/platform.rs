@@ -7,7 +7,7 @@ const CANN: &str = "cann";
 const VECTOR_CORES: &str = "vector_cores";
 
 /// Returns the facts of a platform, as a server declares them.
-pub(crate) fn facts(platform: &Platform) -> Vec<(String, String)> {
+pub fn facts(platform: &Platform) -> Vec<(String, String)> {
     let fact = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let mut facts = vec![fact(SOC, platform.soc.name())];
     facts.extend(platform.version.text().map(|text| fact(CANN, text)));

@@ -4,6 +4,7 @@
 //! that the session ended. The thread therefore remembers its session, a panic hook keeps the message of the panic, and
 //! the client can ask for it in a new session.
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,7 +40,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// Assigns session `number` to this thread until the thread ends.
-pub(super) fn open(number: u64, open: &Arc<AtomicUsize>) {
+pub fn open(number: u64, open: &Arc<AtomicUsize>) {
     listen();
     open.fetch_add(1, Ordering::Relaxed);
     lock(&HERE).insert(number);
@@ -57,7 +58,7 @@ pub(super) fn is_here(number: u64) -> bool {
 }
 
 /// Returns the message of the last panic of a session of this process.
-pub(super) fn ending(number: u64) -> Option<String> {
+pub fn ending(number: u64) -> Option<String> {
     let endings = lock(&ENDINGS);
     let mut newest = endings.iter().rev();
     newest
@@ -77,10 +78,17 @@ fn listen() {
                 session.as_ref().map(|session| session.number)
             });
             if let Ok(Some(number)) = number {
-                remember(number, super::call::message(panic.payload()));
+                remember(number, message(panic.payload()));
             }
         }));
     });
+}
+
+/// Returns the message of a panic.
+pub fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a message")
 }
 
 /// Stores the message, shortened if necessary, because a client may have chosen a part of it.

@@ -22,8 +22,8 @@ const ECHO: (usize, usize) = (200, 4 << 10);
 const DEPTH: usize = 16;
 
 /// The reason why a handler refuses a request. A client chose parts of the text, so its length is limited.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Malformed {
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Malformed {
     /// The message is not one that this build sends.
     #[error("{}; client and server must be of one release", escape(.0))]
     Message(String),
@@ -33,11 +33,13 @@ pub(crate) enum Malformed {
 }
 
 impl Malformed {
-    pub(crate) fn new(what: impl fmt::Display) -> Self {
+    /// Creates the error of a message that this build does not send.
+    pub fn new(what: impl fmt::Display) -> Self {
         Self::Message(short(what))
     }
 
-    pub(crate) fn request(why: impl fmt::Display) -> Self {
+    /// Creates the error of a request that can't be met.
+    pub fn request(why: impl fmt::Display) -> Self {
         Self::Request(short(why))
     }
 }
@@ -54,7 +56,7 @@ impl From<crate::ops::Mismatch> for Malformed {
 }
 
 /// The numbers of an operation, as one value that can be sent.
-pub(crate) trait Numbers: Serialize + DeserializeOwned + 'static {}
+pub trait Numbers: Serialize + DeserializeOwned + 'static {}
 
 impl<N: Serialize + DeserializeOwned + 'static> Numbers for N {}
 

@@ -53,7 +53,7 @@ macro_rules! keys {
         sites { $(
             #[doc = $doc:literal]
             $Op:ident {
-                name: $name:ident, at: $($at:ident)::+, kernel: $Kernel:ident, key: $Key:ident of $op:literal,
+                name: $name:ident, at: $($at:ident)::+, kernel: $Kernel:path, key: $Key:ident of $op:literal,
             }
         )+ }
         parts { $($parts:tt)+ }

@@ -9,7 +9,7 @@ macro_rules! readers {
         sites { $(
             #[doc = $doc:literal]
             $Op:ident {
-                name: $name:ident, at: $($at:ident)::+, kernel: $Kernel:ident, key: $Key:ident of $op:literal,
+                name: $name:ident, at: $($at:ident)::+, kernel: $Kernel:path, key: $Key:ident of $op:literal,
             }
         )+ }
         parts { $($parts:tt)+ }

@@ -101,7 +101,7 @@ impl FromStr for Size {
             Some(Self { rows, last })
         };
         size().filter(|size| size.to_string() == text).ok_or_else(|| {
-            format!("`{text}` is no size of a tensor, such as `128x1024`: rows, rounded up to a power of two, and the last axis")
+            format!("invalid size `{text}` of a tensor; write it like `128x1024`: rows, rounded up to a power of two, and the last axis")
         })
     }
 }

@@ -191,7 +191,7 @@ impl File {
             for chosen in class {
                 let Chosen { site, dtype, .. } = chosen;
                 if !FloatType::ALL.iter().any(|known| known.name() == dtype) {
-                    return Err(format!("`{dtype}` is no dtype of a kernel"));
+                    return Err(format!("unknown dtype `{dtype}`"));
                 }
                 if !subjects.insert(chosen.subject()) {
                     return Err(format!("there are two choices for one class of {site}"));
@@ -386,8 +386,8 @@ mod tests {
             (String::new(), "release"),
             ("release = 1".to_owned(), "release"),
             (toml.replace("choice =", "chioce ="), "chioce"),
-            (toml.replace("8x7", "7x7"), "`7x7` is no size of a tensor"),
-            (toml.replace("\"f32\"", "\"i8\""), "`i8` is no dtype"),
+            (toml.replace("8x7", "7x7"), "invalid size `7x7`"),
+            (toml.replace("\"f32\"", "\"i8\""), "unknown dtype `i8`"),
             (
                 toml.replace("x::b", "x::a"),
                 "two choices for one class of x::a",

@@ -3,7 +3,7 @@
 use super::choice::Size;
 use super::class::{Class, Progress};
 use super::file::{Choices, Subject};
-use crate::active::{self, Active, ActiveId};
+use crate::context::{self, Active, ActiveId};
 use crate::device::{DeviceKind, Machine};
 use crate::dispatch::{Query, Site};
 use crate::policy::Reaction;
@@ -90,7 +90,7 @@ impl Call<'_> {
 
     #[cold]
     fn enter(&self, hash: u64) -> Option<&'static Class> {
-        let active = active::by_id(self.active);
+        let active = context::by_id(self.active);
         let origin = Origin {
             choices: active.policy.choices().cloned(),
             is_deterministic: active.policy.is_deterministic(),

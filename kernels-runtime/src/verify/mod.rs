@@ -5,8 +5,6 @@ mod budget;
 pub(crate) mod case;
 pub(crate) mod data;
 mod page;
-#[cfg(all(test, feature = "remote"))]
-mod served;
 
 pub use budget::Budget;
 

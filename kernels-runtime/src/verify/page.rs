@@ -1,11 +1,17 @@
 //! The readable form of a verification: a summary with the failures, or every case.
 
 use super::{Outcome, VerifyReport, VerifyRow, percent};
+use crate::device::DeviceKind;
 use crate::reason::Reason;
+use crate::registry::FloatType;
 use crate::semantics::as_written;
 use kernels_io::{Cell, Look, Page, Table, Tone};
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// Why cases in f64 were not run on the CPU.
+const F64: &str =
+    "calls in f64 take the reference in this build; the feature `f64-kernels` adds the kernels";
 
 /// The cases of one kernel.
 #[derive(Default)]
@@ -106,16 +112,27 @@ impl VerifyReport {
 
     /// Returns the reasons why cases were not run, with the number of cases of each.
     fn reasons(&self) -> Vec<String> {
-        let mut reasons: BTreeMap<Reason, usize> = BTreeMap::new();
+        let mut reasons: BTreeMap<(Reason, bool), usize> = BTreeMap::new();
         for row in &self.rows {
             if let Outcome::Unavailable { reason } = row.outcome {
-                *reasons.entry(reason).or_default() += 1;
+                *reasons.entry((reason, self.lacks_f64(row))).or_default() += 1;
             }
         }
         let reasons = reasons.into_iter();
         reasons
-            .map(|(reason, count)| format!("{count} not run: {reason}"))
+            .map(|((reason, in_f64), count)| match in_f64 {
+                true => format!("{count} in f64 not run: {F64}"),
+                false => format!("{count} not run: {reason}"),
+            })
             .collect()
+    }
+
+    /// Returns `true` if a case was not run because this build has no kernels in f64 for the CPU.
+    fn lacks_f64(&self, row: &VerifyRow) -> bool {
+        let reason = Reason::Dtype;
+        self.device == DeviceKind::Cpu
+            && row.dtype == FloatType::F64
+            && matches!(row.outcome, Outcome::Unavailable { reason: found } if found == reason)
     }
 }
 
@@ -158,8 +175,6 @@ impl fmt::Display for VerifyReport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::DeviceKind;
-    use crate::registry::FloatType;
 
     fn row(kernel: &'static str, outcome: Outcome) -> VerifyRow {
         VerifyRow {
@@ -223,6 +238,23 @@ mod tests {
         let text = report(false).to_string();
         assert!(!text.contains("d_x") && !text.contains("offset"), "{text}");
         assert_eq!(line(&text, "b_norm"), ["b_norm", "0", "0", "0", "1", "-"]);
+    }
+
+    #[test]
+    fn cases_in_f64_without_kernels_are_told_apart() {
+        let mut report = report(false);
+        report.rows[2].dtype = FloatType::F64;
+        let text = report.to_string();
+        assert!(
+            text.contains("\n1 in f64 not run: calls in f64 take the reference"),
+            "{text}"
+        );
+        report.device = DeviceKind::Npu;
+        let text = report.to_string();
+        assert!(
+            text.contains("\n1 not run: the implementation does not take this dtype"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -5,13 +5,27 @@ use burn::backend::Flex;
 use burn::backend::flex::FlexTensor;
 use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{DType, IntDType, TensorData};
+use kernels_runtime::ops::Mismatch;
+use kernels_runtime::ops::add_rms_norm::AddRmsNorm;
+use kernels_runtime::ops::attention::Attention;
+use kernels_runtime::ops::cross_entropy::CrossEntropy;
+use kernels_runtime::ops::fused::{
+    self, Backward, BackwardOn, FusedKernel, FusedOp, MadeOn, Tensors,
+};
+use kernels_runtime::ops::glu::{Glu, PackingGlu};
+use kernels_runtime::ops::layer_norm::LayerNorm;
+use kernels_runtime::ops::linear::Linear;
 use kernels_runtime::ops::moe::Routing;
-use kernels_runtime::ops::moe::experts::{self, ExpertsBackend, ExpertsKernel};
-use kernels_runtime::ops::moe::grouped_matmul::{self, GroupedMatmulBackend, GroupedMatmulKernel};
+use kernels_runtime::ops::moe::experts::{self, Experts};
+use kernels_runtime::ops::moe::grouped_matmul::{self, GroupedMatmul};
 use kernels_runtime::ops::moe::permute::{
     PermuteBackend, PermuteKernel, Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward,
 };
-use kernels_runtime::ops::moe::router::{self, RouterBackend, RouterKernel};
+use kernels_runtime::ops::moe::router::{self, Router};
+use kernels_runtime::ops::qk_norm_rope::QkNormRope;
+use kernels_runtime::ops::rms_norm::RmsNorm;
+use kernels_runtime::ops::rope::Rope;
+use kernels_runtime::ops::softcap::{self, Softcap};
 use kernels_runtime::ops::{
     adam_w, add_rms_norm, attention, cross_entropy, glu, layer_norm, linear, linear_cross_entropy,
     qk_norm_rope, rms_norm, rope,
@@ -39,6 +53,45 @@ fn given(tensors: Vec<FlexTensor>) -> Given {
     Given(tensors.into_iter())
 }
 
+/// Returns the results of a call without gradients, and those of one whose gradients are all wanted.
+fn made<O: FusedOp>(operands: Tensors<O, Flex>) -> [MadeOn<Flex>; 2]
+where
+    Flex: FusedKernel<O>,
+    Tensors<O, Flex>: Clone,
+{
+    let lengths = O::lengths(&operands);
+    let every = O::floats(&operands).into_iter().map(|_| true);
+    let wanted = O::each(every, &lengths);
+    [None, Some(&wanted)].map(|wanted| <Flex as FusedKernel<O>>::forward(operands.clone(), wanted))
+}
+
+/// Returns the checked operands of a backward pass.
+fn backward_of<O: FusedOp>(
+    operands: Tensors<O, Flex>,
+    dy: FlexTensor,
+    saved: impl IntoIterator<Item = FlexTensor>,
+    wanted: &[bool],
+) -> Result<BackwardOn<O, Flex>, Mismatch> {
+    let given = fused::Given {
+        dy,
+        saved: saved.into_iter().collect(),
+        ints: std::iter::empty().collect(),
+    };
+    Backward::new(operands, given, wanted)
+}
+
+/// Returns the wanted gradients.
+fn gradients<O: FusedOp>(backward: BackwardOn<O, Flex>) -> impl Iterator<Item = FlexTensor>
+where
+    Flex: FusedKernel<O>,
+{
+    let lengths = O::lengths(backward.operands());
+    let wanted = O::values(backward.wanted().clone(), &lengths);
+    let found = O::values(<Flex as FusedKernel<O>>::backward(backward), &lengths);
+    let each = found.into_iter().zip(wanted).filter(|(_, wanted)| *wanted);
+    each.map(|(gradient, _)| gradient.expect("it is wanted"))
+}
+
 pub fn all() -> Vec<Case> {
     [
         norms(),
@@ -46,8 +99,10 @@ pub fn all() -> Vec<Case> {
         layer_norms(),
         linear_layers(),
         gated_units(),
+        packing(),
         rotations(),
         prepared(),
+        caps(),
         attentions(),
         losses(),
         losses_of_hidden_states(),
@@ -64,7 +119,12 @@ pub fn all() -> Vec<Case> {
 
 fn norms() -> Vec<Case> {
     let mut cases = Vec::new();
-    for gating in [Gating::None, Gating::BeforeNorm, Gating::AfterNorm] {
+    for (gating, shift) in [
+        (Gating::None, Shift::None),
+        (Gating::BeforeNorm, Shift::None),
+        (Gating::AfterNorm, Shift::None),
+        (Gating::None, Shift::Bias),
+    ] {
         for (scale, groups) in [
             (Scale::Weight, Groups::One),
             (Scale::Weight, Groups::Many),
@@ -75,6 +135,7 @@ fn norms() -> Vec<Case> {
                 gating,
                 scale,
                 groups,
+                shift,
                 ..RmsNormKey::GEMMA
             };
             let size = (groups == Groups::Many).then_some(4);
@@ -83,23 +144,28 @@ fn norms() -> Vec<Case> {
                 group_size: size,
             };
             let (weighted, gated) = (scale == Scale::Weight, gating != Gating::None);
+            let shifted = shift == Shift::Bias;
             let operands = move |given: &mut Given| {
                 let x = given.next();
                 let (weight, gate) = (given.when(weighted), given.when(gated));
-                rms_norm::Operands::new(x, weight, gate, settings, key)
+                let bias = given.when(shifted);
+                rms_norm::Operands::with_later(x, weight, gate, bias, settings, key)
             };
             let inputs = || {
                 let weight = weighted.then(|| float("weight", [8]));
                 let gate = gated.then(|| float("gate", [3, 2, 8]));
                 let x = std::iter::once(float("x", [3, 2, 8]));
-                x.chain(weight).chain(gate)
+                let bias = shifted.then(|| float("beta", [8]));
+                x.chain(weight).chain(gate).chain(bias)
             };
             cases.push(Case::new(
                 format!("rms_norm, {key}"),
                 inputs(),
                 move |tensors| {
                     let operands = operands(&mut given(tensors))?;
-                    Ok(vec![<Flex as rms_norm::RmsNormBackend>::rms_norm(operands)])
+                    Ok(vec![
+                        <Flex as FusedKernel<RmsNorm>>::forward(operands, None).y,
+                    ])
                 },
             ));
             cases.push(Case::new(
@@ -108,9 +174,16 @@ fn norms() -> Vec<Case> {
                 move |tensors| {
                     let operands = operands(&mut given(tensors))?;
                     let nothing = operands.x().layout().shape().last() == Some(&0);
-                    let (y, rstd) = <Flex as rms_norm::RmsNormKernel>::rms_norm_forward(operands);
+                    let wanted = rms_norm::Each {
+                        x: true,
+                        weight: weighted,
+                        gate: gated,
+                        bias: shifted,
+                    };
+                    let made = <Flex as FusedKernel<RmsNorm>>::forward(operands, Some(&wanted));
                     // The mean of no elements is NaN.
-                    Ok(if nothing { vec![y] } else { vec![y, rstd] })
+                    let rstd = made.saved.into_iter().filter(|_| !nothing);
+                    Ok(std::iter::once(made.y).chain(rstd).collect())
                 },
             ));
             let rstd = float("rstd", [3, 2, size.map_or(1, |size| 8 / size)]);
@@ -123,10 +196,16 @@ fn norms() -> Vec<Case> {
                         let mut given = given(tensors);
                         let (dy, rstd) = (given.next(), given.next());
                         let operands = operands(&mut given)?;
-                        let backward = operands.backward(dy, rstd, weight_gradient)?;
-                        let rms_norm::Gradients { x, weight, gate } =
-                            <Flex as rms_norm::RmsNormKernel>::rms_norm_backward(backward);
-                        Ok([Some(x), weight, gate].into_iter().flatten().collect())
+                        let weight = weighted.then_some(weight_gradient);
+                        let gate = gated.then_some(true);
+                        let bias = shifted.then_some(true);
+                        let wanted = std::iter::once(true).chain(weight).chain(gate).chain(bias);
+                        let wanted: Vec<bool> = wanted.collect();
+                        let given = fused::Given::new(dy).saving([rstd]);
+                        let backward = fused::Backward::<RmsNorm, _>::new(operands, given, &wanted);
+                        let found = <Flex as FusedKernel<RmsNorm>>::backward(backward?);
+                        let found = [found.x, found.weight, found.gate, found.bias];
+                        Ok(found.into_iter().flatten().collect())
                     },
                 ));
             }
@@ -161,13 +240,22 @@ fn sums() -> Vec<Case> {
             let (weight, gate) = (Some(given.next()), given.when(gated));
             let operands = add_rms_norm::Operands::new(x, residual, weight, gate, settings, key)?;
             let nothing = operands.x().layout().shape().last() == Some(&0);
-            let both = <Flex as add_rms_norm::AddRmsNormBackend>::add_rms_norm(operands.clone());
-            let found = <Flex as add_rms_norm::AddRmsNormKernel>::add_rms_norm_forward(operands);
-            let add_rms_norm::Normalised { y, sum, rstd } = found;
+            let wanted = add_rms_norm::Each {
+                x: true,
+                residual: true,
+                weight: true,
+                gate: gated,
+            };
+            let forward = <Flex as FusedKernel<AddRmsNorm>>::forward;
+            let both = forward(operands.clone(), None);
+            let found = forward(operands, Some(&wanted));
             // The mean of no elements is NaN. The rstd of a rounded sum is as exact as the sum's dtype.
-            let dtype = y.dtype().into();
-            let rstd = (!nothing).then(|| Flex::float_cast(rstd, dtype));
-            Ok([both.0, both.1, y, sum].into_iter().chain(rstd).collect())
+            let dtype = found.y.dtype().into();
+            let rstd = found.saved.into_iter().filter(|_| !nothing);
+            let rstd = rstd.map(|rstd| Flex::float_cast(rstd, dtype));
+            let results = [both.y].into_iter().chain(both.others);
+            let results = results.chain([found.y]).chain(found.others);
+            Ok(results.chain(rstd).collect())
         })
     };
     keys.map(case).collect()
@@ -192,11 +280,13 @@ fn layer_norms() -> Vec<Case> {
             move |tensors| {
                 let operands = operands(&mut given(tensors))?;
                 let nothing = operands.x().layout().shape().last() == Some(&0);
-                let y = <Flex as layer_norm::LayerNormBackend>::layer_norm(operands.clone());
-                let found = <Flex as layer_norm::LayerNormKernel>::layer_norm_forward(operands);
+                let [inferred, found] = made::<LayerNorm>(operands);
                 // The mean of no elements is NaN.
-                let statistics = [found.mean, found.rstd].into_iter().filter(|_| !nothing);
-                Ok([y, found.y].into_iter().chain(statistics).collect())
+                let statistics = found.saved.into_iter().filter(|_| !nothing);
+                Ok([inferred.y, found.y]
+                    .into_iter()
+                    .chain(statistics)
+                    .collect())
             },
         ));
         let given_back = ["mean", "rstd"].map(|name| float(name, [3, 2, 1]));
@@ -204,7 +294,7 @@ fn layer_norms() -> Vec<Case> {
         let backward = dy.chain(given_back).chain(inputs());
         let every = [(true, true), (true, false), (false, true), (false, false)];
         for (weight, bias) in every.into_iter().filter(|(_, bias)| shifted || !bias) {
-            let wanted = layer_norm::Wanted { weight, bias };
+            let wanted = [true, weight, bias];
             cases.push(Case::new(
                 format!("layer_norm_backward, {weight}, {bias}, {key}"),
                 backward.clone(),
@@ -212,10 +302,9 @@ fn layer_norms() -> Vec<Case> {
                     let mut given = given(tensors);
                     let (dy, mean, rstd) = (given.next(), given.next(), given.next());
                     let operands = operands(&mut given)?;
-                    let backward = operands.backward(dy, mean, rstd, wanted)?;
-                    let layer_norm::Gradients { x, weight, bias } =
-                        <Flex as layer_norm::LayerNormKernel>::layer_norm_backward(backward);
-                    Ok([Some(x), weight, bias].into_iter().flatten().collect())
+                    let wanted = &wanted[..2 + usize::from(shifted)];
+                    let backward = backward_of::<LayerNorm>(operands, dy, [mean, rstd], wanted)?;
+                    Ok(gradients(backward).collect())
                 },
             ));
         }
@@ -249,9 +338,7 @@ fn linear_layers() -> Vec<Case> {
             inputs(),
             move |tensors| {
                 let operands = operands(&mut given(tensors))?;
-                let y = <Flex as linear::LinearBackend>::fused_linear(operands.clone());
-                let again = <Flex as linear::LinearKernel>::fused_linear_forward(operands);
-                Ok(vec![y, again])
+                Ok(made::<Linear>(operands).map(|made| made.y).into())
             },
         ));
         let backward = std::iter::once(float("dy", [3, 4, 6])).chain(inputs());
@@ -261,17 +348,16 @@ fn linear_layers() -> Vec<Case> {
             (false, true, false),
             (false, false, shifted),
         ] {
-            let wanted = linear::Wanted { x, weight, bias };
+            let wanted = [x, weight, bias];
             cases.push(Case::new(
                 format!("fused_linear_backward, {x}, {weight}, {bias}, {key}"),
                 backward.clone(),
                 move |tensors| {
                     let mut given = given(tensors);
                     let dy = given.next();
-                    let backward = operands(&mut given)?.backward(dy, wanted)?;
-                    let linear::Gradients { x, weight, bias } =
-                        <Flex as linear::LinearKernel>::fused_linear_backward(backward);
-                    Ok([x, weight, bias].into_iter().flatten().collect())
+                    let wanted = &wanted[..2 + usize::from(shifted)];
+                    let operands = operands(&mut given)?;
+                    Ok(gradients(backward_of::<Linear>(operands, dy, [], wanted)?).collect())
                 },
             ));
         }
@@ -306,7 +392,7 @@ fn gated_units() -> Vec<Case> {
                 } else {
                     glu::Projected::Packed(given.next())
                 };
-                glu::Operands::new(projected, settings, key)
+                glu::Operands::of_projected(projected, settings, key)
             };
             let inputs = if separate {
                 vec![float("gate", [3, 2, 6]), float("up", [3, 2, 6])]
@@ -318,9 +404,7 @@ fn gated_units() -> Vec<Case> {
                 inputs.clone(),
                 move |tensors| {
                     let operands = operands(&mut given(tensors))?;
-                    let again = operands.clone();
-                    let y = <Flex as glu::GluBackend>::glu(again);
-                    Ok(vec![y, <Flex as glu::GluKernel>::glu_forward(operands)])
+                    Ok(made::<Glu>(operands).map(|made| made.y).into())
                 },
             ));
             let dy = std::iter::once(float("dy", [3, 2, 6]));
@@ -330,17 +414,53 @@ fn gated_units() -> Vec<Case> {
                 move |tensors| {
                     let mut given = given(tensors);
                     let dy = given.next();
-                    let backward = operands(&mut given)?.backward(dy)?;
-                    let gradients = <Flex as glu::GluKernel>::glu_backward(backward);
-                    Ok(match gradients {
-                        glu::Projected::Separate { gate, up } => vec![gate, up],
-                        glu::Projected::Packed(both) => vec![both],
-                    })
+                    Ok(gradients(operands(&mut given)?.backward(dy)?).collect())
                 },
             ));
         }
     }
     cases
+}
+
+fn caps() -> Vec<Case> {
+    let x = || std::iter::once(float("x", [3, 2, 8]));
+    let forward = |tensors| {
+        let operands = softcap::Operands::new(given(tensors).next(), 0.5)?;
+        Ok(made::<Softcap>(operands).map(|made| made.y).into())
+    };
+    let backward = |tensors| {
+        let mut given = given(tensors);
+        let dy = given.next();
+        let operands = softcap::Operands::new(given.next(), 0.5)?;
+        Ok(gradients(backward_of::<Softcap>(operands, dy, [], &[true])?).collect())
+    };
+    let dy = std::iter::once(float("dy", [3, 2, 8]));
+    vec![
+        Case::new("softcap_forward".to_owned(), x(), forward),
+        Case::new("softcap_backward".to_owned(), dy.chain(x()), backward),
+    ]
+}
+
+/// Gated units that pack their operands, which only clients of a served CPU could call.
+fn packing() -> Vec<Case> {
+    let operands =
+        |given: &mut Given| glu::PackingOperands::new(given.next(), given.next(), GluKey::SWIGLU);
+    let inputs = [float("gate", [3, 2, 6]), float("up", [3, 2, 6])];
+    let forward = Case::new("packing_glu_forward", inputs.clone(), move |tensors| {
+        let operands = operands(&mut given(tensors))?;
+        let [plain, kept] = made::<PackingGlu>(operands);
+        Ok([plain.y, kept.y].into_iter().chain(kept.saved).collect())
+    });
+    let given_back = [float("dy", [3, 2, 6]), float("packed", [3, 2, 12])];
+    let all = given_back.into_iter().chain(inputs);
+    let backward = Case::new("packing_glu_backward", all, move |tensors| {
+        let mut given = given(tensors);
+        let (dy, packed) = (given.next(), given.next());
+        let operands = operands(&mut given)?;
+        let backward = backward_of::<PackingGlu>(operands, dy, [packed], &[true, true]);
+        Ok(gradients(backward?).collect())
+    });
+    vec![forward, backward]
 }
 
 fn rotations() -> Vec<Case> {
@@ -384,12 +504,16 @@ fn rotations() -> Vec<Case> {
                     move |tensors| {
                         let mut given = given(tensors);
                         let (x, cos, sin) = (given.next(), given.next(), given.next());
-                        let operands = rope::Operands::new(x, cos, sin, key)?;
-                        Ok(vec![if forward {
-                            <Flex as rope::RopeKernel>::rope_forward(operands)
-                        } else {
-                            <Flex as rope::RopeKernel>::rope_backward(operands)
-                        }])
+                        let operands = rope::Operands::new(x.clone(), cos, sin, key)?;
+                        if forward {
+                            let made = <Flex as FusedKernel<Rope>>::forward(operands, None);
+                            return Ok(vec![made.y]);
+                        }
+                        // The rotation back does not read what was rotated.
+                        let (given, wanted) = (fused::Given::new(x), [true, false, false]);
+                        let backward = fused::Backward::<Rope, _>::new(operands, given, &wanted);
+                        let found = <Flex as FusedKernel<Rope>>::backward(backward?);
+                        Ok(found.x.into_iter().collect())
                     },
                 ));
             }
@@ -419,8 +543,8 @@ fn prepared() -> Vec<Case> {
         };
         let operands = move |given: &mut Given| {
             let (x, weight) = (given.next(), given.when(has_norm));
-            let tables = [given.next(), given.next()];
-            qk_norm_rope::Operands::new(x, weight, tables, settings, key)
+            let (cos, sin) = (given.next(), given.next());
+            qk_norm_rope::Operands::new(x, weight, cos, sin, settings, key)
         };
         let elements = if key.norm == QkNorm::Row { 24 } else { 8 };
         let columns = if key == in_place { 4 } else { 8 };
@@ -435,9 +559,8 @@ fn prepared() -> Vec<Case> {
             inputs.clone(),
             move |tensors| {
                 let operands = operands(&mut given(tensors))?;
-                Ok(vec![
-                    <Flex as qk_norm_rope::QkNormRopeKernel>::qk_norm_rope_forward(operands),
-                ])
+                let made = <Flex as FusedKernel<QkNormRope>>::forward(operands, None);
+                Ok(vec![made.y])
             },
         ));
         inputs.push(match key.layout {
@@ -450,10 +573,14 @@ fn prepared() -> Vec<Case> {
             move |tensors| {
                 let mut given = given(tensors);
                 let operands = operands(&mut given)?;
-                let backward = operands.backward(given.next(), has_norm)?;
-                let found =
-                    <Flex as qk_norm_rope::QkNormRopeKernel>::qk_norm_rope_backward(backward);
-                Ok(std::iter::once(found.x).chain(found.weight).collect())
+                let given = fused::Given::new(given.next());
+                let wanted: &[bool] = match has_norm {
+                    true => &[true, true, false, false],
+                    false => &[true, false, false],
+                };
+                let backward = fused::Backward::<QkNormRope, _>::new(operands, given, wanted);
+                let found = <Flex as FusedKernel<QkNormRope>>::backward(backward?);
+                Ok(found.x.into_iter().chain(found.weight).collect())
             },
         ));
     }
@@ -505,9 +632,9 @@ fn attentions() -> Vec<Case> {
             HeadLayout::Bsnd => [2, rows, heads, width],
         };
         let operands = move |given: &mut Given| {
-            let required = [given.next(), given.next(), given.next()];
+            let (q, k, v) = (given.next(), given.next(), given.next());
             let (bias, sinks) = (given.when(whole), given.when(whole));
-            attention::Operands::new(required, bias, sinks, settings, lengths.clone(), key)
+            attention::Operands::new(q, k, v, bias, sinks, settings, lengths.clone(), key)
         };
         let required = [
             float("q", shape(4, 5, 8)),
@@ -525,14 +652,11 @@ fn attentions() -> Vec<Case> {
                 let operands = of_forward(&mut given(tensors))?;
                 let sizes = operands.sizes();
                 let all_see = sizes.keys >= sizes.queries.max(1);
-                let y = <Flex as attention::AttentionBackend>::attention(operands.clone());
-                let inferred =
-                    <Flex as attention::AttentionKernel>::attention_inference(operands.clone());
-                let (again, lse) =
-                    <Flex as attention::AttentionKernel>::attention_forward(operands);
+                let [inferred, found] = made::<Attention>(operands);
+                let [y, lse] = found.saved.into_inner().expect("the result and lse");
                 // The logarithm of an empty sum, of a query that sees no key, is infinite.
                 let lse = all_see.then_some(lse);
-                Ok([y, inferred, again].into_iter().chain(lse).collect())
+                Ok([inferred.y, found.y, y].into_iter().chain(lse).collect())
             },
         ));
         let given_back = [
@@ -547,23 +671,16 @@ fn attentions() -> Vec<Case> {
                 given_back.clone().into_iter().chain(inputs.clone()),
                 move |tensors| {
                     let mut given = given(tensors);
-                    let back = [given.next(), given.next(), given.next()];
+                    let (dy, y, lse) = (given.next(), given.next(), given.next());
                     let operands = operands(&mut given)?;
+                    let wanted = [true, true, true, bias_gradient, true];
+                    let wanted = &wanted[..if whole { 5 } else { 3 }];
                     // Checks the shapes of what was given. The gradients are those of the forward pass's own results:
                     // `y` of a half type is not read, since `lse` and the operands have it more exactly.
-                    operands.clone().backward(back.clone(), bias_gradient)?;
-                    let [dy, ..] = back;
-                    let (y, lse) =
-                        <Flex as attention::AttentionKernel>::attention_forward(operands.clone());
-                    let backward = operands.backward([dy, y, lse], bias_gradient)?;
-                    let attention::Gradients {
-                        q,
-                        k,
-                        v,
-                        bias,
-                        sinks,
-                    } = <Flex as attention::AttentionKernel>::attention_backward(backward);
-                    Ok([q, k, v].into_iter().chain(bias).chain(sinks).collect())
+                    backward_of::<Attention>(operands.clone(), dy.clone(), [y, lse], wanted)?;
+                    let [_, found] = made::<Attention>(operands.clone());
+                    let backward = backward_of::<Attention>(operands, dy, found.saved, wanted)?;
+                    Ok(gradients(backward).collect())
                 },
             ));
         }
@@ -602,11 +719,11 @@ fn losses() -> Vec<Case> {
             inputs.clone(),
             move |tensors| {
                 let operands = operands(&mut given(tensors))?;
-                let loss =
-                    <Flex as cross_entropy::CrossEntropyBackend>::cross_entropy(operands.clone());
-                let (again, lse) =
-                    <Flex as cross_entropy::CrossEntropyKernel>::cross_entropy_forward(operands);
-                Ok(vec![loss, again, lse])
+                let [inferred, found] = made::<CrossEntropy>(operands);
+                Ok([inferred.y, found.y]
+                    .into_iter()
+                    .chain(found.saved)
+                    .collect())
             },
         ));
         cases.push(Case::new(
@@ -617,10 +734,9 @@ fn losses() -> Vec<Case> {
             move |tensors| {
                 let mut given = given(tensors);
                 let (dy, lse) = (given.next(), given.next());
-                let backward = operands(&mut given)?.backward(dy, lse)?;
-                Ok(vec![
-                    <Flex as cross_entropy::CrossEntropyKernel>::cross_entropy_backward(backward),
-                ])
+                let operands = operands(&mut given)?;
+                let backward = backward_of::<CrossEntropy>(operands, dy, [lse], &[true])?;
+                Ok(gradients(backward).collect())
             },
         ));
     }
@@ -736,9 +852,9 @@ fn steps() -> Vec<Case> {
                 moment_1: given.next(),
                 moment_2: given.next(),
             };
-            let operands = adam_w::Operands::new(state, given.next(), settings)?;
-            let (parameter, m, v) = <Flex as adam_w::AdamWBackend>::adam_w(operands);
-            Ok(vec![parameter, m, v])
+            let operands = adam_w::Operands::of_state(state, given.next(), settings)?;
+            let after = <Flex as FusedKernel<adam_w::AdamW>>::forward(operands, None);
+            Ok(std::iter::once(after.y).chain(after.others).collect())
         },
     )]
 }
@@ -754,13 +870,13 @@ fn routers() -> Vec<Case> {
         let bias = has_bias.then(|| float("bias", [6]));
         cases.push(Case::new(
             format!("route, {}", routing.key()),
-            std::iter::once(float("logits", [5, 6])).chain(bias),
+            std::iter::once(float("logits", [5, 6])).chain(bias.clone()),
             move |tensors| {
                 let mut given = given(tensors);
                 let (logits, bias) = (given.next(), given.when(has_bias));
                 let operands = router::Operands::new(logits, bias, routing, IntDType::I64)?;
-                let (weights, indices) = <Flex as RouterBackend>::route(operands);
-                Ok(vec![weights, indices])
+                let made = <Flex as FusedKernel<Router>>::forward(operands, None);
+                Ok(std::iter::once(made.y).chain(made.ints).collect())
             },
         ));
         cases.push(Case::new(
@@ -769,12 +885,24 @@ fn routers() -> Vec<Case> {
                 float(if has_bias { "wide dw" } else { "dw" }, [5, 2]),
                 float("logits", [5, 6]),
                 ints("indices", [5, 2], &[0, 1, 5, 3, 2, 4]),
-            ],
+            ]
+            .into_iter()
+            .chain(bias),
             move |tensors| {
                 let mut given = given(tensors);
                 let (dw, logits, indices) = (given.next(), given.next(), given.next());
-                let backward = router::Backward::new(dw, logits, indices, routing)?;
-                Ok(vec![<Flex as RouterKernel>::route_backward(backward)])
+                let bias = given.when(has_bias);
+                let operands = router::Operands::new(logits, bias, routing, IntDType::I64)?;
+                let made = fused::Given {
+                    dy: dw,
+                    saved: [].into_iter().collect(),
+                    ints: [indices].into_iter().collect(),
+                };
+                let wanted = [true, false];
+                let wanted = &wanted[..1 + usize::from(has_bias)];
+                let backward = Backward::<Router, _>::new(operands, made, wanted)?;
+                let gradients = <Flex as FusedKernel<Router>>::backward(backward);
+                Ok(gradients.logits.into_iter().collect())
             },
         ));
     }
@@ -800,7 +928,7 @@ fn grouped() -> Vec<Case> {
             let count = weights.len();
             let operands = move |given: &mut Given| {
                 let (x, counts) = (given.next(), given.next());
-                grouped_matmul::Operands::new(x, counts, given.many(count), layout)
+                grouped_matmul::Operands::new(x, given.many(count), counts, layout)
             };
             let inputs = || {
                 let first = [float("x", [9, 6]), ints("counts", [4], &[2, 0, 3, 2])];
@@ -811,10 +939,8 @@ fn grouped() -> Vec<Case> {
                 inputs(),
                 move |tensors| {
                     let operands = operands(&mut given(tensors))?;
-                    let again = operands.clone();
-                    let y = <Flex as GroupedMatmulBackend>::grouped_matmul(again);
-                    let other = <Flex as GroupedMatmulKernel>::grouped_matmul_forward(operands);
-                    Ok(vec![y, other])
+                    let made = <Flex as FusedKernel<GroupedMatmul>>::forward(operands, None);
+                    Ok(vec![made.y])
                 },
             ));
             let dy = std::iter::once(float("dy", [9, 5]));
@@ -824,13 +950,15 @@ fn grouped() -> Vec<Case> {
                 move |tensors| {
                     let mut given = given(tensors);
                     let dy = given.next();
-                    let wanted = grouped_matmul::Wanted {
-                        x: true,
-                        weights: vec![true; count],
+                    let operands = operands(&mut given)?;
+                    let made = fused::Given {
+                        dy,
+                        saved: [].into_iter().collect(),
+                        ints: [].into_iter().collect(),
                     };
-                    let backward = operands(&mut given)?.backward(dy, wanted)?;
-                    let gradients =
-                        <Flex as GroupedMatmulKernel>::grouped_matmul_backward(backward);
+                    let wanted = vec![true; 1 + count];
+                    let backward = Backward::<GroupedMatmul, _>::new(operands, made, &wanted)?;
+                    let gradients = <Flex as FusedKernel<GroupedMatmul>>::backward(backward);
                     let weights = gradients.weights.into_iter();
                     Ok(std::iter::once(gradients.x)
                         .chain(weights)
@@ -951,7 +1079,7 @@ fn mixtures() -> Vec<Case> {
                 let (x, indices, routing) = (given.next(), given.next(), given.next());
                 let weights = lengths.map(|length| given.many(length)).to_vec();
                 let settings = experts::Settings { key, limit: None };
-                experts::Operands::new(x, indices, routing, weights, settings)
+                experts::Operands::new(x, routing, weights, indices, settings)
             };
             // Index 4 belongs to no expert here.
             let indices = ints("indices", [TOKENS, 2], &[3, 0, 4, 1, 0]);
@@ -968,9 +1096,15 @@ fn mixtures() -> Vec<Case> {
                 move |tensors| {
                     let operands = operands(&mut given(tensors))?;
                     let again = operands.clone();
-                    let y = <Flex as ExpertsBackend>::experts(again);
-                    let (other, kept) = <Flex as ExpertsKernel>::experts_forward(operands, true);
-                    Ok(vec![y, other, kept.expect("it was asked for")])
+                    let alone = <Flex as FusedKernel<Experts>>::forward(again, None);
+                    let wanted = experts::Each {
+                        x: true,
+                        routing: true,
+                        weights: lengths.map(|length| vec![true; length]).to_vec(),
+                    };
+                    let made = <Flex as FusedKernel<Experts>>::forward(operands, Some(&wanted));
+                    assert_eq!((alone.saved.len(), made.saved.len()), (0, 1));
+                    Ok([alone.y, made.y].into_iter().chain(made.saved).collect())
                 },
             ));
             let first = [
@@ -983,13 +1117,15 @@ fn mixtures() -> Vec<Case> {
                 move |tensors| {
                     let mut given = given(tensors);
                     let (dy, kept) = (given.next(), given.next());
-                    let wanted = experts::Wanted {
-                        x: true,
-                        routing: true,
-                        weights: lengths.map(|length| vec![true; length]).to_vec(),
+                    let operands = operands(&mut given)?;
+                    let made = fused::Given {
+                        dy,
+                        saved: [kept].into_iter().collect(),
+                        ints: [].into_iter().collect(),
                     };
-                    let backward = operands(&mut given)?.backward(dy, kept, wanted)?;
-                    let gradients = <Flex as ExpertsKernel>::experts_backward(backward);
+                    let wanted = vec![true; 2 + lengths.iter().sum::<usize>()];
+                    let backward = Backward::<Experts, _>::new(operands, made, &wanted)?;
+                    let gradients = <Flex as FusedKernel<Experts>>::backward(backward);
                     let first = [gradients.x, gradients.routing].into_iter();
                     let weights = gradients.weights.into_iter().flatten();
                     Ok(first.chain(weights).flatten().collect())

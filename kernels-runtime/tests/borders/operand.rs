@@ -272,7 +272,7 @@ impl Case {
     }
 
     fn refused(&self, sentence: String) -> Outcome {
-        const OPERATIONS: [&str; 16] = [
+        const OPERATIONS: [&str; 17] = [
             "Attention: ",
             "Cross-entropy: ",
             "Linear cross-entropy: ",
@@ -283,6 +283,7 @@ impl Case {
             "GLU: ",
             "RoPE: ",
             "QkNormRoPE: ",
+            "Soft cap: ",
             "AdamW: ",
             "router: ",
             "grouped matmul: ",

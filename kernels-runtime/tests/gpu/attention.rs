@@ -81,6 +81,7 @@ impl Call {
         for (place, (got, expected)) in got.iter().zip(&expected).enumerate() {
             assert_eq!(got.num_elements(), expected.num_elements());
             let largest = expected.iter::<f32>().map(f32::abs).fold(0.1, f32::max);
+            assert!(largest.is_finite(), "result {place}: {largest}");
             for (got, expected) in got.iter::<f32>().zip(expected.iter::<f32>()) {
                 let error = (got - expected).abs();
                 assert!(

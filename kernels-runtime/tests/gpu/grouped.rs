@@ -3,10 +3,11 @@
 use super::moe::{assert_near, ints};
 use super::{gpu, numbers, types_of};
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
-use burn::backend::{Cube, Dispatch, DispatchDevice, IntDType, Shape};
+use burn::backend::{Cube, DispatchDevice, IntDType, Shape};
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
 use kernels_runtime::dispatch::Reason;
-use kernels_runtime::ops::moe::experts::{self, Adapter, Projection, Weights};
+use kernels_runtime::ops::fused::{Backward, FusedKernel, Given};
+use kernels_runtime::ops::moe::experts::{self, Adapter, Experts, Projection, Weights};
 use kernels_runtime::ops::moe::{Stack, grouped_matmul, permute};
 use kernels_runtime::registry::FloatType;
 use kernels_runtime::semantics::{ExpertBias, ExpertLayout, MoeExpertsKey};
@@ -140,7 +141,7 @@ fn counts_that_are_not_those_of_the_rows_make_all_results_nan() {
     }
 }
 
-/// The token of an index that is no expert's becomes NaN, and no other.
+/// A token whose index names no expert becomes NaN, and no other.
 #[test]
 fn an_expert_that_does_not_exist_shows_in_its_token() {
     let device = gpu().autodiff();
@@ -299,8 +300,8 @@ fn more_rows_than_kernels_count_do_not_reach_one() {
     let x = Tensor::<2>::zeros([(1 << 22) + 1, 1], &device).into_dispatch();
     let weight = Tensor::<3>::zeros([1, 1, 1], &device).into_dispatch();
     let counts = ints(vec![1], [1], &device).into_dispatch();
-    let operands = grouped_matmul::Operands::new(x, counts, vec![weight], ExpertLayout::Linear);
-    let _ = <Dispatch as grouped_matmul::GroupedMatmulBackend>::grouped_matmul(operands.unwrap());
+    let operands = grouped_matmul::Operands::new(x, vec![weight], counts, ExpertLayout::Linear);
+    let _ = grouped_matmul::GroupedMatmul::run(operands.unwrap());
 }
 
 /// Calls the backward pass with tensors that no forward pass on a GPU returns.
@@ -333,14 +334,12 @@ fn a_kept_tensor_with_fewer_rows_does_not_reach_a_kernel() {
         limit: None,
     };
     let operands =
-        experts::Operands::new(zeros(&[3, 4]), indices, zeros(&[3, 2]), weights, settings);
-    let wanted = experts::Wanted {
-        x: true,
-        routing: true,
-        weights: vec![vec![true], vec![], vec![true], vec![], vec![], vec![]],
+        experts::Operands::new(zeros(&[3, 4]), zeros(&[3, 2]), weights, indices, settings);
+    let given = Given {
+        dy: zeros(&[3, 4]),
+        saved: [zeros(&[5, 8])].into_iter().collect(),
+        ints: [].into_iter().collect(),
     };
-    let backward = operands
-        .unwrap()
-        .backward(zeros(&[3, 4]), zeros(&[5, 8]), wanted);
-    <Cube as experts::ExpertsKernel>::experts_backward(backward.unwrap());
+    let backward = Backward::<Experts, _>::new(operands.unwrap(), given, &[true; 4]);
+    <Cube as FusedKernel<Experts>>::backward(backward.unwrap());
 }

@@ -72,6 +72,7 @@ fn assert_close(dtype: DType, got: &[TensorData; 4], expected: &[TensorData; 4])
         let part = parts[place];
         assert_eq!(got.num_elements(), expected.num_elements());
         let largest = expected.iter::<f32>().map(f32::abs).fold(1e-3, f32::max);
+        assert!(largest.is_finite(), "result {place}: {largest}");
         for (got, expected) in got.iter::<f32>().zip(expected.iter::<f32>()) {
             let error = (got - expected).abs();
             let bound = part * largest + rounding(dtype) * expected.abs();

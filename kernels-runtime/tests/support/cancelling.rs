@@ -18,6 +18,7 @@ sites! {
     SUM_NORM: "npu_fused_add_rmsnorm", SemanticsKey::AddRmsNorm(AddRmsNormKey::GEMMA);
     LAYER_NORM: "npu_fused_layernorm", SemanticsKey::LayerNorm(LayerNormKey::GPT2);
     LINEAR: "npu_fused_linear", SemanticsKey::Linear(LinearKey::BURN);
+    SOFTCAP: "npu_fused_softcap", SemanticsKey::Softcap(SoftcapKey {});
     SWIGLU: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
     GEGLU: "npu_fused_swiglu", SemanticsKey::Glu(GluKey {
         activation: Activation::Gelu,
@@ -198,6 +199,13 @@ fn linear(case: Case) {
     let body = |x: Tensor<3>| x.matmul(weight.clone().unsqueeze()) + bias.clone().unsqueeze();
     let parameters = LinearParameters::new(&weight).bias(&bias);
     private::linear(At::new(&LINEAR), x, parameters, &mut once(body));
+}
+
+/// The terms of the slope, `1 − tanh²`, cancel where the input is large.
+fn softcap(case: Case) {
+    let x = case.input(1, [2, case.tokens(), WIDTH]);
+    let body = |x: Tensor<3>| (x * 0.5).tanh() * 2.0;
+    private::softcap(At::new(&SOFTCAP), x, 2.0, &mut once(body));
 }
 
 fn glu(case: Case) {
@@ -456,11 +464,12 @@ fn block(case: Case) {
 
 type Call = (&'static str, fn(Case));
 
-const CALLS: [Call; 14] = [
+const CALLS: [Call; 15] = [
     ("norm", norm),
     ("sum_norm", sum_norm),
     ("layer_norm", layer_norm),
     ("linear", linear),
+    ("softcap", softcap),
     ("glu", glu),
     ("mlp", mlp),
     ("rope", rope),

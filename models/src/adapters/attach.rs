@@ -10,7 +10,7 @@ use burn_kernels::semantics::ExpertLayout;
 use super::AdapterConfig;
 use super::patterns::Each;
 use super::targets::{self, Target, Targets};
-use crate::family::Axes;
+use crate::config::family::Axes;
 use crate::{CausalLm, ModelConfig, ModelError};
 
 /// The factors of one adapter, on the host and in f32: `a` is `[inputs, rank]` and `b` is `[rank, outputs]`. Those of

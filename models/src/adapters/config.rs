@@ -2,18 +2,12 @@
 
 use std::path::Path;
 
-use kernels_io::Limit;
 use serde_json::{Map, Value, json};
 
-use super::folder;
 use super::patterns::{AdapterPatterns, Each};
 use crate::ModelError;
-
-/// The file of the settings.
-pub(super) const CONFIG: &str = "adapter_config.json";
-
-/// The largest size of that file.
-pub(super) const LIMIT: Limit = Limit::mib("a configuration", 16);
+pub(super) use crate::config::folder::CONFIG;
+use crate::config::folder::{self, LIMIT};
 
 /// The settings of low-rank adapters.
 #[derive(Clone, Debug, PartialEq)]

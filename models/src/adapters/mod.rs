@@ -3,7 +3,6 @@
 mod attach;
 mod config;
 mod file;
-mod folder;
 mod merge;
 mod patterns;
 mod peft;
@@ -11,6 +10,5 @@ mod targets;
 
 pub use config::AdapterConfig;
 pub use file::save_adapters;
-pub(crate) use folder::no_model;
 pub use merge::load_merged;
 pub use patterns::AdapterPatterns;

@@ -154,7 +154,7 @@ fn compiled<T: Copy>(
         Some(pattern) => Ok((pattern, *number)),
         None => Err(ModelError::Adapter {
             problem: format!(
-                "`{field}`: `{}` is no regular expression that is supported",
+                "`{field}`: unsupported regular expression `{}`",
                 kernels_io::escape(text)
             ),
         }),

@@ -15,7 +15,7 @@ use super::AdapterConfig;
 use super::attach::Factors;
 use super::targets::{Experts, Target};
 use crate::Architecture;
-use crate::family::Axes;
+use crate::config::family::Axes;
 
 const PREFIX: &str = "base_model.model.";
 const A: &str = ".lora_A.weight";

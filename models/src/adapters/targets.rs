@@ -6,7 +6,7 @@ use burn::module::{Param, ParamId};
 use burn::tensor::Tensor;
 
 use super::{AdapterConfig, peft};
-use crate::family::Axes;
+use crate::config::family::Axes;
 use crate::parameters::{ParameterInfo, Visit, walk};
 use crate::{CausalLm, ModelError};
 
@@ -149,7 +149,7 @@ pub(super) fn for_new<'a>(
     Err(ModelError::Adapter { problem })
 }
 
-/// Checks that there is no dropout, which adapters of experts can't have.
+/// Refuses dropout, which adapters of experts can't have.
 pub(super) fn without_dropout(config: &AdapterConfig, name: &str) -> Result<(), ModelError> {
     if config.dropout == 0.0 {
         return Ok(());

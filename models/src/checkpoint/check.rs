@@ -8,10 +8,10 @@ use burn::tensor::Tensor;
 use safetensors::Dtype;
 
 use super::CONFIG;
-use super::fp8;
+use super::matrices::Matrix;
 use super::shards::{Shards, counted};
 use super::storage::Storage;
-use crate::layout::{Encoding, Part, expert_of, in_whole_model};
+use crate::parameters::layout::{Encoding, Part, expert_of, in_whole_model};
 use crate::parameters::{ParameterInfo, Visit, walk};
 use crate::{CausalLm, ModelConfig, ModelError, TensorProblem, nearest};
 
@@ -23,10 +23,8 @@ const VISION: [&str; 2] = ["visual.", "model.visual."];
 const LM_HEAD: &str = "lm_head.weight";
 
 /// The types of GGUF files that are read.
-const OF_GGUF: &str = "F32, F16, BF16, F64, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K or Q6_K";
-
-const F32: Storage = Storage::Plain(Dtype::F32);
-const FP8: Storage = Storage::Plain(Dtype::F8_E4M3);
+const OF_GGUF: &str =
+    "F32, F16, BF16, F64, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K, Q6_K or MXFP4";
 
 /// Compares the checkpoint's list of tensors with the model's parameters. Returns remarks on the files, and on tensors that
 /// are not loaded.
@@ -41,7 +39,6 @@ pub(super) fn check_tensors(
         shards,
         expected: BTreeSet::new(),
         problems: Vec::new(),
-        reads_fp8: config.family().quantised == Some("fp8"),
     };
     walk(model, &mut check);
     let Check {
@@ -63,7 +60,8 @@ pub(super) fn check_tensors(
         if expected.contains(name) || is_buffer(name) {
             continue;
         }
-        if let Some(why) = unread_because(config, name) {
+        let why = unread_because(config, name).or_else(|| beside_quantised(shards, name));
+        if let Some(why) = why {
             unread.entry(why).or_default().push(name);
         } else if is_outside(name) {
             outside.push(name);
@@ -113,6 +111,27 @@ fn unread_because(config: &ModelConfig, name: &str) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// Returns the reason why a tensor of a quantised layer is rightly not loaded, if there is one: a scale of activations, which
+/// stay floats, or a bias of zeros, which AutoGPTQ writes for layers without one.
+fn beside_quantised(shards: &Shards, name: &str) -> Option<&'static str> {
+    const OF_ACTIVATIONS: [&str; 6] = [
+        "input_scale",
+        "input_zero_point",
+        "output_scale",
+        "activation_scale",
+        "k_scale",
+        "v_scale",
+    ];
+    let (layer, part) = name.rsplit_once('.')?;
+    if shards.is_quantised() && OF_ACTIVATIONS.contains(&part) {
+        return Some("activations are not rounded");
+    }
+    shards.matrix(&format!("{layer}.weight"))?;
+    let (file, info) = shards.find(name).filter(|_| part == "bias")?;
+    let zeros = file.read(info).ok()?.iter().all(|&byte| byte == 0);
+    zeros.then_some("these biases are zero, and the model has none")
 }
 
 /// Returns `true` for tables that follow from the configuration, such as `model.layers.3.self_attn.rotary_emb.inv_freq`,
@@ -236,8 +255,6 @@ struct Check<'a> {
     shards: &'a Shards,
     expected: BTreeSet<String>,
     problems: Vec<TensorProblem>,
-    /// True if matrices may be stored in 8 bits.
-    reads_fp8: bool,
 }
 
 impl Visit for Check<'_> {
@@ -259,6 +276,9 @@ impl Visit for Check<'_> {
 impl Check<'_> {
     /// Compares one tensor with the expected shape and the supported dtypes.
     fn part(&mut self, part: &Part) {
+        if let Some(matrix) = self.shards.matrix(&part.name) {
+            return self.matrix(part, &matrix);
+        }
         let (file, problem) = match self.shards.find(&part.name) {
             None => (
                 self.shards.whole(self.dir),
@@ -267,10 +287,6 @@ impl Check<'_> {
             Some((file, info)) if info.shape != part.shape => {
                 let problem = format!("expected shape {:?}, found {:?}", part.shape, info.shape);
                 (file.path().into(), Some(problem))
-            }
-            Some((file, info)) if info.storage == FP8 && self.reads_fp8 => {
-                let problem = self.scales(part);
-                (file.path().into(), problem)
             }
             Some((file, info)) if !is_readable(info.storage, part.encoding) => {
                 let expected = match (part.encoding, info.storage) {
@@ -289,22 +305,23 @@ impl Check<'_> {
         self.expected.insert(part.name.clone());
     }
 
-    /// Returns the problem with the factors of a matrix of 8 bits.
-    fn scales(&mut self, part: &Part) -> Option<String> {
-        let &[rows, columns] = part.shape.as_slice() else {
-            return Some("expected a matrix, as only these are stored in F8_E4M3".into());
+    /// Compares a quantised weight with the expected shape, and its parts with each other.
+    fn matrix(&mut self, part: &Part, matrix: &Matrix<'_>) {
+        self.expected.extend(matrix.names().map(str::to_owned));
+        // In some encodings, one of the parts has the weight's name.
+        let floats = self.shards.find(&part.name);
+        let twice = floats.is_some() && self.expected.insert(part.name.clone());
+        let checked = match part.shape.as_slice() {
+            _ if twice => Err(format!(
+                "is stored in {} as well; keep one",
+                matrix.encoding
+            )),
+            &[rows, columns] => matrix.check([rows, columns]),
+            _ => Err("expected floats, as only matrices are quantised".into()),
         };
-        let name = format!("{}{}", part.name, fp8::SCALES);
-        let expected = fp8::scales_of([rows, columns]);
-        let found = self.shards.find(&name).map(|(_, info)| info);
-        let fits = found.is_some_and(|info| info.storage == F32 && info.shape == expected);
-        self.expected.insert(name.clone());
-        (!fits).then(|| {
-            let found = found.map_or("none".to_owned(), |info| {
-                format!("{} of shape {:?}", info.storage, info.shape)
-            });
-            format!("expected factors `{name}`, F32 of shape {expected:?}, found {found}")
-        })
+        if let Err(problem) = checked {
+            self.problem(matrix.file().path().into(), &part.name, problem);
+        }
     }
 
     /// Records that no tensor of a parameter exists.
@@ -326,13 +343,12 @@ impl Check<'_> {
     /// Records that a parameter is stored in two layouts.
     fn stored_twice(&mut self, one: &[Part], other: &[Part]) {
         let stored = |way: &[Part]| {
-            let found = way
-                .iter()
-                .find_map(|part| self.shards.find(&part.name).map(|_| part));
+            let mut parts = way.iter();
+            let found = parts.find(|part| self.shards.file_of(&part.name).is_some());
             found.map(|part| part.name.clone())
         };
         if let (Some(first), Some(second)) = (stored(one), stored(other))
-            && let Some((file, _)) = self.shards.find(&second)
+            && let Some(file) = self.shards.file_of(&second)
         {
             let problem = format!(
                 "holds what `{first}` holds as well; keep the experts stacked or one by one, under \
@@ -340,8 +356,12 @@ impl Check<'_> {
             );
             self.problem(file.path().into(), &second, problem);
         }
-        self.expected
-            .extend(one.iter().map(|part| part.name.clone()));
+        for part in one {
+            let matrix = self.shards.matrix(&part.name);
+            let parts = matrix.iter().flat_map(Matrix::names).map(str::to_owned);
+            self.expected.extend(parts);
+            self.expected.insert(part.name.clone());
+        }
     }
 
     fn problem(&mut self, file: PathBuf, tensor: &str, problem: String) {
@@ -366,7 +386,8 @@ pub(super) fn stored_ways(
     info: &ParameterInfo,
     param_shape: &[usize],
 ) -> Vec<Vec<Part>> {
-    let stored = |way: &Vec<Part>| way.iter().any(|part| shards.find(&part.name).is_some());
+    let is_there = |part: &Part| shards.file_of(&part.name).is_some();
+    let stored = |way: &Vec<Part>| way.iter().any(is_there);
     let ways = info.alternatives(param_shape);
     let mut ways: Vec<Vec<Part>> = ways.into_iter().filter(stored).collect();
     // Two layouts under one name differ by their shapes. Of a square matrix, the first is the usual one.

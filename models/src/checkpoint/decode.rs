@@ -1,10 +1,13 @@
 //! Conversion of a tensor's bytes to the dtype of a parameter, in one pass.
 
 use burn::tensor::{Element, bf16, f16};
+use kernels_quant::gguf::Block;
 use safetensors::Dtype;
 
-use super::gguf::Block;
 use super::storage::Storage;
+
+/// The number of blocks that are converted at once.
+const AT_ONCE: usize = 16;
 
 /// Converts `bytes`, values that are stored so, and rounds to nearest.
 ///
@@ -24,19 +27,23 @@ pub(super) fn decode_into<T: Wanted>(bytes: &[u8], storage: Storage, values: &mu
 }
 
 fn dequantise<T: Wanted>(bytes: &[u8], block: Block, values: &mut [T]) {
-    let mut places = values.chunks_exact_mut(block.elements());
-    block.decode(bytes, |numbers| {
-        let places = places.next().expect("as many blocks as places");
-        for (place, &number) in places.iter_mut().zip(numbers) {
+    // A few blocks at a time, which stay in the cache.
+    let mut numbers = vec![0.0; AT_ONCE * block.elements()];
+    let pieces = values.chunks_mut(numbers.len());
+    let mut bytes = bytes.chunks(AT_ONCE * block.bytes());
+    for piece in pieces {
+        let numbers = &mut numbers[..piece.len()];
+        block.decode(bytes.next().unwrap_or(&[]), numbers);
+        for (place, &mut number) in piece.iter_mut().zip(numbers) {
             *place = T::nearest(number.into());
         }
-    });
-    assert!(places.next().is_none(), "fewer blocks than places");
+    }
+    assert!(bytes.next().is_none(), "more blocks than places");
 }
 
 /// A dtype that parameters may have.
 pub(crate) trait Wanted: Element {
-    /// Returns the nearest value.
+    /// Returns the nearest value; for half types, that of the nearest f32, as torch rounds.
     fn nearest(wide: f64) -> Self;
 }
 

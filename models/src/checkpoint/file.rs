@@ -45,7 +45,7 @@ impl StoredTensor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     None,
-    /// In each of so many heads, row `2i` of the file is row `i`, and row `2i + 1` is row `i` of the second half.
+    /// In each of this number of heads, row `2i` of the file is row `i`, and row `2i + 1` is row `i` of the second half.
     PairedRows(usize),
     /// The file holds the weights plus 1.
     PlusOne,
@@ -99,7 +99,7 @@ impl TensorFile {
         &self.path
     }
 
-    /// Returns `true` if the file is no safetensors file.
+    /// Returns `true` if the file is not a safetensors file.
     #[cfg(feature = "remote")]
     pub(super) fn is_gguf(&self) -> bool {
         self.is_gguf

@@ -11,7 +11,7 @@ use super::check::check_tensors;
 use super::file::TensorFile;
 use super::open::gguf_file;
 use super::shards::Shards;
-use super::{CONFIG, gguf};
+use super::{CONFIG, gguf, quantised};
 use crate::parameters::{ParameterInfo, Visit, walk};
 use crate::{ModelConfig, ModelError};
 
@@ -31,6 +31,8 @@ pub struct Inspection {
     pub parameters: Option<u64>,
     /// The types of the stored tensors, by name.
     pub types: BTreeMap<String, StoredType>,
+    /// The weights of the model that are stored in quantised form, by the name of the encoding. Loading makes floats of them.
+    pub quantised: BTreeMap<String, StoredType>,
     /// Every reason why the checkpoint would not load, each a sentence that names the file.
     pub problems: Vec<String>,
     /// Remarks on settings that may not be meant. They don't keep the checkpoint from loading.
@@ -49,6 +51,19 @@ pub struct StoredType {
     pub bytes: u64,
 }
 
+impl StoredType {
+    /// Returns the number of bits of an element, with those of scales.
+    pub fn bits(&self) -> f64 {
+        8.0 * self.bytes as f64 / self.elements as f64
+    }
+
+    pub(super) fn add(&mut self, elements: u64, bytes: u64) {
+        self.tensors += 1;
+        self.elements += elements;
+        self.bytes += bytes;
+    }
+}
+
 impl Inspection {
     /// Returns the number of bytes of all tensors.
     pub fn bytes(&self) -> u64 {
@@ -56,7 +71,8 @@ impl Inspection {
     }
 }
 
-/// Looks at a checkpoint, a path as [`load`](crate::load) takes it, without reading its weights.
+/// Looks at a checkpoint, a path as [`load`](crate::load) takes it, without reading its weights. Of quantised ones it checks
+/// the scales and zeros, but not those inside of blocks.
 ///
 /// A configuration with several errors is read again without each wrong field, so that every error is found, up to a field
 /// that can't be left out. Tensors are compared with a configuration without errors only. `device` holds no weights.
@@ -106,17 +122,21 @@ impl Found {
 
     fn directory(&mut self, dir: &Path) {
         let path = dir.join(CONFIG);
+        let mut quantisation = None;
         let read = ModelConfig::read_fields(&path);
         if let Some(mut fields) = self.kept(read) {
             let parse = |fields: &Map<String, Value>| ModelConfig::from_fields(fields, &path);
             self.config = attempts(&mut fields, parse, outermost, remove, &mut self.problems);
+            // It has no errors, or was removed.
+            let config = self.config.as_ref();
+            quantisation = config.and_then(|config| config.quantisation(&fields, &path).ok()?);
             if self.config.is_none() {
                 let further = missing_sizes(&fields, &path, &self.problems);
                 self.problems.extend(further);
             }
         }
         match Shards::open_all(dir) {
-            Ok(shards) => self.shards = Some(shards),
+            Ok(shards) => self.shards = Some(shards.quantised(quantisation)),
             Err(errors) => self.problems.extend(errors.iter().flat_map(sentences)),
         }
     }
@@ -128,13 +148,16 @@ impl Found {
     }
 
     fn finish(mut self, path: &Path, device: &Device) -> Inspection {
-        let mut parameters = None;
+        let (mut parameters, mut weights) = (None, BTreeMap::new());
         let mut remarks = Vec::new();
         if let Some(config) = &self.config {
             let model = config.init(device);
             let mut count = Count(0);
             walk(&model, &mut count);
             parameters = Some(count.0);
+            if let Some(shards) = &self.shards {
+                weights = quantised::weights(shards, &model);
+            }
             let compared = match &self.shards {
                 Some(shards) if self.problems.is_empty() => {
                     check_tensors(path, config, shards, &model)
@@ -162,6 +185,7 @@ impl Found {
             types: types(files),
             config: self.config,
             parameters,
+            quantised: weights,
             problems: self.problems,
             remarks,
         }
@@ -186,7 +210,7 @@ fn attempts<S, T>(
             problems.extend(sentences(&error));
             return None;
         };
-        // That a removed field is missing now is no error of the file.
+        // A removed field is missing now, which is not the file's fault.
         if !removed.contains(outermost(field)) {
             problems.extend(sentences(&error));
         }
@@ -205,7 +229,7 @@ fn outermost(field: &str) -> &str {
     end.map_or(field, |end| &field[..text + end])
 }
 
-/// Removes a field. Returns `false` if there is none.
+/// Removes a field. Returns `false` if it does not exist.
 fn remove(fields: &mut Map<String, Value>, field: &str) -> bool {
     let field = outermost(field);
     let Some(inner) = field.strip_prefix(TEXT) else {
@@ -255,13 +279,8 @@ fn types(files: &[TensorFile]) -> BTreeMap<String, StoredType> {
     let mut types: BTreeMap<String, StoredType> = BTreeMap::new();
     for tensor in files.iter().flat_map(TensorFile::tensors) {
         let own = types.entry(tensor.storage.to_string()).or_default();
-        own.tensors += 1;
-        own.elements += tensor
-            .shape
-            .iter()
-            .map(|&size| size as u64)
-            .product::<u64>();
-        own.bytes += tensor.bytes as u64;
+        let elements = tensor.shape.iter().map(|&size| size as u64).product();
+        own.add(elements, tensor.bytes as u64);
     }
     types
 }

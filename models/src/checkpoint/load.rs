@@ -9,16 +9,17 @@ use super::check::{check_tensors, stored_ways};
 use super::decode::Wanted;
 #[cfg(feature = "remote")]
 use super::file::Change;
-use super::mxfp4;
+use super::matrices::Parts;
 use super::open::Checkpoint;
 use super::progress::{Counter, Progress};
+use super::quantised;
 #[cfg(feature = "remote")]
 use super::server::ServerFiles;
 use super::shards::Shards;
 use super::source::Source;
 #[cfg(feature = "remote")]
 use super::storage::Storage;
-use crate::layout::{Encoding, Part};
+use crate::parameters::layout::{Encoding, MXFP4_BLOCK, Part};
 use crate::parameters::{ParameterInfo, Replace, rebuild};
 use crate::{CausalLm, ModelConfig, ModelError};
 
@@ -28,11 +29,14 @@ use crate::{CausalLm, ModelConfig, ModelError};
 /// Weights may be stored as `f16`, `bf16`, `f32` or `f64`. They are converted to `dtype`, rounded to nearest, and
 /// require gradients on a device with autodiff. Only the bias by which some routers choose experts stays in `f32` if
 /// `dtype` is a half type, and gets no gradient. The experts of a layer may be stored one by one or stacked (see
-/// [`ExpertStorage`](crate::ExpertStorage)); in the model they are stacked. Those of gpt-oss may be stored in MXFP4,
-/// and matrices of DeepSeek-V3 in FP8. GGUF files may also hold the types `Q8_0`, `Q4_0`, `Q4_1`, `Q5_0`, `Q5_1`, `Q4_K`,
-/// `Q5_K` and `Q6_K`, which become floats.
+/// [`ExpertStorage`](crate::ExpertStorage)); in the model they are stacked.
 ///
-/// Beside the model, memory holds at most a piece of a tensor, whatever the dtypes.
+/// Quantised weights become floats: those that their package decodes, rounded to `dtype`. Directories may hold them as
+/// `quantization_config` says: bitsandbytes (NF4, FP4, int8), GPTQ, AWQ, compressed-tensors, FP8 in blocks, and the experts
+/// of gpt-oss in MXFP4. GGUF files may hold the types `Q8_0`, `Q4_0`, `Q4_1`, `Q5_0`, `Q5_1`, `Q4_K`, `Q5_K`, `Q6_K` and
+/// `MXFP4`. A number that is not finite is an error.
+///
+/// Beside the model, memory holds at most a piece of a tensor, whatever the dtypes, or one quantised weight of a directory.
 ///
 /// Vision towers, layers that predict further tokens, and tensors outside of the decoder, such as other heads, are not
 /// loaded, with a warning; [`save`](crate::save) writes the text model alone. A base model that was saved alone, whose
@@ -76,6 +80,10 @@ pub fn load_with(
     for remark in check_tensors(&path, &config, &shards, &model)? {
         tracing::warn!("{}: {remark}", kernels_io::escape_path(&path));
     }
+    if let Some(weights) = quantised::described(&quantised::weights(&shards, &model)) {
+        let path = kernels_io::escape_path(&path);
+        tracing::info!("{path}: {weights}: decoded to {}", name_of(dtype));
+    }
 
     let mut read = Read {
         counter: Counter::new(&shards, &model, progress),
@@ -95,19 +103,22 @@ pub fn load_with(
 
 fn check_dtype(device: &Device, dtype: FloatDType) -> Result<(), ModelError> {
     let fail = |problem: &str| {
-        let dtype = format!("{dtype:?}").to_lowercase();
         Err(ModelError::Dtype {
-            dtype,
+            dtype: name_of(dtype),
             problem: problem.into(),
         })
     };
     if dtype == FloatDType::Flex32 {
-        return fail("is no storage type; use f32");
+        return fail("tensors can't be stored in it; use f32");
     }
     if !device.supports_dtype(DType::from(dtype)) {
         return fail("the device does not support it");
     }
     Ok(())
+}
+
+fn name_of(dtype: FloatDType) -> String {
+    format!("{dtype:?}").to_lowercase()
 }
 
 /// Replaces every parameter by the checkpoint's. After a failure the remaining parameters stay unchanged.
@@ -195,7 +206,14 @@ impl Read<'_> {
         }
         let mut values = vec![T::from_elem(0.0); parts.iter().map(length).sum()];
         for part in parts {
-            let source = Source::open(self.shards, part)?;
+            let read = match (self.shards.matrix(&part.name), part.shape.as_slice()) {
+                (Some(matrix), &[rows, columns]) => Some(matrix.read([rows, columns])?),
+                _ => None,
+            };
+            let source = match &read {
+                Some(parts) => Source::of(parts)?,
+                None => Source::open(self.shards, part),
+            };
             match (part.encoding, part.shape.as_slice()) {
                 (_, &[rows, _]) if transposed => source.read_transposed(0, rows, &mut values)?,
                 (Encoding::Transposed, &[_, rows, columns]) => {
@@ -214,20 +232,14 @@ impl Read<'_> {
 
     /// Reads a stack of quantised matrices. Only one of them is in memory as it is stored.
     fn mxfp4<T: Wanted>(&self, blocks: &Part, scales: &Part) -> Result<Vec<T>, ModelError> {
-        let (matrices, rows) = (scales.shape[0], scales.shape[1]);
-        let scales_of_one = rows * scales.shape[2];
-        let blocks_of_one = scales_of_one * mxfp4::BLOCK_BYTES;
-        let elements = scales_of_one * mxfp4::BLOCK;
-        let mut values = vec![T::from_elem(0.0); matrices * elements];
-        let part = |part: &Part, at: usize, length: usize| {
-            let stored = self.shards.find(&part.name);
-            let (file, info) = stored.expect("every part was looked up before anything is read");
-            file.read_range(info.begin + (at * length) as u64, length)
+        let &[matrices, rows, across] = scales.shape.as_slice() else {
+            unreachable!("the scales of a stack have three axes");
         };
+        let elements = rows * across * MXFP4_BLOCK;
+        let mut values = vec![T::from_elem(0.0); matrices * elements];
         for (at, values) in values.chunks_mut(elements).enumerate() {
-            let blocks = part(blocks, at, blocks_of_one)?;
-            let scales = part(scales, at, scales_of_one)?;
-            mxfp4::decode_transposed(&blocks, &scales, rows, values);
+            let parts = Parts::of_stack(self.shards, [blocks, scales], at)?;
+            Source::of(&parts)?.read_transposed(0, rows, values)?;
         }
         Ok(values)
     }
@@ -238,6 +250,9 @@ impl Read<'_> {
         let Some((_, info)) = self.shards.find(&part.name) else {
             return false;
         };
+        if self.shards.matrix(&part.name).is_some() {
+            return false;
+        }
         let floats = matches!(info.storage, Storage::Plain(_)) && info.storage.is_supported();
         part.encoding == Encoding::Floats && info.change == Change::None && floats
     }

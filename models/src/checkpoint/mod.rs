@@ -8,13 +8,13 @@ mod check;
 mod checksum;
 mod decode;
 mod file;
-mod fp8;
 pub mod gguf;
 mod inspect;
 mod load;
-pub(crate) mod mxfp4;
+mod matrices;
 mod open;
 mod progress;
+mod quantised;
 mod save;
 #[cfg(feature = "remote")]
 mod server;
@@ -25,7 +25,6 @@ mod stored;
 
 pub use self::checksum::weights_checksum;
 pub(crate) use self::file::TensorFile;
-pub(crate) use self::fp8::BLOCK as FP8_BLOCK;
 pub use self::inspect::{Inspection, StoredType, inspect};
 pub use self::load::{load, load_with};
 pub use self::progress::Progress;

@@ -26,10 +26,14 @@ impl Checkpoint {
                 shards: Shards::of(file),
             });
         }
+        let file = path.join(CONFIG);
+        let fields = ModelConfig::read_fields(&file)?;
+        let config = ModelConfig::from_fields(&fields, &file)?;
+        let quantisation = config.quantisation(&fields, &file)?;
         Ok(Self {
             path: path.into(),
-            config: ModelConfig::from_file(&path.join(CONFIG))?,
-            shards: Shards::open(path)?,
+            config,
+            shards: Shards::open(path)?.quantised(quantisation),
         })
     }
 }

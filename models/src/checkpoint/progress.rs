@@ -6,7 +6,7 @@ use burn::tensor::Tensor;
 use super::check::stored_ways;
 use super::shards::Shards;
 use crate::CausalLm;
-use crate::layout::Part;
+use crate::parameters::layout::Part;
 use crate::parameters::{ParameterInfo, Visit, walk};
 
 /// The part of a checkpoint that has been read; see [`load_with`](crate::load_with).
@@ -48,8 +48,7 @@ impl<'a> Counter<'a> {
 }
 
 fn bytes(shards: &Shards, parts: &[Part]) -> u64 {
-    let stored = parts.iter().filter_map(|part| shards.find(&part.name));
-    stored.map(|(_, info)| info.bytes as u64).sum()
+    parts.iter().map(|part| shards.bytes_of(&part.name)).sum()
 }
 
 /// The number of bytes of the tensors that a load reads.

@@ -14,8 +14,8 @@ use serde_json::json;
 
 use super::{CONFIG, INDEX, SINGLE};
 use crate::config::StoredDtype;
-use crate::layout::ExpertStorage;
 use crate::parameters::ParameterVisitor;
+use crate::parameters::layout::ExpertStorage;
 use crate::{CausalLm, ModelConfig, ModelError};
 
 /// Writes `model` to the directory `dir` in Hugging Face layout: `config.json` and `model.safetensors`. If the tensors

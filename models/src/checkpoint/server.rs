@@ -8,7 +8,7 @@ use burn_kernels::remote::{self, LoadError};
 
 use super::shards::Shards;
 use crate::ModelError;
-use crate::layout::Part;
+use crate::parameters::layout::Part;
 
 /// A server that sees this machine's files and may read those of the checkpoint.
 pub(super) struct ServerFiles {
@@ -92,7 +92,7 @@ impl ServerFiles {
     }
 }
 
-/// Returns the canonical path, or the given path if there is none.
+/// Returns the canonical path, or the given path if it has none.
 fn real(path: &std::path::Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }

@@ -5,9 +5,11 @@ use std::ffi::OsStr;
 use std::path::{Component, Path};
 
 use kernels_io::Limit;
+use kernels_quant::{Mxfp4, QuantConfig};
 use serde_json::Value;
 
 use super::file::{StoredTensor, TensorFile};
+use super::matrices::{Matrices, Matrix};
 use super::{INDEX, SINGLE};
 use crate::ModelError;
 
@@ -18,6 +20,8 @@ pub(super) struct Shards {
     places: BTreeMap<String, usize>,
     /// True if the files leave out the beginning [`MODEL`] of names.
     bare: bool,
+    /// The weights that several tensors hold together.
+    matrices: Matrices,
     remarks: Vec<String>,
 }
 
@@ -85,7 +89,50 @@ impl Shards {
             places: places.collect(),
             files,
             bare,
+            matrices: Matrices::default(),
             remarks: bare.then(|| remark.to_owned()).into_iter().collect(),
+        }
+    }
+
+    /// Finds the quantised weights, if the configuration says that there are any.
+    pub(super) fn quantised(mut self, config: Option<QuantConfig>) -> Self {
+        if let Some(QuantConfig { encoding, remarks }) = config {
+            self.matrices = Matrices::find(encoding, self.names());
+            // The stacks of MXFP4 are known by their names.
+            if !self.is_quantised() && encoding != Mxfp4.into() {
+                let unused = "no weight is stored so: weights are read as floats";
+                let remark = format!("`quantization_config` says {encoding}, and {unused}");
+                self.remarks.push(remark);
+            }
+            self.remarks.extend(remarks);
+        }
+        self
+    }
+
+    /// Returns `true` if there are quantised weights of several tensors each.
+    pub(super) fn is_quantised(&self) -> bool {
+        !self.matrices.is_empty()
+    }
+
+    /// Returns the parts of a weight that is stored in quantised form.
+    pub(super) fn matrix(&self, weight: &str) -> Option<Matrix<'_>> {
+        let encoding = self.matrices.encoding(weight)?;
+        Some(Matrix::of(self, weight, encoding))
+    }
+
+    /// Returns the file of a weight, or of the first of its parts.
+    pub(super) fn file_of(&self, weight: &str) -> Option<&TensorFile> {
+        match self.matrix(weight) {
+            Some(matrix) => Some(matrix.file()),
+            None => self.find(weight).map(|(file, _)| file),
+        }
+    }
+
+    /// Returns the number of bytes of a weight.
+    pub(super) fn bytes_of(&self, weight: &str) -> u64 {
+        match self.matrix(weight) {
+            Some(matrix) => matrix.bytes(),
+            None => self.find(weight).map_or(0, |(_, info)| info.bytes as u64),
         }
     }
 

@@ -1,16 +1,16 @@
 //! One tensor of a checkpoint, read in pieces: whole rows, converted to the dtype and the order of a parameter.
 //!
-//! Only one piece is in memory as it is stored.
+//! Only one piece is in memory as it is stored, or one weight in quantised form, if several tensors hold it together.
 
-use safetensors::Dtype;
+use kernels_quant::QuantizedWeight;
 
 use super::decode::{Wanted, decode_into};
 use super::file::{Change, StoredTensor, TensorFile};
-use super::fp8;
+use super::matrices::{self, Parts};
 use super::shards::Shards;
 use super::storage::Storage;
 use crate::ModelError;
-use crate::layout::Part;
+use crate::parameters::layout::Part;
 
 /// The number of elements of a piece, or of one row if that has more.
 const PIECE: usize = 1 << 18;
@@ -20,18 +20,31 @@ const TILE: usize = 32;
 
 /// A tensor whose type, shape and place were checked.
 pub(super) struct Source<'a> {
-    file: &'a TensorFile,
-    info: &'a StoredTensor,
+    numbers: Numbers<'a>,
+    change: Change,
     columns: usize,
-    /// The factors of a matrix of 8 bits. Other tensors have none.
-    factors: Vec<f32>,
+}
+
+/// The place of a tensor's numbers.
+enum Numbers<'a> {
+    InFile {
+        file: &'a TensorFile,
+        info: &'a StoredTensor,
+        name: &'a str,
+    },
+    InParts {
+        parts: &'a Parts,
+        weight: QuantizedWeight<'a>,
+    },
 }
 
 impl<'a> Source<'a> {
+    /// Returns a tensor that a file holds alone.
+    ///
     /// # Panics
     ///
     /// Panics if the part is not in the checkpoint. The caller has looked it up.
-    pub(super) fn open(shards: &'a Shards, part: &Part) -> Result<Self, ModelError> {
+    pub(super) fn open(shards: &'a Shards, part: &'a Part) -> Self {
         let stored = shards.find(&part.name);
         let (file, info) = stored.expect("every part was looked up before anything is read");
         let columns = match (info.change, part.shape.as_slice()) {
@@ -39,22 +52,32 @@ impl<'a> Source<'a> {
             (Change::PairedRows(_), [_]) => 1,
             (_, shape) => shape.last().copied().unwrap_or(1),
         };
-        let factors = match info.storage {
-            Storage::Plain(Dtype::F8_E4M3) => factors(shards, part)?,
-            _ => Vec::new(),
-        };
-        Ok(Self {
-            file,
-            info,
+        Self {
+            numbers: Numbers::InFile {
+                file,
+                info,
+                name: &part.name,
+            },
+            change: info.change,
             columns,
-            factors,
+        }
+    }
+
+    /// Returns a weight in quantised form.
+    pub(super) fn of(parts: &'a Parts) -> Result<Self, ModelError> {
+        let weight = parts.weight()?;
+        let [_, columns] = weight.shape();
+        Ok(Self {
+            numbers: Numbers::InParts { parts, weight },
+            change: Change::None,
+            columns,
         })
     }
 
     /// Reads the whole tensor.
     pub(super) fn read<T: Wanted>(&self, values: &mut [T]) -> Result<(), ModelError> {
         let step = (PIECE / self.columns).max(1);
-        if self.info.change == Change::None {
+        if self.change == Change::None {
             let pieces = values.chunks_mut(step * self.columns);
             for (at, piece) in pieces.enumerate() {
                 self.rows(at * step, piece)?;
@@ -92,49 +115,63 @@ impl<'a> Source<'a> {
 
     /// Reads rows in the order of the file, as many as `values` has room for.
     fn rows<T: Wanted>(&self, first: usize, values: &mut [T]) -> Result<(), ModelError> {
-        let storage = self.info.storage;
-        let begin = self.info.begin + storage.bytes_of(first * self.columns) as u64;
-        let length = storage.bytes_of(values.len());
-        let bytes = self.file.read_range(begin, length)?;
-        if storage == Storage::Plain(Dtype::F8_E4M3) {
-            fp8::decode_into(&bytes, &self.factors, first, self.columns, values);
-        } else if self.info.change == Change::PlusOne {
-            let mut stored = vec![0.0_f32; values.len()];
-            decode_into(&bytes, storage, &mut stored);
-            let weights = stored
-                .iter()
-                .map(|weight| T::nearest((weight - 1.0).into()));
-            values
-                .iter_mut()
-                .zip(weights)
-                .for_each(|(to, from)| *to = from);
-        } else {
-            decode_into(&bytes, storage, values);
+        let mut floats = Vec::new();
+        match &self.numbers {
+            Numbers::InFile { file, info, .. } => {
+                let storage = info.storage;
+                let begin = info.begin + storage.bytes_of(first * self.columns) as u64;
+                let bytes = file.read_range(begin, storage.bytes_of(values.len()))?;
+                if let (Storage::Plain(_), false) = (storage, self.change == Change::PlusOne) {
+                    decode_into(&bytes, storage, values);
+                    return Ok(());
+                }
+                floats.resize(values.len(), 0.0);
+                decode_into(&bytes, storage, &mut floats);
+                if let Storage::Blocks(_) = storage {
+                    self.check_finite(first, &floats)?;
+                }
+            }
+            Numbers::InParts { weight, .. } => {
+                floats.resize(values.len(), 0.0);
+                weight.decode_rows(first..first + values.len() / self.columns, &mut floats);
+                self.check_finite(first, &floats)?;
+            }
+        }
+        let minus = match self.change {
+            Change::PlusOne => 1.0,
+            _ => 0.0,
+        };
+        for (value, float) in values.iter_mut().zip(floats) {
+            *value = T::nearest((float - minus).into());
         }
         Ok(())
     }
 
+    /// Refuses decoded numbers of which one is infinite or NaN.
+    fn check_finite(&self, first: usize, decoded: &[f32]) -> Result<(), ModelError> {
+        let Some(at) = decoded.iter().position(|number| !number.is_finite()) else {
+            return Ok(());
+        };
+        let (row, column) = (first + at / self.columns, at % self.columns);
+        let problem = format!(
+            "row {row}, column {column} is {}: its scale or its code is not a finite number",
+            decoded[at]
+        );
+        Err(match &self.numbers {
+            Numbers::InFile { file, name, .. } => matrices::error(file.path(), name, problem),
+            Numbers::InParts { parts, .. } => parts.error(problem),
+        })
+    }
+
     /// Returns the place of a row of the file among so many rows.
     fn place(&self, row: usize, rows: usize) -> usize {
-        let Change::PairedRows(heads) = self.info.change else {
+        let Change::PairedRows(heads) = self.change else {
             return row;
         };
         let head = rows / heads;
         let (first, pair, half) = (row / head * head, row % head / 2, row % 2);
         first + half * head / 2 + pair
     }
-}
-
-/// Reads the factors of a matrix of 8 bits.
-fn factors(shards: &Shards, part: &Part) -> Result<Vec<f32>, ModelError> {
-    let name = format!("{}{}", part.name, fp8::SCALES);
-    let (file, info) = shards
-        .find(&name)
-        .expect("the factors were looked up before");
-    let bytes = file.read(info)?;
-    let mut factors = vec![0.0; bytes.len() / 4];
-    decode_into(&bytes, info.storage, &mut factors);
-    Ok(factors)
 }
 
 /// Writes rows to columns of `values`, which has `height` elements in each of its rows. `places` are the columns.

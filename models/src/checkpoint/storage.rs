@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use kernels_quant::gguf::Block;
 use safetensors::Dtype;
-
-use super::gguf::Block;
 
 /// The form in which a file stores the elements of a tensor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

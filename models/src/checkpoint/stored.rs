@@ -40,7 +40,8 @@ impl Visit for Find<'_> {
     fn visit<const D: usize>(&mut self, info: &ParameterInfo, param: &Param<Tensor<D>>) {
         let ways = stored_ways(self.shards, info, param.lazy_shape().as_slice());
         let first = ways.last().and_then(|way| way.first());
-        let stored = first.and_then(|part| self.shards.find(&part.name));
+        let plain = first.filter(|part| self.shards.matrix(&part.name).is_none());
+        let stored = plain.and_then(|part| self.shards.find(&part.name));
         let dtype = match stored.map(|(_, stored)| stored.storage) {
             Some(Storage::Plain(Dtype::F16)) => FloatDType::F16,
             Some(Storage::Plain(Dtype::BF16)) => FloatDType::BF16,

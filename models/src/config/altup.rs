@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::family::Family;
 use super::fields::Fields;
 use crate::ModelError;
-use crate::family::Family;
 
 /// The settings of a model with parallel residual streams. Field names are those of `config.json`.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,7 +32,7 @@ pub struct AltUpConfig {
 const SPARSE: (usize, f64) = (10, 0.95);
 
 impl AltUpConfig {
-    /// Reads the fields of a family with such streams, for a model with so many `layers`.
+    /// Reads the fields of a family with such streams, for a model with `layers` layers.
     pub(super) fn parse(
         fields: Fields<'_>,
         family: &Family,
@@ -66,7 +66,7 @@ impl AltUpConfig {
         }
         if self.altup_active_idx >= self.altup_num_inputs {
             let problem = format!(
-                "there is no stream {}: the first of {} is 0",
+                "stream {} does not exist: of {}, the first is 0",
                 self.altup_active_idx, self.altup_num_inputs
             );
             return Some(("altup_active_idx", problem));

@@ -77,7 +77,7 @@ impl StoredDtype {
             let known = Self::ALL.map(Self::config_name).join(", ");
             return Err(fields.error(
                 name,
-                format!("`{text}` is not supported; supported are {known}"),
+                format!("`{text}` is not supported; supported: {known}"),
             ));
         }
         Ok(found)

@@ -8,11 +8,11 @@ use crate::ModelError;
 
 /// The largest accepted size. Products of two sizes then fit in a `u64`. A typing error of a few digits is an error
 /// here, before terabytes are allocated.
-pub(super) const MAX_SIZE: u64 = i32::MAX as u64;
+pub(crate) const MAX_SIZE: u64 = i32::MAX as u64;
 
 /// A JSON object of a file. A field that is `null` counts as absent, as in `transformers`.
 #[derive(Clone, Copy)]
-pub(super) struct Fields<'a> {
+pub(crate) struct Fields<'a> {
     origin: &'a Path,
     /// Names of the enclosing objects, each followed by a dot.
     prefix: &'a str,
@@ -20,7 +20,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    pub(super) fn new(origin: &'a Path, prefix: &'a str, object: &'a Map<String, Value>) -> Self {
+    pub(crate) fn new(origin: &'a Path, prefix: &'a str, object: &'a Map<String, Value>) -> Self {
         Self {
             origin,
             prefix,
@@ -28,19 +28,24 @@ impl<'a> Fields<'a> {
         }
     }
 
-    pub(super) fn origin(&self) -> &'a Path {
+    pub(crate) fn origin(&self) -> &'a Path {
         self.origin
     }
 
-    pub(super) fn error(&self, name: &str, problem: impl Into<String>) -> ModelError {
+    pub(crate) fn error(&self, name: &str, problem: impl Into<String>) -> ModelError {
         ModelError::field(self.origin, format!("{}{name}", self.prefix), problem)
     }
 
-    pub(super) fn value(&self, name: &str) -> Option<&'a Value> {
+    pub(crate) fn value(&self, name: &str) -> Option<&'a Value> {
         self.object.get(name).filter(|value| !value.is_null())
     }
 
-    pub(super) fn names(&self) -> impl Iterator<Item = &'a String> {
+    /// Returns `true` for the fields of the same object.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        std::ptr::eq(self.object, other.object)
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a String> {
         self.object.keys()
     }
 
@@ -62,7 +67,7 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a size: an integer of at least 1.
-    pub(super) fn size(&self, name: &str) -> Result<Option<usize>, ModelError> {
+    pub(crate) fn size(&self, name: &str) -> Result<Option<usize>, ModelError> {
         let expected = format!("an integer from 1 to {MAX_SIZE}");
         self.typed(name, &expected, |value| {
             let size = value
@@ -73,14 +78,14 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads an index or a count: an integer of at least 0.
-    pub(super) fn index(&self, name: &str) -> Result<Option<usize>, ModelError> {
+    pub(crate) fn index(&self, name: &str) -> Result<Option<usize>, ModelError> {
         self.typed(name, "an integer from 0", |value| {
             usize::try_from(value.as_u64()?).ok()
         })
     }
 
     /// Reads a list of indices: integers of at least 0.
-    pub(super) fn indices(&self, name: &str) -> Result<Option<Vec<usize>>, ModelError> {
+    pub(crate) fn indices(&self, name: &str) -> Result<Option<Vec<usize>>, ModelError> {
         self.typed(name, "a list of integers from 0", |value| {
             let index = |value: &Value| usize::try_from(value.as_u64()?).ok();
             value.as_array()?.iter().map(index).collect()
@@ -88,29 +93,29 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a finite number.
-    pub(super) fn number(&self, name: &str) -> Result<Option<f64>, ModelError> {
+    pub(crate) fn number(&self, name: &str) -> Result<Option<f64>, ModelError> {
         self.typed(name, "a finite number", |value| {
             value.as_f64().filter(|x| x.is_finite())
         })
     }
 
     /// Reads a finite number above 0.
-    pub(super) fn positive(&self, name: &str) -> Result<Option<f64>, ModelError> {
+    pub(crate) fn positive(&self, name: &str) -> Result<Option<f64>, ModelError> {
         self.typed(name, "a number above 0", |value| {
             value.as_f64().filter(|x| x.is_finite() && *x > 0.0)
         })
     }
 
     /// Reads a list of finite numbers.
-    pub(super) fn numbers(&self, name: &str) -> Result<Option<Vec<f64>>, ModelError> {
+    pub(crate) fn numbers(&self, name: &str) -> Result<Option<Vec<f64>>, ModelError> {
         self.typed(name, "a list of numbers", |value| {
             let number = |value: &Value| value.as_f64().filter(|x| x.is_finite());
             value.as_array()?.iter().map(number).collect()
         })
     }
 
-    /// Reads a size that may be a list with the same size for each of so many entries.
-    pub(super) fn common_size(
+    /// Reads a size that may be a list with the same size in each of its `entries`.
+    pub(crate) fn common_size(
         &self,
         name: &str,
         entries: usize,
@@ -140,39 +145,39 @@ impl<'a> Fields<'a> {
     }
 
     /// Reads a list of finite numbers above 0.
-    pub(super) fn positives(&self, name: &str) -> Result<Option<Vec<f64>>, ModelError> {
+    pub(crate) fn positives(&self, name: &str) -> Result<Option<Vec<f64>>, ModelError> {
         self.typed(name, "a list of numbers above 0", |value| {
             let positive = |value: &Value| value.as_f64().filter(|x| x.is_finite() && *x > 0.0);
             value.as_array()?.iter().map(positive).collect()
         })
     }
 
-    pub(super) fn boolean(&self, name: &str) -> Result<Option<bool>, ModelError> {
+    pub(crate) fn boolean(&self, name: &str) -> Result<Option<bool>, ModelError> {
         self.typed(name, "true or false", Value::as_bool)
     }
 
-    pub(super) fn string(&self, name: &str) -> Result<Option<&'a str>, ModelError> {
+    pub(crate) fn string(&self, name: &str) -> Result<Option<&'a str>, ModelError> {
         self.typed(name, "a string", Value::as_str)
     }
 
-    pub(super) fn strings(&self, name: &str) -> Result<Option<Vec<&'a str>>, ModelError> {
+    pub(crate) fn strings(&self, name: &str) -> Result<Option<Vec<&'a str>>, ModelError> {
         self.typed(name, "a list of strings", |value| {
             value.as_array()?.iter().map(Value::as_str).collect()
         })
     }
 
-    pub(super) fn object(&self, name: &str) -> Result<Option<&'a Map<String, Value>>, ModelError> {
+    pub(crate) fn object(&self, name: &str) -> Result<Option<&'a Map<String, Value>>, ModelError> {
         self.typed(name, "an object", Value::as_object)
     }
 
     /// Returns the value of a field that the model needs, or an error if it is absent.
-    pub(super) fn required<T>(&self, name: &str, value: Option<T>) -> Result<T, ModelError> {
+    pub(crate) fn required<T>(&self, name: &str, value: Option<T>) -> Result<T, ModelError> {
         value.ok_or_else(|| self.error(name, "missing, and it has no default that would be safe"))
     }
 }
 
 /// Returns a value as text for an error message, at most 60 characters long.
-pub(super) fn brief(value: &Value) -> String {
+pub(crate) fn brief(value: &Value) -> String {
     const LONGEST: usize = 60;
     let text = value.to_string();
     if text.chars().count() <= LONGEST {
@@ -183,7 +188,7 @@ pub(super) fn brief(value: &Value) -> String {
 }
 
 /// Returns an integer if the number is one, because `transformers` accepts nothing else.
-pub(super) fn integer(number: f64) -> Value {
+pub(crate) fn integer(number: f64) -> Value {
     let whole = number as u64;
     if whole as f64 == number {
         json!(whole)

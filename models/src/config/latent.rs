@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::family::Family;
 use super::fields::Fields;
 use crate::ModelError;
-use crate::family::Family;
 
 /// The sizes of latent attention, whose keys and values come from a narrow projection. Field names are those of
 /// `config.json`.
@@ -30,7 +30,7 @@ impl LatentConfig {
             return Ok(None);
         }
         let size = |name| fields.required(name, fields.size(name)?);
-        // `null` is none, but an absent rank has a default in `transformers`.
+        // `null` means no rank, but an absent rank has a default in `transformers`.
         let rank = "q_lora_rank";
         let q_lora_rank = fields.size(rank)?;
         if !fields.names().any(|name| name == rank) {

@@ -9,7 +9,7 @@ impl ModelConfig {
         let names = self.other.keys().map(String::as_str);
         names.filter_map(|name| {
             let read = self.read();
-            // A field of another family is none of this one's misspelt.
+            // A field of another family is not a misspelt one of this family.
             (!read.contains(&name)).then_some(())?;
             Some((name, nearest::meant(name, read)?))
         })

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::family::Family;
 use super::fields::{Fields, integer};
 use crate::ModelError;
-use crate::family::Family;
 
 /// The settings by which the layers of a model differ. Field names are those of `config.json`.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,7 +33,7 @@ pub struct Temperature {
 const ROTATED: &str = "no_rope_layers";
 
 impl MixedConfig {
-    /// Reads the fields of a family with such layers, for a model with so many `layers`.
+    /// Reads the fields of a family with such layers, for a model with `layers` layers.
     pub(super) fn parse(
         fields: Fields<'_>,
         family: &Family,

@@ -3,14 +3,16 @@
 mod altup;
 mod architecture;
 mod dtype;
-mod fields;
-mod generation;
+pub(crate) mod family;
+pub(crate) mod fields;
+pub(crate) mod folder;
 mod latent;
 mod misspelt;
 mod mixed;
 mod moe;
 mod nested;
 mod parse;
+mod quantisation;
 mod qwen3;
 mod rope;
 mod scaling;
@@ -26,6 +28,7 @@ use serde_json::{Map, Value, json};
 pub use self::altup::AltUpConfig;
 pub use self::architecture::Architecture;
 pub use self::dtype::StoredDtype;
+use self::family::{Experts, Families, Family};
 use self::fields::{Fields, MAX_SIZE, brief};
 pub use self::latent::LatentConfig;
 pub use self::mixed::{MixedConfig, Temperature};
@@ -37,7 +40,6 @@ pub use self::scores::ScoreConfig;
 pub(crate) use self::unsupported::{Neutral, Refusal};
 pub use self::window::WindowConfig;
 use crate::ModelError;
-use crate::family::{Experts, Family};
 
 /// The largest number of layers, eight times that of any known model.
 const MAX_LAYERS: usize = 1024;
@@ -55,6 +57,8 @@ const MAX_HEAD_DIM: usize = 262_144;
 pub struct ModelConfig {
     /// The model family.
     pub architecture: Architecture,
+    /// The data of the families, among which that of the architecture is.
+    families: Families,
     /// Number of tokens in the vocabulary.
     pub vocab_size: usize,
     /// Width of the residual stream.
@@ -113,32 +117,23 @@ pub struct ModelConfig {
 }
 
 impl ModelConfig {
-    /// Reads and checks a `config.json`.
-    pub fn from_file(path: &Path) -> Result<Self, ModelError> {
-        Self::from_fields(&Self::read_fields(path)?, path)
-    }
-
     /// Reads the fields of a `config.json`.
     pub(crate) fn read_fields(path: &Path) -> Result<Map<String, Value>, ModelError> {
         const LIMIT: Limit = Limit::mib("a config.json", 16);
-        let folder = path.parent().filter(|_| !path.exists());
-        if let Some(error) = folder.and_then(crate::adapters::no_model) {
+        let dir = path.parent().filter(|_| !path.exists());
+        if let Some(error) = dir.and_then(folder::no_model) {
             return Err(error);
         }
         parse_fields(&kernels_io::read_text(path, LIMIT)?, path)
     }
 
-    /// Reads and checks the text of a `config.json`. Errors name the file `origin`.
-    pub fn from_json(json: &str, origin: &Path) -> Result<Self, ModelError> {
-        Self::from_fields(&parse_fields(json, origin)?, origin)
-    }
-
-    /// Checks the fields of a `config.json`. Errors name the file `origin`.
-    pub(crate) fn from_fields(
+    /// Checks the fields of a `config.json` of one of the families. Errors name the file `origin`.
+    pub(crate) fn of_fields(
         object: &Map<String, Value>,
         origin: &Path,
+        families: Families,
     ) -> Result<Self, ModelError> {
-        Self::parse(Fields::new(origin, "", object), object)
+        Self::parse(Fields::new(origin, "", object), object, families)
     }
 
     /// Returns `true` if a layer, counted from 0, is a mixture of experts.
@@ -187,7 +182,7 @@ impl ModelConfig {
     }
 
     pub(crate) fn family(&self) -> &'static Family {
-        self.architecture.family()
+        self.families.of(self.architecture)
     }
 
     /// Returns the number of layers after the last that predict further tokens. They are not part of the model.
@@ -195,6 +190,11 @@ impl ModelConfig {
         let count = self.other.get("num_nextn_predict_layers");
         let count = count.and_then(Value::as_u64).unwrap_or(0);
         usize::try_from(count).unwrap_or(usize::MAX)
+    }
+
+    /// Returns the fields that are kept for saving, and those of the model that this one is a part of.
+    pub(crate) fn kept_fields(&self) -> [&Map<String, Value>; 2] {
+        [&self.other, &self.whole]
     }
 
     fn mixture(&self) -> Option<(&MoeConfig, &'static Experts)> {
@@ -247,7 +247,7 @@ impl ModelConfig {
             let what = if bias { "has no" } else { "always has" };
             let problem = format!(
                 "{bias} is not supported: {} {what} such biases",
-                self.architecture
+                self.family().class_name
             );
             return fail(field, problem);
         }
@@ -346,8 +346,8 @@ impl ModelConfig {
     pub fn to_json(&self) -> String {
         let mut object = self.other.clone();
         let mut set = |name: &str, value: Value| object.insert(name.to_owned(), value);
-        set("architectures", json!([self.architecture.class_name()]));
-        set("model_type", json!(self.architecture.model_type()));
+        set("architectures", json!([self.family().class_name]));
+        set("model_type", json!(self.family().model_type));
         for (name, size) in self.sizes() {
             set(name, json!(size));
         }
@@ -403,7 +403,7 @@ impl ModelConfig {
 }
 
 /// Parses the text of a `config.json`.
-fn parse_fields(json: &str, origin: &Path) -> Result<Map<String, Value>, ModelError> {
+pub(crate) fn parse_fields(json: &str, origin: &Path) -> Result<Map<String, Value>, ModelError> {
     let root: Value = serde_json::from_str(json).map_err(|source| ModelError::Json {
         file: origin.into(),
         source,

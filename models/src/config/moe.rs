@@ -4,9 +4,9 @@ use burn_kernels::ops::moe::Routing;
 use serde_json::{Map, Value, json};
 
 use super::Refusal;
+use super::family::{Experts, Family, Groups, Shared};
 use super::fields::Fields;
 use crate::ModelError;
-use crate::family::{Experts, Family, Groups, Shared};
 
 /// The coefficient of the auxiliary loss in `transformers` if the configuration names none.
 const DEFAULT_COEFFICIENT: f64 = 0.001;
@@ -94,8 +94,7 @@ impl GroupConfig {
             GREEDY => Ok(false),
             LIMITED => Ok(true),
             other => {
-                let problem =
-                    format!("`{other}` is not supported; supported are {GREEDY}, {LIMITED}");
+                let problem = format!("`{other}` is not supported; supported: {GREEDY}, {LIMITED}");
                 Err(fields.error(METHOD, problem))
             }
         }
@@ -208,7 +207,7 @@ impl MoeConfig {
         }
         if let Some(layer) = self.mlp_only_layers.iter().find(|&&layer| layer >= layers) {
             let problem = format!(
-                "there is no layer {layer}: `num_hidden_layers` is {layers}, and the first is 0"
+                "layer {layer} does not exist: `num_hidden_layers` is {layers}, and the first is 0"
             );
             return Some(("mlp_only_layers", problem));
         }
@@ -351,7 +350,7 @@ fn listed(fields: Fields<'_>) -> Result<Vec<usize>, ModelError> {
     if let Some(list) = fields.indices("moe_layers")? {
         return match list.iter().find(|&&layer| layer >= layers) {
             Some(layer) => {
-                let problem = format!("there is no layer {layer}: the first of {layers} is 0");
+                let problem = format!("layer {layer} does not exist: of {layers}, the first is 0");
                 Err(fields.error("moe_layers", problem))
             }
             None => Ok(list),

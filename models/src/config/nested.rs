@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::family::Nested;
 use super::fields::Fields;
+use super::quantisation;
 use crate::ModelError;
-use crate::family::Nested;
 
 /// The object of the text model.
 const TEXT: &str = "text_config";
@@ -36,7 +37,7 @@ pub(super) fn text<'a>(
     match fields.string("model_type")? {
         Some(other) if other != nested.model_type => {
             let problem = format!(
-                "`{other}` is not supported; supported is {}",
+                "`{other}` is not supported; supported: {}",
                 nested.model_type
             );
             Err(fields.error("model_type", problem))
@@ -51,6 +52,7 @@ pub(super) fn whole(object: &Map<String, Value>, nested: Option<&Nested>) -> Map
     let is_own = |name: &str| match has_text {
         true => ![
             TEXT,
+            quantisation::FIELD,
             "architectures",
             "model_type",
             "tie_word_embeddings",

@@ -2,17 +2,16 @@
 
 use serde_json::{Map, Value};
 
+use super::family::{Families, Family};
 use super::fields::Fields;
 use super::{
     AltUpConfig, Architecture, LatentConfig, MixedConfig, ModelConfig, MoeConfig, RopeConfig,
-    ScoreConfig, StoredDtype, WindowConfig, altup, latent, mixed, moe, nested, rope, scores,
-    unsupported, window,
+    ScoreConfig, StoredDtype, WindowConfig, altup, latent, mixed, moe, nested, quantisation, rope,
+    scores, unsupported, window,
 };
 use crate::ModelError;
-use crate::checkpoint::FP8_BLOCK;
-use crate::family::Family;
 
-/// The fields that [`ModelConfig`] reads. All others are kept in `other`.
+/// The fields that are read. All others are kept in `other`.
 pub(super) const KNOWN: &[&str] = &[
     "architectures",
     "model_type",
@@ -38,27 +37,31 @@ pub(super) const KNOWN: &[&str] = &[
     "torch_dtype",
     "hidden_act",
     "hidden_activation",
+    // It is not kept, because saved weights are floats.
+    quantisation::FIELD,
 ];
-
-const QUANTISATION: &str = "quantization_config";
 
 impl ModelConfig {
     /// Reads and checks the fields of `object`.
     pub(super) fn parse(
         fields: Fields<'_>,
         object: &Map<String, Value>,
+        families: Families,
     ) -> Result<Self, ModelError> {
-        let architecture = Architecture::parse(fields)?;
-        let family = architecture.family();
+        let architecture = Architecture::parse(fields, families)?;
+        let family = families.of(architecture);
         let defaults = family.defaults;
         unsupported::refuse(fields, family)?;
         let nested = family.nested.as_ref();
         let whole = nested::whole(object, nested);
         let outer = fields;
+        quantisation::parse(fields, family)?;
         let (fields, object) = nested::text(fields, object, nested)?;
+        if !fields.is_same(&outer) {
+            quantisation::refuse_inside(fields)?;
+        }
         unsupported::refuse(fields, family)?;
         refuse_other_activation(fields, family)?;
-        refuse_other_quantisation(fields, family)?;
 
         let size = |name| fields.required(name, fields.size(name)?);
         let flag = |name, default| Ok::<_, ModelError>(fields.boolean(name)?.unwrap_or(default));
@@ -75,6 +78,7 @@ impl ModelConfig {
 
         let config = Self {
             architecture,
+            families,
             vocab_size: size("vocab_size")?,
             hidden_size,
             intermediate_size: match &altup {
@@ -135,37 +139,11 @@ fn is_known(family: &Family, windowed: bool, rope: &RopeConfig, name: &str) -> b
             .is_some_and(|experts| moe::known(experts).any(|own| own == name))
         || (family.chosen_norms && name == "use_qk_norm")
         || (family.scores.is_some() && scores::KNOWN.contains(&name))
-        // It is not kept, because saved weights are floats.
-        || (family.quantised.is_some() && name == QUANTISATION)
         || (family.altup && altup::KNOWN.contains(&name))
         || (family.mixed_layers && mixed::KNOWN.contains(&name))
         || (family.latent && latent::KNOWN.contains(&name))
         || (windowed && window::KNOWN.contains(&name))
         || rope::known(rope, family.positions).contains(&name)
-}
-
-fn refuse_other_quantisation(fields: Fields<'_>, family: &Family) -> Result<(), ModelError> {
-    let Some((own, object)) = family.quantised.zip(fields.object(QUANTISATION)?) else {
-        return Ok(());
-    };
-    let fields = Fields::new(fields.origin(), "quantization_config.", object);
-    let method = fields.string("quant_method")?;
-    let method = fields.required("quant_method", method)?;
-    if method != own {
-        let problem = format!("`{method}` is not supported; supported is {own}");
-        return Err(fields.error("quant_method", problem));
-    }
-    let blocks = fields.indices("weight_block_size")?;
-    match blocks.filter(|blocks| *blocks != [FP8_BLOCK; 2]) {
-        Some(other) => {
-            let problem = format!(
-                "{other:?} is not supported; supported is {:?}",
-                [FP8_BLOCK; 2]
-            );
-            Err(fields.error("weight_block_size", problem))
-        }
-        None => Ok(()),
-    }
 }
 
 fn refuse_other_activation(fields: Fields<'_>, family: &Family) -> Result<(), ModelError> {
@@ -174,7 +152,7 @@ fn refuse_other_activation(fields: Fields<'_>, family: &Family) -> Result<(), Mo
         if let Some(activation) = fields.string(name)?
             && activation != own
         {
-            let problem = format!("`{activation}` is not supported; supported is {own}");
+            let problem = format!("`{activation}` is not supported; supported: {own}");
             return Err(fields.error(name, problem));
         }
     }

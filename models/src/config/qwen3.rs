@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Map;
 
+use super::family::Families;
 use super::{Architecture, ModelConfig, MoeConfig, RopeConfig};
 use crate::ModelError;
 
@@ -46,15 +47,10 @@ pub struct Qwen3MoeSize {
 }
 
 impl ModelConfig {
-    /// Returns a Qwen3 configuration of the given sizes, with the family's usual settings for the rest.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ModelError::Field`] for invalid sizes (see the fields of [`Qwen3Size`]). The error names `Qwen3Size`
-    /// in place of a file.
-    pub fn qwen3(size: Qwen3Size) -> Result<Self, ModelError> {
+    pub(crate) fn of_qwen3(size: Qwen3Size, families: Families) -> Result<Self, ModelError> {
         let config = Self {
             architecture: Architecture::Qwen3,
+            families,
             vocab_size: size.vocab_size,
             hidden_size: size.hidden_size,
             intermediate_size: size.intermediate_size,
@@ -87,14 +83,7 @@ impl ModelConfig {
         Ok(config)
     }
 
-    /// Returns a Qwen3-MoE configuration of the given sizes, with the family's usual settings for the rest: every layer
-    /// is sparse, and the weights of a token's experts sum to one.
-    ///
-    /// # Errors
-    ///
-    /// Returns [`ModelError::Field`] for invalid sizes (see the fields of [`Qwen3MoeSize`]). The error names
-    /// `Qwen3MoeSize` in place of a file.
-    pub fn qwen3_moe(size: Qwen3MoeSize) -> Result<Self, ModelError> {
+    pub(crate) fn of_qwen3_moe(size: Qwen3MoeSize, families: Families) -> Result<Self, ModelError> {
         let config = Self {
             architecture: Architecture::Qwen3Moe,
             moe: Some(MoeConfig {
@@ -111,7 +100,7 @@ impl ModelConfig {
                 swiglu_limit: None,
                 moe_layers: None,
             }),
-            ..Self::qwen3(size.dense)?
+            ..Self::of_qwen3(size.dense, families)?
         };
         config.check(Path::new("Qwen3MoeSize"))?;
         Ok(config)

@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value, json};
 
+use super::family::{Family, Positions, SectionOrder};
 use super::fields::Fields;
 use super::scaling::RopeScaling;
 use crate::ModelError;
-use crate::family::{Family, Positions, SectionOrder};
 
 /// Settings of rotary positions.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::family::Positions;
 use super::fields::Fields;
 use crate::ModelError;
-use crate::family::Positions;
 
 /// The scaling of rotary frequencies for contexts longer than those of the first training.
 #[derive(Debug, Clone, PartialEq)]
@@ -136,7 +136,7 @@ impl RopeScaling {
             Some("longrope") => Self::parse_longrope(fields, original, longest)?,
             _ => {
                 let known = known.join(", ");
-                let problem = format!("`{kind}` is not supported; supported are {known}");
+                let problem = format!("`{kind}` is not supported; supported: {known}");
                 return Err(fields.error("rope_type", problem));
             }
         };

@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
+use super::family::Family;
 use super::fields::{Fields, integer};
 use crate::ModelError;
-use crate::family::Family;
 
 /// The scale and the caps of a model that chooses them. A cap `c` replaces `x` by `c · tanh(x / c)`. Field names are those
 /// of `config.json`.
@@ -25,7 +25,7 @@ impl ScoreConfig {
         let Some(default) = family.scores else {
             return Ok(None);
         };
-        // A cap that is `null` is none; an absent one has a default.
+        // `null` means no cap; an absent one has a default.
         let cap = |name: &str, default| match fields.names().any(|known| known == name) {
             true => fields.positive(name),
             false => Ok(default),

@@ -6,8 +6,8 @@
 
 use serde_json::Value;
 
+use super::family::Family;
 use super::fields::{Fields, brief};
-use crate::family::Family;
 use crate::{ModelConfig, ModelError};
 
 /// The value at which a field has no effect. An absent or `null` field has no effect either.
@@ -23,7 +23,7 @@ pub(crate) enum Neutral {
 }
 
 impl Neutral {
-    pub(super) fn admits(self, value: &Value) -> bool {
+    pub(crate) fn admits(self, value: &Value) -> bool {
         match self {
             Neutral::Nothing => false,
             Neutral::False => value == &Value::Bool(false),
@@ -45,7 +45,6 @@ pub(crate) type Refusal = (&'static str, Neutral, &'static str);
 #[rustfmt::skip] // one field, one line
 const REFUSED: &[Refusal] = &[
     // Weights that differ from what the tensor names mean.
-    ("quantization_config", Neutral::Nothing, "says that the weights are quantised"),
     ("compression_config", Neutral::Nothing, "says that the weights are quantised"),
     ("pruned_heads", Neutral::Empty, "removes attention heads"),
     ("auto_map", Neutral::Empty, "replaces the model's code by the repository's own"),

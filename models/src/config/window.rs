@@ -3,10 +3,10 @@
 use serde_json::{Map, Value, json};
 
 use super::MAX_LAYERS;
+use super::family::{Family, Window};
 use super::fields::{Fields, brief};
 use super::mixed::MixedConfig;
 use crate::ModelError;
-use crate::family::{Family, Window};
 
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
@@ -25,7 +25,7 @@ pub struct WindowConfig {
 }
 
 impl WindowConfig {
-    /// Reads the fields of a model with so many `layers`. Returns an error for a window if the family has none.
+    /// Reads the fields of a model with `layers` layers. Returns an error for a window if the family has none.
     pub(super) fn parse(
         fields: Fields<'_>,
         family: &Family,
@@ -61,7 +61,7 @@ impl WindowConfig {
         }))
     }
 
-    /// Writes the window of a model with so many `layers`, in the fields of the family.
+    /// Writes the window of a model with `layers` layers, in the fields of the family.
     pub(super) fn write(
         window: Option<&Self>,
         family: Window,
@@ -179,13 +179,13 @@ fn layer_types<'a>(
     let (known, supported): (&[&str], _) = match window.honoured {
         true if window.chunked => (
             &[FULL, CHUNKED],
-            "supported are full_attention, chunked_attention",
+            "supported: full_attention, chunked_attention",
         ),
         true => (
             &[FULL, SLIDING],
-            "supported are full_attention, sliding_attention",
+            "supported: full_attention, sliding_attention",
         ),
-        false => (&[FULL], "supported is full_attention"),
+        false => (&[FULL], "supported: full_attention"),
     };
     match kinds.iter().find(|kind| !known.contains(kind)) {
         Some(kind) => {

@@ -4,6 +4,7 @@
 //! continues prompts, and [`Session`] one growing text, such as a conversation.
 
 mod check;
+mod file;
 mod random;
 mod run;
 mod sampler;

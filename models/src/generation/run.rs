@@ -6,9 +6,9 @@ use burn::tensor::{DType, Int, Tensor, TensorData};
 
 use super::random::SplitMix64;
 use super::{Generation, check};
-use crate::cache::Cache;
-use crate::causal_lm::CausalLm;
 use crate::error::ModelError;
+use crate::layers::cache::Cache;
+use crate::model::causal_lm::CausalLm;
 
 /// A generated token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct NewToken {
 pub struct Generated {
     /// The tokens. The last can be an end token.
     pub ids: Vec<u32>,
-    /// Why there are no more.
+    /// Why generation ended.
     pub finish: Finish,
 }
 

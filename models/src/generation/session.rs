@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 
 use super::run::{Generated, NewToken, Text};
 use super::{Generation, check};
-use crate::cache::{Cache, Mark};
-use crate::causal_lm::CausalLm;
 use crate::error::ModelError;
+use crate::layers::cache::{Cache, Mark};
+use crate::model::causal_lm::CausalLm;
 
 /// Generation that keeps the keys and values of its last text, for conversations: of a prompt, only the tokens after the
 /// part that both have in common are computed.

@@ -70,8 +70,11 @@ pub const SPARSE: [&str; 14] = [
     "glm4v_moe",
 ];
 
+/// Returns the folder `tests/fixtures` of the repository, from whichever package has this module.
 pub fn fixtures() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures")
+    let mut folders = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors();
+    let fixtures = |folder: &Path| Some(folder.join("tests/fixtures")).filter(|path| path.exists());
+    folders.find_map(fixtures).expect("it is in the repository")
 }
 
 pub fn model_dir(name: &str) -> PathBuf {
@@ -80,6 +83,15 @@ pub fn model_dir(name: &str) -> PathBuf {
         return fixture;
     }
     weights::with_weights(&fixture, name)
+}
+
+/// Returns the folder of a model whose golden file the program takes for inputs.
+pub fn checkpoint(name: &str) -> PathBuf {
+    let model = model_dir(name);
+    match fixtures().join("models").join(name) == model {
+        true => model,
+        false => weights::for_the_program(&model, name),
+    }
 }
 
 /// A tensor of a file.
@@ -184,20 +196,6 @@ pub fn to_f64(data: &TensorData) -> Vec<f64> {
     )
     .try_to_vec_as::<f64>()
     .unwrap()
-}
-
-pub fn largest(values: &[f64]) -> f64 {
-    values.iter().fold(0.0, |largest, x| largest.max(x.abs()))
-}
-
-/// Returns the largest absolute difference, or infinity if a value is not a number.
-pub fn worst(found: &[f64], expected: &[f64]) -> f64 {
-    assert_eq!(found.len(), expected.len());
-    let difference = |(a, b): (&f64, &f64)| (a - b).abs();
-    let differences = found.iter().zip(expected).map(difference);
-    differences
-        .map(|d| if d.is_nan() { f64::INFINITY } else { d })
-        .fold(0.0, f64::max)
 }
 
 pub fn l2(values: impl IntoIterator<Item = f64>) -> f64 {

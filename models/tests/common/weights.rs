@@ -7,42 +7,61 @@ use std::sync::{LazyLock, Mutex};
 
 use serde_json::Value;
 
-use super::{File, Stored, write};
+use super::{File, Stored, read, write};
 
 /// Returns a copy of a fixture with a checkpoint of the described weights. It is written once in each process.
 pub fn with_weights(fixture: &Path, name: &str) -> PathBuf {
-    static WRITTEN: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("models")
-        .join(name);
+    once("models", name, |target| {
+        for file in ["config.json", "golden.safetensors"] {
+            put(target, file, |copy| {
+                fs::copy(fixture.join(file), copy).unwrap();
+            });
+        }
+        let text = fs::read_to_string(fixture.join("weights.json")).unwrap();
+        let described: BTreeMap<String, Value> = serde_json::from_str(&text).unwrap();
+        let tensors = described.into_iter().map(|(name, how)| {
+            let shape = how["shape"].as_array().unwrap().iter();
+            let shape: Vec<usize> = shape.map(|size| size.as_u64().unwrap() as usize).collect();
+            let [base, scale] = ["base", "scale"].map(|field| how[field].as_f64().unwrap());
+            let values = values(&name, shape.iter().product(), base, scale);
+            (name, Stored::f32(&shape, &values))
+        });
+        let tensors: File = tensors.collect();
+        put(target, "model.safetensors", |copy| write(copy, &tensors));
+    })
+}
+
+/// Returns a copy of a model whose expected values are those that the program reads and writes: without sums of gradients.
+pub fn for_the_program(model: &Path, name: &str) -> PathBuf {
+    once("checkpoints", name, |target| {
+        for file in ["config.json", "model.safetensors"] {
+            put(target, file, |copy| {
+                fs::copy(model.join(file), copy).unwrap();
+            });
+        }
+        let mut values = read(&model.join("golden.safetensors"));
+        values.retain(|name, _| !name.starts_with("grad_by_"));
+        put(target, "golden.safetensors", |copy| write(copy, &values));
+    })
+}
+
+/// Returns a folder that `make` fills, once in each process.
+fn once(kind: &str, name: &str, make: impl FnOnce(&Path)) -> PathBuf {
+    static WRITTEN: LazyLock<Mutex<HashSet<PathBuf>>> = LazyLock::new(Mutex::default);
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(kind).join(name);
     let mut written = WRITTEN.lock().unwrap_or_else(|poison| poison.into_inner());
-    if written.insert(name.to_owned()) {
-        make(fixture, &target);
+    if written.insert(target.clone()) {
+        fs::create_dir_all(&target).unwrap();
+        make(&target);
     }
     target
 }
 
-/// Writes the files anew. Other tests may read them meanwhile, so each is complete before it has its name.
-fn make(fixture: &Path, target: &Path) {
-    fs::create_dir_all(target).unwrap();
-    let parent = target.parent().unwrap();
-    for file in ["config.json", "golden.safetensors"] {
-        let copy = tempfile::NamedTempFile::new_in(parent).unwrap();
-        fs::copy(fixture.join(file), copy.path()).unwrap();
-        copy.persist(target.join(file)).unwrap();
-    }
-    let text = fs::read_to_string(fixture.join("weights.json")).unwrap();
-    let described: BTreeMap<String, Value> = serde_json::from_str(&text).unwrap();
-    let tensors = described.into_iter().map(|(name, how)| {
-        let shape = how["shape"].as_array().unwrap().iter();
-        let shape: Vec<usize> = shape.map(|size| size.as_u64().unwrap() as usize).collect();
-        let [base, scale] = ["base", "scale"].map(|field| how[field].as_f64().unwrap());
-        let values = values(&name, shape.iter().product(), base, scale);
-        (name, Stored::f32(&shape, &values))
-    });
-    let copy = tempfile::NamedTempFile::new_in(parent).unwrap();
-    write(copy.path(), &tensors.collect::<File>());
-    copy.persist(target.join("model.safetensors")).unwrap();
+/// Writes a file anew. Other processes may read it meanwhile, so it is complete before it has its name.
+fn put(folder: &Path, file: &str, fill: impl FnOnce(&Path)) {
+    let whole = tempfile::NamedTempFile::new_in(folder.parent().unwrap()).unwrap();
+    fill(whole.path());
+    whole.persist(folder.join(file)).unwrap();
 }
 
 /// Returns values that are spread evenly over `base ± scale`. Nothing is rounded before the last step.

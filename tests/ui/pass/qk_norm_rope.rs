@@ -59,6 +59,18 @@ struct OfRows {
     eps: f64,
 }
 
+// Three positions a token.
+#[fused_kernel("npu_fused_qk_norm_rope", sections = interleaved)]
+#[derive(Module, Debug)]
+struct OfThree {
+    q_weight: Param<Tensor<1>>,
+    k_weight: Param<Tensor<1>>,
+    cos: Tensor<4>,
+    sin: Tensor<4>,
+    mrope_section: [usize; 3],
+    eps: f64,
+}
+
 pub fn main() {
     let random =
         |shape: [usize; 4]| Tensor::<4>::random(shape, Distribution::Uniform(-1.0, 1.0), &device());
@@ -82,11 +94,22 @@ pub fn main() {
         sin: sin.clone(),
         eps: 1e-6,
     };
+    // Every angle twice.
+    let of_positions = || random([3, 1, 5, 4]).repeat_dim(3, 2);
+    let of_three = OfThree {
+        q_weight: Param::from_tensor(vector(8)),
+        k_weight: Param::from_tensor(vector(8)),
+        cos: of_positions(),
+        sin: of_positions(),
+        mrope_section: [2, 1, 1],
+        eps: 1e-6,
+    };
     let all = || {
         let (a, b) = prepare.queries_and_keys(q.clone(), k.clone(), cos.clone(), sin.clone());
         let (c, d) = rotated(q.clone(), k.clone(), cos.clone(), sin.clone());
         let (e, f) = of_rows.forward(q.clone(), k.clone());
-        [a, b, c, d, e, f]
+        let (g, h) = of_three.forward(q.clone(), k.clone());
+        [a, b, c, d, e, f, g, h]
     };
     let fused = all();
     let plain = {
@@ -108,6 +131,10 @@ pub fn main() {
         (
             "qk_norm_rope::OfRows::forward",
             "qk_norm_rope(norm=row, offset=0, rounding=gemma, style=half, layout=bsnd)",
+        ),
+        (
+            "qk_norm_rope::OfThree::forward",
+            "qk_norm_rope(norm=head, offset=0, rounding=llama, style=half, sections=interleaved)",
         ),
     ] {
         assert_site(name, key);

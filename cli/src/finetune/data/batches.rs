@@ -1,7 +1,7 @@
 //! The batches of each step, as functions of seed and step.
 
 use super::{Example, Row};
-use crate::training::batch::{Batch, Labels, Source};
+use crate::training::batch::{Answers, Batch, Labels, Source};
 use crate::training::random::SplitMix64;
 use kernels_models::Sequences;
 use std::cell::RefCell;
@@ -13,8 +13,19 @@ pub struct Batches {
     valid: Vec<Row>,
     seed: u64,
     sizes: Sizes,
+    /// Each example's answer, if the loss is of answers. A row then has those of one prompt.
+    labels: Option<Vec<Label>>,
     /// The order of the rows in an epoch that was asked for last.
     order: RefCell<(usize, Vec<usize>)>,
+}
+
+/// An answer: how it is judged, and its log-probability under the reference model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Label {
+    /// True for a desirable answer. `None` for one of a pair.
+    pub desirable: Option<bool>,
+    /// Its log-probability by the reference.
+    pub reference: Option<f64>,
 }
 
 /// The sizes of steps.
@@ -26,6 +37,10 @@ pub struct Sizes {
     pub accumulate: usize,
     /// True if the model can keep the examples of a row apart. Otherwise a row has one.
     pub packs: bool,
+    /// The largest number of tokens of an answer with its prompt.
+    pub length: usize,
+    /// True if a loss of single answers needs each behind the prompt of another.
+    pub mismatches: bool,
 }
 
 impl Batches {
@@ -43,8 +58,40 @@ impl Batches {
             valid,
             seed,
             sizes,
+            labels: None,
             order,
         }
+    }
+
+    /// Makes the examples answers.
+    #[must_use]
+    pub fn of_answers(mut self, labels: Vec<Label>) -> Self {
+        self.labels = Some(labels);
+        self
+    }
+
+    /// Returns the number of answers.
+    pub fn answers(&self) -> usize {
+        self.labels.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Sets the log-probabilities of all answers by the reference.
+    pub fn refer_to(&mut self, log_probs: &[f64]) {
+        for (label, known) in self.labels.iter_mut().flatten().zip(log_probs) {
+            label.reference = Some(*known);
+        }
+    }
+
+    /// Returns all answers in batches, with their numbers, in order.
+    pub fn in_parts(&self) -> impl Iterator<Item = (Vec<usize>, Batch)> {
+        let numbers: Vec<usize> = (0..self.examples.len()).collect();
+        let parts = numbers.chunks(2 * self.sizes.batch).map(<[usize]>::to_vec);
+        let parts: Vec<Vec<usize>> = parts.collect();
+        parts.into_iter().map(|numbers| {
+            let examples: Vec<&Example> = numbers.iter().map(|at| &self.examples[*at]).collect();
+            let batch = self.answer_batch(&examples, &[]);
+            (numbers, batch)
+        })
     }
 
     /// Returns the bytes of memory that the examples and rows take.
@@ -53,6 +100,100 @@ impl Batches {
         let rows = self.train.iter().chain(&self.valid);
         let rows = rows.map(|row| size_of::<Row>() + size_of_val(&row[..]));
         examples.chain(rows).sum()
+    }
+
+    /// Returns the batches of a step of these rows, in their order.
+    #[cfg(test)]
+    pub fn in_order(&self, rows: &[usize]) -> Vec<Batch> {
+        self.step(rows, &self.train)
+    }
+
+    /// Returns the batches of the rows of a step.
+    fn step(&self, rows: &[usize], of: &[Row]) -> Vec<Batch> {
+        let Some(labels) = &self.labels else {
+            let rows: Vec<&Row> = rows.iter().map(|row| &of[*row]).collect();
+            return rows
+                .chunks(self.sizes.batch)
+                .map(|rows| self.batch(rows))
+                .collect();
+        };
+        // The answer before each in the step or, if that has one alone, the next of all.
+        let others = match rows {
+            [row] => vec![(of[*row][0] + 1) % self.examples.len()],
+            rows => {
+                let mut others: Vec<usize> = rows.iter().map(|row| of[*row][0]).collect();
+                others.rotate_right(1);
+                others
+            }
+        };
+        let parts = rows
+            .chunks(self.sizes.batch)
+            .zip(others.chunks(self.sizes.batch));
+        let batch = |(rows, others): (&[usize], &[usize])| {
+            let rows: Vec<&Row> = rows.iter().map(|row| &of[*row]).collect();
+            let numbers = (0..rows[0].len()).flat_map(|at| rows.iter().map(move |row| row[at]));
+            let numbers: Vec<usize> = numbers.collect();
+            let examples: Vec<&Example> = numbers.iter().map(|at| &self.examples[*at]).collect();
+            let labels: Vec<Label> = numbers.iter().map(|at| labels[*at]).collect();
+            let mut batch = self.answer_batch(&examples, &labels);
+            if self.sizes.mismatches {
+                let pairs = examples.iter().zip(others);
+                let mismatched: Vec<Example> = pairs
+                    .map(|(example, other)| {
+                        example.answered_by(&self.examples[*other], self.sizes.length)
+                    })
+                    .collect();
+                let mismatched = self.answer_batch(&mismatched.iter().collect::<Vec<_>>(), &[]);
+                let answers = batch
+                    .labels
+                    .as_mut()
+                    .and_then(|labels| labels.answers.as_mut());
+                answers.expect("it has answers").mismatched = Some(Box::new(mismatched));
+            }
+            batch
+        };
+        parts.map(batch).collect()
+    }
+
+    /// Returns a batch of answers: in one sequence, if documents can be kept apart.
+    fn answer_batch(&self, examples: &[&Example], labels: &[Label]) -> Batch {
+        let lengths = examples.iter().map(|example| example.ids.len());
+        let longest = match self.sizes.packs {
+            true => lengths.sum(),
+            false => lengths.max().unwrap_or(0),
+        };
+        let mut all = Columns::default();
+        for example in examples {
+            all.add(example);
+            if !self.sizes.packs {
+                all.pad(longest - example.ids.len());
+            }
+        }
+        let reference = labels
+            .iter()
+            .map(|label| label.reference)
+            .collect::<Option<Vec<_>>>();
+        let places = all.targets.iter().enumerate();
+        let places = places.filter(|(_, target)| **target != Sequences::IGNORED);
+        let answers = Answers {
+            lengths: examples.iter().map(|example| example.targets()).collect(),
+            places: places.map(|(place, _)| place).collect(),
+            reference: reference.filter(|known| !known.is_empty()),
+            desirable: labels.iter().map(|label| label.desirable).collect(),
+            mismatched: None,
+        };
+        let rows = if self.sizes.packs { 1 } else { examples.len() };
+        Batch {
+            shape: [rows, longest],
+            ids: all.ids,
+            labels: Some(Labels {
+                targets: all.targets,
+                positions: all.positions,
+                documents: (self.sizes.packs && examples.len() > 1).then_some(all.documents),
+                mask: all.mask,
+                answers: Some(answers),
+            }),
+        }
     }
 
     fn batch(&self, rows: &[&Row]) -> Batch {
@@ -78,6 +219,7 @@ impl Batches {
                 positions: all.positions,
                 documents: apart.then_some(all.documents),
                 mask: all.mask,
+                answers: None,
             }),
         }
     }
@@ -95,9 +237,8 @@ impl Source for Batches {
             batch, accumulate, ..
         } = self.sizes;
         let each = batch * accumulate;
-        let rows = order.1.iter().skip(step * each).take(each);
-        let rows: Vec<&Row> = rows.map(|row| &self.train[*row]).collect();
-        rows.chunks(batch).map(|rows| self.batch(rows)).collect()
+        let rows = order.1.iter().copied().skip(step * each).take(each);
+        self.step(&rows.collect::<Vec<_>>(), &self.train)
     }
 
     /// Returns the number of steps after which every row was trained on.
@@ -113,8 +254,9 @@ impl Source for Batches {
 
     fn validation(&self, index: usize) -> Batch {
         let batch = self.sizes.batch;
-        let rows = self.valid.iter().skip(index * batch).take(batch);
-        self.batch(&rows.collect::<Vec<_>>())
+        let rows = (0..self.valid.len()).skip(index * batch).take(batch);
+        let mut batches = self.step(&rows.collect::<Vec<_>>(), &self.valid);
+        batches.pop().expect("a validation has rows")
     }
 }
 
@@ -191,6 +333,8 @@ mod tests {
             batch: 2,
             accumulate,
             packs: true,
+            length: 8,
+            mismatches: false,
         }
     }
 

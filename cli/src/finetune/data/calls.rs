@@ -1,6 +1,6 @@
 //! Functions that the assistant can call, its calls, and its thoughts, in the spellings that files have.
 
-use kernels_cli::text::Message;
+use crate::text::Message;
 use minijinja::Value;
 use minijinja::value::ValueKind;
 

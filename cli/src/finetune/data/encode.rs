@@ -2,10 +2,11 @@
 
 use super::files::{Placed, report};
 use super::pair::PairEncoder;
+use super::preferences::{Preference, Texts};
 use super::record::{self, Record};
 use super::unlearned::Part;
+use crate::text::{Chat, Date, TextError, Tokenizer};
 use anyhow::ensure;
-use kernels_cli::text::{Chat, Date, TextError, Tokenizer};
 use kernels_io::escape;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
@@ -36,6 +37,20 @@ impl Example {
         size_of::<Self>() + size_of_val(&self.ids[..]) + size_of_val(&self.learned[..])
     }
 
+    /// Returns the prompt of this example with the answer of another, of at most `length` tokens.
+    pub fn answered_by(&self, other: &Self, length: usize) -> Self {
+        let begins = |example: &Self| example.learned.first().map_or(0, |range| range.start);
+        let start = begins(self);
+        let mut ids = self.ids[..start].to_vec();
+        ids.extend(&other.ids[begins(other)..]);
+        let mut example = Self {
+            learned: std::iter::once(start..ids.len()).collect(),
+            ids,
+        };
+        example.cut(length);
+        example
+    }
+
     /// Cuts the end off, so that at most `length` tokens are left.
     fn cut(&mut self, length: usize) {
         self.ids.truncate(length);
@@ -61,6 +76,30 @@ pub struct Encoded {
     pub ends: Ends,
 }
 
+/// The examples of one prompt: those of a pair or a single one, or an example of its own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Group {
+    /// The examples, whose learned tokens are the answers.
+    pub answers: Vec<Example>,
+    /// True if the one answer is desirable.
+    pub desirable: Option<bool>,
+    /// The log-probabilities of a pair by the reference, if the record has them.
+    pub reference: Option<[f64; 2]>,
+}
+
+/// The answers of files.
+#[derive(Debug, Default)]
+pub struct Groups {
+    /// The answers, each with a target.
+    pub groups: Vec<Group>,
+    /// The number of answers whose end was cut off.
+    pub cut: usize,
+    /// The places of records that were left out, because their prompts leave no room for an answer.
+    pub left_out: Vec<String>,
+    /// The tokens that end answers.
+    pub ends: Ends,
+}
+
 /// The tokens that end answers and completions.
 #[derive(Debug, Default)]
 pub struct Ends {
@@ -68,6 +107,13 @@ pub struct Ends {
     pub tokens: BTreeSet<u32>,
     /// The number of answers and completions without one.
     pub missing: usize,
+}
+
+impl Ends {
+    fn add(&mut self, ends: Vec<Option<u32>>) {
+        self.missing += ends.iter().filter(|end| end.is_none()).count();
+        self.tokens.extend(ends.into_iter().flatten());
+    }
 }
 
 /// Turns records into token ids.
@@ -106,7 +152,11 @@ impl Encoder {
             .special("eos_token")
             .and_then(|token| tokenizer.id(token));
         let pairs = PairEncoder::new(&tokenizer, end)?;
-        let is_chat = |(_, record): &Placed| matches!(record, Record::Chat(_));
+        let is_chat = |(_, record): &Placed| match record {
+            Record::Text(_) | Record::Pair { .. } => false,
+            Record::Chat(_) => true,
+            Record::Preference(record) => matches!(record.texts, Texts::Chat { .. }),
+        };
         let text = match records.iter().any(is_chat) {
             true => Text::Chat(Chat::open(folder, tokenizer)?),
             false => Text::Plain(tokenizer),
@@ -143,29 +193,82 @@ impl Encoder {
     pub fn encode(
         &self,
         records: &[Placed],
-        mut progress: impl FnMut(usize),
+        progress: impl FnMut(usize),
     ) -> anyhow::Result<Encoded> {
-        const AT_ONCE: usize = 256;
         let mut encoded = Encoded::default();
-        let mut problems = Vec::new();
-        for (group, records) in records.chunks(AT_ONCE).enumerate() {
-            progress(group * AT_ONCE);
-            let found = records.par_iter().map(|(_, record)| self.examples(record));
-            let found: Vec<Result<Found, TextError>> = found.collect();
-            for ((place, _), found) in records.iter().zip(found) {
-                match found {
-                    Ok(found) => self.add(&mut encoded, found),
-                    Err(error) => problems.push(format!("{place}: {}", escape(&error.to_string()))),
-                }
-            }
-        }
-        report(&problems)?;
+        self.each(records, progress, |_, _, found| {
+            self.add(&mut encoded, found)
+        })?;
         ensure!(
             !encoded.examples.is_empty(),
             "no example has a token to learn within {} tokens; a larger --seq keeps more",
             self.length
         );
         Ok(encoded)
+    }
+
+    /// Returns the answers of records, in their order, as [`encode`](Self::encode) does.
+    ///
+    /// # Errors
+    /// Returns an error as `encode` does.
+    pub fn encode_answers(
+        &self,
+        records: &[Placed],
+        progress: impl FnMut(usize),
+    ) -> anyhow::Result<Groups> {
+        let mut found = Groups::default();
+        self.each(records, progress, |place, record, (mut answers, ends)| {
+            let Record::Preference(record) = record else {
+                unreachable!("records of answers are read");
+            };
+            found.ends.add(ends);
+            let is_long = answers
+                .iter()
+                .filter(|answer| answer.ids.len() > self.length);
+            let cut = is_long.count();
+            for answer in &mut answers {
+                answer.cut(self.length);
+            }
+            if answers.iter().any(|answer| answer.targets() == 0) {
+                found.left_out.push(place.to_owned());
+                return;
+            }
+            found.cut += cut;
+            found.groups.push(Group {
+                answers,
+                desirable: record.desirable,
+                reference: record.reference,
+            });
+        })?;
+        ensure!(
+            !found.groups.is_empty(),
+            "no record has room for an answer within {} tokens; a larger --seq keeps more",
+            self.length
+        );
+        Ok(found)
+    }
+
+    /// Passes the examples of each record to `take`, with its place.
+    fn each(
+        &self,
+        records: &[Placed],
+        mut progress: impl FnMut(usize),
+        mut take: impl FnMut(&str, &Record, Found),
+    ) -> anyhow::Result<()> {
+        const AT_ONCE: usize = 256;
+        let mut problems = Vec::new();
+        for (group, records) in records.chunks(AT_ONCE).enumerate() {
+            progress(group * AT_ONCE);
+            let found = records.par_iter().map(|(_, record)| self.examples(record));
+            let found: Vec<Result<Found, TextError>> = found.collect();
+            for ((place, record), found) in records.iter().zip(found) {
+                match found {
+                    Ok(found) => take(place, record, found),
+                    Err(error) => problems.push(format!("{place}: {}", escape(&error.to_string()))),
+                }
+            }
+        }
+        report(&problems)
     }
 
     fn add(&self, encoded: &mut Encoded, (examples, ends): Found) {
@@ -177,8 +280,7 @@ impl Encoder {
                 _ => encoded.examples.push(example),
             }
         }
-        encoded.ends.missing += ends.iter().filter(|end| end.is_none()).count();
-        encoded.ends.tokens.extend(ends.into_iter().flatten());
+        encoded.ends.add(ends);
     }
 
     /// Returns the tokenizer.
@@ -206,7 +308,63 @@ impl Encoder {
                 Ok((vec![Example { ids, learned }], vec![self.end]))
             }
             Record::Chat(chat) => self.chat(chat),
+            Record::Preference(record) => self.answers(record),
         }
+    }
+
+    /// Returns an example of each answer to a prompt. An answer begins with the first token in which any of them differs from
+    /// the prompt, and has one end.
+    fn answers(&self, record: &Preference) -> Result<Found, TextError> {
+        let (mut all, mut ends) = (Vec::new(), Vec::new());
+        let prompt = match &record.texts {
+            Texts::Plain { prompt, answers } => {
+                for answer in answers {
+                    let text = [prompt.as_str(), answer].concat();
+                    let mut ids = self.pairs.text(self.tokenizer(), &text)?;
+                    ids.extend(self.end.filter(|end| ids.last() != Some(end)));
+                    all.push(ids);
+                    ends.push(self.end);
+                }
+                self.pairs.text(self.tokenizer(), prompt)?
+            }
+            Texts::Chat { prompt, answers } => {
+                let Text::Chat(chat) = &self.text else {
+                    unreachable!("conversations have a template");
+                };
+                for answer in answers {
+                    let whole = [&prompt[..], answer].concat();
+                    let tokens = chat.tokens(&whole)?;
+                    let last = tokens
+                        .answers
+                        .last()
+                        .and_then(|range| tokens.ids[range.clone()].last());
+                    ends.push(last.copied().filter(|end| chat.is_end(*end)));
+                    all.push(tokens.ids);
+                }
+                chat.prompt(prompt)?
+            }
+        };
+        let common = |ids: &Vec<u32>| ids.iter().zip(&prompt).take_while(|(a, b)| a == b).count();
+        let start = all.iter().map(common).min().unwrap_or(0);
+        if let [chosen, rejected] = &all[..]
+            && chosen == rejected
+        {
+            let problem = "the chosen and the rejected answer have the same tokens";
+            return Err(TextError::Conversation(problem.into()));
+        }
+        if all.iter().any(|ids| ids.len() <= start) {
+            let problem = "an answer has no token; a tokenizer with an `eos_token` gives it an end";
+            return Err(TextError::Conversation(problem.into()));
+        }
+        if record.desirable.is_some() && start == 0 {
+            let problem = "the prompt has no token, so that no other answer can follow it";
+            return Err(TextError::Conversation(problem.into()));
+        }
+        let example = |ids: Vec<u32>| Example {
+            learned: std::iter::once(start..ids.len()).collect(),
+            ids,
+        };
+        Ok((all.into_iter().map(example).collect(), ends))
     }
 
     /// Returns a text in pieces that are not too long.
@@ -259,7 +417,7 @@ impl Encoder {
     }
 }
 
-/// Returns what is left of so many tokens without some.
+/// Returns the ranges of `length` tokens outside of the given ones.
 fn without(length: usize, ranges: impl Iterator<Item = Range<usize>>) -> Vec<Range<usize>> {
     let (mut left, mut start) = (Vec::new(), 0);
     for range in ranges {

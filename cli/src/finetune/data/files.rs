@@ -1,12 +1,15 @@
-//! Data files: a text, JSON lines, or JSON.
+//! Data files: a text, JSON lines, JSON, or Parquet.
 
 use super::json::{self, Ordered};
+use super::preferences::Kind as Answers;
 use super::record::Record;
 use anyhow::{anyhow, bail, ensure};
+use flate2::read::MultiGzDecoder;
 use kernels_io::{Limit, escape, escape_path};
 use minijinja::value::ValueKind;
 use serde_json::{Map, Value};
 use std::cell::OnceCell;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The number of problems that a message lists.
@@ -15,14 +18,23 @@ const LISTED: usize = 100;
 /// A record and its place, for messages: `data.jsonl:3`.
 pub type Placed = (String, Record);
 
-/// Reads all records of files. The end of a file's name says what it holds.
+/// Reads all records of files. The end of a file's name says what it holds. `answers` says which records of answers a loss takes,
+/// if it takes such.
 ///
 /// # Errors
 /// Returns an error if a file can't be read or is of another kind, and one that lists everything that is wrong with records.
-pub fn read(files: &[PathBuf]) -> anyhow::Result<Vec<Placed>> {
-    let mut found = Found::default();
+pub fn read(files: &[PathBuf], answers: Option<Answers>) -> anyhow::Result<Vec<Placed>> {
+    let mut found = Found {
+        answers,
+        ..Found::default()
+    };
     for file in files {
-        found.add(&escape_path(file), kind(file)?, text(file)?);
+        let kind = kind(file)?;
+        let text = match kind {
+            Kind::Parquet => rows(file)?,
+            _ => text(file)?,
+        };
+        found.add(&escape_path(file), kind, text);
     }
     report(&found.problems)?;
     Ok(found.records)
@@ -53,6 +65,7 @@ enum Kind {
     Text,
     Lines,
     Json,
+    Parquet,
 }
 
 /// Returns the kind of a file by the end of its name.
@@ -62,10 +75,14 @@ fn kind(file: &Path) -> anyhow::Result<Kind> {
     let Some((_, ends)) = name.split_once('.') else {
         return Ok(Kind::Text);
     };
-    let mut ends = ends.rsplit('.');
+    let mut ends = ends.strip_suffix(".gz").unwrap_or(ends).rsplit('.');
     let advice = match ends.next() {
         Some("json") => return Ok(Kind::Json),
-        Some("jsonl") => return Ok(Kind::Lines),
+        Some("jsonl" | "ndjson" | "jsonlines" | "ldjson") => return Ok(Kind::Lines),
+        Some("parquet") if is_gzip(file) => {
+            "the columns of a Parquet file are compressed inside of it; unpack it"
+        }
+        Some("parquet") => return Ok(Kind::Parquet),
         Some("txt" | "text" | "md" | "markdown" | "rst" | "tex") => match ends.next() {
             Some("jsonl" | "json" | "ndjson") => {
                 "it may hold JSON, which is read from a name that ends in .jsonl or .json, and would be learned as plain \
@@ -73,22 +90,24 @@ fn kind(file: &Path) -> anyhow::Result<Kind> {
             }
             _ => return Ok(Kind::Text),
         },
-        Some("ndjson" | "jsonlines" | "ldjson") => {
-            "JSON lines are read from a file whose name ends in .jsonl; rename it"
-        }
         Some("gz" | "tgz" | "zst" | "xz" | "bz2" | "lz4" | "zip" | "7z" | "tar") => {
-            "compressed files are not read; unpack it, and name the file that comes out"
+            "it may be compressed, which is read from names such as data.jsonl.gz; unpack it, and name the file that comes out"
         }
-        Some("csv" | "tsv" | "xls" | "xlsx" | "parquet" | "arrow" | "feather" | "orc") => {
+        Some("csv" | "tsv" | "xls" | "xlsx" | "arrow" | "feather" | "orc") => {
             "tables are not read; write it as JSON lines, for example with pandas: \
              `frame.to_json(\"data.jsonl\", orient=\"records\", lines=True)`"
         }
         _ => {
-            "this ending is not known; JSON lines are read from .jsonl, one JSON value from .json, and a text, all of which \
-             is learned, from .txt or .md; rename it"
+            "unknown file extension; JSON lines are read from .jsonl, one JSON value from .json, rows from .parquet, and a \
+             text, all of which is learned, from .txt or .md; rename it"
         }
     };
     bail!("{}: {advice}", escape_path(file))
+}
+
+fn is_gzip(file: &Path) -> bool {
+    let end = file.extension();
+    end.is_some_and(|end| end.eq_ignore_ascii_case("gz"))
 }
 
 /// The first bytes of files without text, and the names of their kinds.
@@ -100,22 +119,47 @@ const FOREIGN: [(&[u8], &str); 10] = [
     (b"\xfd7zXZ", "compressed by xz; unpack it"),
     (b"BZh", "compressed by bzip2; unpack it"),
     (b"PK\x03\x04", "a zip archive; unpack it"),
-    (b"PAR1", "a Parquet file; write it as JSON lines"),
+    (
+        b"PAR1",
+        "a Parquet file; give it a name that ends in .parquet",
+    ),
     (b"ARROW1", "an Arrow file; write it as JSON lines"),
     (
         b"version https://git-lfs.github.com/spec/",
-        "a pointer of Git LFS in place of the file; fetch it with `git lfs pull`",
+        "a Git LFS pointer instead of the file itself; fetch it with `git lfs pull`",
     ),
 ];
 
 const UTF16: &str =
     "text in UTF-16, and not in UTF-8; convert it, for example with `iconv -f UTF-16 -t UTF-8`";
 
+/// The largest size of a data file.
+const LIMIT: Limit = Limit::mib("training data", 16 << 10);
+
+/// Returns the rows of a Parquet file as JSON lines.
+#[cfg(feature = "parquet")]
+fn rows(file: &Path) -> anyhow::Result<String> {
+    let rows = super::parquet::rows(file, LIMIT)?;
+    ensure!(!rows.is_empty(), "{} has no rows", escape_path(file));
+    Ok(rows)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn rows(file: &Path) -> anyhow::Result<String> {
+    bail!(
+        "{}: Parquet files are read by a build with `--features parquet`; or write it as JSON lines, for example with \
+         pandas: `frame.to_json(\"data.jsonl\", orient=\"records\", lines=True)`",
+        escape_path(file)
+    )
+}
+
 /// Returns the text of a file, without a byte order mark.
 fn text(file: &Path) -> anyhow::Result<String> {
-    const LIMIT: Limit = Limit::mib("training data", 16 << 10);
-    let bytes = kernels_io::read(file, LIMIT)?;
     let name = escape_path(file);
+    let mut bytes = kernels_io::read(file, LIMIT)?;
+    if is_gzip(file) {
+        bytes = unpacked(&bytes, LIMIT).map_err(|why| anyhow!("{name}: {why}"))?;
+    }
     let foreign = FOREIGN.iter().find(|(first, _)| bytes.starts_with(first));
     if let Some((_, what)) = foreign {
         bail!("{name} is {what}");
@@ -128,7 +172,7 @@ fn text(file: &Path) -> anyhow::Result<String> {
     let text = String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let line = 1 + lines_in(&error.as_bytes()[..valid]);
-        anyhow!("{name}:{line}: no text in UTF-8; convert it, for example with `iconv -f LATIN1 -t UTF-8`")
+        anyhow!("{name}:{line}: not valid UTF-8; convert it, for example with `iconv -f LATIN1 -t UTF-8`")
     })?;
     let text = match text.strip_prefix(MARK) {
         Some(rest) => rest.to_owned(),
@@ -136,6 +180,22 @@ fn text(file: &Path) -> anyhow::Result<String> {
     };
     ensure!(!text.trim().is_empty(), "{name} is empty");
     Ok(text)
+}
+
+/// Returns what gzip compressed, of one member or several.
+fn unpacked(bytes: &[u8], limit: Limit) -> anyhow::Result<Vec<u8>> {
+    let mut unpacked = Vec::new();
+    let mut reader = MultiGzDecoder::new(bytes).take(limit.bytes + 1);
+    if let Err(error) = reader.read_to_end(&mut unpacked) {
+        bail!("not a valid gzip file: {error}");
+    }
+    ensure!(
+        unpacked.len() as u64 <= limit.bytes,
+        "unpacked, it is larger than the limit of {} bytes for {}",
+        limit.bytes,
+        limit.what
+    );
+    Ok(unpacked)
 }
 
 /// The byte order mark.
@@ -147,6 +207,7 @@ fn lines_in(bytes: &[u8]) -> usize {
 
 #[derive(Default)]
 struct Found {
+    answers: Option<Answers>,
     records: Vec<Placed>,
     problems: Vec<String>,
 }
@@ -154,7 +215,11 @@ struct Found {
 impl Found {
     fn add(&mut self, name: &str, kind: Kind, text: String) {
         match kind {
+            Kind::Text if self.answers.is_some() => {
+                self.problem(name, "a text has no answers; give JSON lines with `chosen` and `rejected`, or `label`");
+            }
             Kind::Text => self.records.push((name.to_owned(), Record::Text(text))),
+            Kind::Parquet => self.lines(name, &text),
             Kind::Lines if !text.trim_start().starts_with('[') => self.lines(name, &text),
             Kind::Lines | Kind::Json => self.whole(name, &text),
         }
@@ -214,8 +279,15 @@ impl Found {
 
     /// Adds a record. `ordered` returns it with the order of its fields.
     fn record(&mut self, place: String, value: &Value, ordered: impl FnOnce() -> Ordered) {
-        match Record::parse(value, ordered) {
-            Ok(record) => self.records.push((place, record)),
+        let records = match self.answers {
+            Some(kind) => Record::preferences(value, kind, ordered),
+            None => Record::parse(value, ordered).map(|record| vec![record]),
+        };
+        match records {
+            Ok(records) => {
+                let placed = records.into_iter().map(|record| (place.clone(), record));
+                self.records.extend(placed);
+            }
             Err(problem) => self.problem(&place, &problem),
         }
     }
@@ -259,6 +331,7 @@ fn wrapped(mut fields: Map<String, Value>) -> Result<Wrapped, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Write;
 
     fn file(name: &str, text: impl AsRef<[u8]>) -> (tempfile::TempDir, Vec<PathBuf>) {
         let folder = tempfile::tempdir().unwrap();
@@ -271,7 +344,7 @@ mod tests {
     fn kinds_of_files_are_told_apart() {
         let count = |name: &str, text: &str| {
             let (_folder, files) = file(name, text);
-            read(&files).map(|records| records.len()).unwrap()
+            read(&files, None).map(|records| records.len()).unwrap()
         };
         assert_eq!(count("corpus", "a"), 1);
         assert_eq!(count("a.b.md", "a"), 1);
@@ -290,6 +363,7 @@ mod tests {
         let one = "{\"text\": \"a\"}";
         for (name, text, records) in [
             ("a.json", format!("{one}\r\n{one}"), 2),
+            ("a.ndjson", format!("{one}\n{one}"), 2),
             ("a.json", one.replace(' ', "\n"), 1),
             (
                 "a.json",
@@ -308,7 +382,29 @@ mod tests {
             assert_eq!(count(name, &text), records, "{text}");
         }
         let (_folder, files) = file("a.txt", "\u{feff}a");
-        assert_eq!(read(&files).unwrap()[0].1, Record::Text("a".into()));
+        assert_eq!(read(&files, None).unwrap()[0].1, Record::Text("a".into()));
+    }
+
+    #[test]
+    fn compressed_files_are_unpacked_up_to_the_limit() {
+        let packed = |text: &[u8]| {
+            let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            packed.write_all(text).unwrap();
+            packed.finish().unwrap()
+        };
+        let one = packed(b"{\"text\": \"a\"}\n");
+        // Files that were joined are several members.
+        let (_folder, files) = file("a.jsonl.gz", [&one[..], &one].concat());
+        assert_eq!(read(&files, None).unwrap().len(), 2);
+        let (_folder, files) = file("A.TXT.GZ", packed(b"a"));
+        assert_eq!(read(&files, None).unwrap()[0].1, Record::Text("a".into()));
+        let (_folder, files) = file("a.jsonl.gz", &one[..one.len() - 1]);
+        let said = read(&files, None).unwrap_err().to_string();
+        assert!(said.contains("not a valid gzip file"), "{said}");
+        let zeros = packed(&vec![0; (1 << 20) + 1]);
+        let limit = Limit::mib("training data", 1);
+        let said = unpacked(&zeros, limit).unwrap_err().to_string();
+        assert!(said.contains("limit of 1048576 bytes"), "{said}");
     }
 
     #[test]
@@ -319,13 +415,31 @@ mod tests {
         let latin = [one.as_bytes(), b"{\"text\": \"\xe9\"}"].concat();
         for (name, bytes, words) in [
             ("a.csv", &b"text\na"[..], ["a.csv", "JSON lines"]),
-            ("a.parquet", b"PAR1", ["tables", "to_json"]),
-            ("a.ndjson", one.as_bytes(), [".jsonl", "rename"]),
+            ("a.jsonl.xz", b"\xfd7zXZ", ["a.jsonl.xz", "unpack"]),
             ("a.jsonl.txt", one.as_bytes(), [".jsonl", "rename"]),
-            ("a.jsonl.gz", b"\x1f\x8b", ["a.jsonl.gz", "unpack"]),
-            ("a.toml", b"a = 1", ["not known", ".txt"]),
+            (
+                "a.jsonl.gz",
+                b"\x1f\x8b",
+                ["a.jsonl.gz", "not a valid gzip file"],
+            ),
+            (
+                "a.jsonl.gz",
+                one.as_bytes(),
+                ["a.jsonl.gz", "not a valid gzip file"],
+            ),
+            ("a.parquet.gz", b"\x1f\x8b", ["a.parquet.gz", "unpack"]),
+            ("a.gz", b"\x1f\x8b", ["a.gz", "data.jsonl.gz"]),
+            ("a.toml", b"a = 1", ["unknown file extension", ".txt"]),
             ("a.jsonl", b"\x1f\x8b\x08", ["gzip", "unpack"]),
-            ("a.txt", b"PAR1", ["Parquet", "JSON lines"]),
+            ("a.txt", b"PAR1", ["Parquet", ".parquet"]),
+            #[cfg(not(feature = "parquet"))]
+            ("a.parquet", b"PAR1", ["--features parquet", "to_json"]),
+            #[cfg(feature = "parquet")]
+            (
+                "a.parquet",
+                b"PAR1",
+                ["a.parquet", "not a valid Parquet file"],
+            ),
             (
                 "a.jsonl",
                 b"version https://git-lfs.github.com/spec/v1",
@@ -350,7 +464,7 @@ mod tests {
             ("a.txt", b"\xef\xbb\xbf \n", ["a.txt", "is empty"]),
         ] {
             let (_folder, files) = file(name, bytes);
-            let said = read(&files).unwrap_err().to_string();
+            let said = read(&files, None).unwrap_err().to_string();
             for word in words {
                 assert!(said.contains(word), "{name}: {said}");
             }
@@ -360,7 +474,7 @@ mod tests {
     #[test]
     fn every_broken_line_is_told_by_its_number() {
         let (_folder, files) = file("a.jsonl", "{\"text\": \"a\"}\n{\n{\"text\": \"\"}\n[1]\n");
-        let said = read(&files).unwrap_err().to_string();
+        let said = read(&files, None).unwrap_err().to_string();
         for expected in [
             "3 of the records",
             "a.jsonl:2: not valid",
@@ -370,12 +484,17 @@ mod tests {
             assert!(said.contains(expected), "{said}");
         }
         let (_folder, files) = file("a.json", "[{\"text\": \"a\"}, 3]");
-        let said = read(&files).unwrap_err().to_string();
+        let said = read(&files, None).unwrap_err().to_string();
         assert!(
             said.contains("a.json, entry 2: expected a JSON object"),
             "{said}"
         );
         let (_folder, files) = file("a.txt", " \n");
-        assert!(read(&files).unwrap_err().to_string().contains("is empty"));
+        assert!(
+            read(&files, None)
+                .unwrap_err()
+                .to_string()
+                .contains("is empty")
+        );
     }
 }

@@ -26,7 +26,7 @@ pub fn problem(error: &serde_json::Error) -> String {
     format!("not valid JSON: {said} (column {})", error.column())
 }
 
-/// Writes `null` in place of numbers that are none. Returns `None` if there are none.
+/// Replaces `NaN` and infinities by `null`. Returns `None` if the text has neither.
 fn without_nan(text: &str) -> Option<String> {
     const NONE: [&str; 3] = ["-Infinity", "Infinity", "NaN"];
     let (mut replaced, mut done, mut at) = (String::new(), 0, 0);

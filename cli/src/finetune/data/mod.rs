@@ -1,6 +1,6 @@
 //! Training data: files to token ids, with the tokens that the model learns to write.
 //!
-//! [`files`] reads files, and [`record`] the records in them; everything that is wrong is told at once. [`encode`] turns records into token ids, [`mod@pack`]
+//! [`files`] reads files, and [`record`] the records in them, with those of [`preferences`]; everything that is wrong is told at once. [`encode`] turns records into token ids, [`mod@pack`]
 //! puts several examples into one sequence, and [`batches`] makes the batches of each step.
 
 mod batches;
@@ -10,11 +10,15 @@ mod files;
 mod json;
 mod pack;
 mod pair;
+#[cfg(feature = "parquet")]
+mod parquet;
+mod preferences;
 mod record;
 mod turns;
 mod unlearned;
 
-pub use batches::{Batches, Sizes};
-pub use encode::{Encoded, Encoder, Ends, Example};
+pub use batches::{Batches, Label, Sizes};
+pub use encode::{Encoded, Encoder, Ends, Example, Group, Groups};
 pub use files::read;
 pub use pack::{Row, pack};
+pub use preferences::Kind;

@@ -1,6 +1,6 @@
 //! A prompt and its completion to token ids.
 
-use kernels_cli::text::{TextError, Tokenizer};
+use crate::text::{TextError, Tokenizer};
 
 /// Turns prompts and completions into token ids.
 pub struct PairEncoder {
@@ -25,6 +25,15 @@ impl PairEncoder {
             end,
             begins_words: !inside?.ids.ends_with(&start?.ids),
         })
+    }
+
+    /// Returns the token ids of a text, after those that the tokenizer adds before it.
+    ///
+    /// # Errors
+    /// Returns an error if the tokenizer fails.
+    pub fn text(&self, tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, TextError> {
+        let ids = tokenizer.encode_plain_long(text)?.ids;
+        Ok([&self.first[..], &ids].concat())
     }
 
     /// Returns the token ids of a prompt with its completion and the end of the text, and the number of them before the

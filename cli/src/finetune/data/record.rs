@@ -2,13 +2,14 @@
 
 use super::calls;
 use super::json::Ordered;
+use super::preferences::{Kind, Preference};
 use super::turns::{Source, UNKNOWN, messages, of_turns, refuse, text, turns};
 use super::unlearned::{self, Part};
-use kernels_cli::text::Message;
+use crate::text::Message;
 use serde_json::{Map, Value};
 
 /// A record, by its kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Record {
     /// A text, all of which is learned.
     Text(String),
@@ -16,6 +17,8 @@ pub enum Record {
     Pair { prompt: String, completion: String },
     /// A conversation, of which some of the assistant's turns are learned.
     Chat(Chat),
+    /// Answers that are compared or judged.
+    Preference(Preference),
 }
 
 /// A conversation.
@@ -48,7 +51,8 @@ const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
 
 impl Record {
     /// The fields of which a record has at least one.
-    pub const FIELDS: [&str; 6] = [
+    pub const FIELDS: [&str; 7] = [
+        "chosen",
         "text",
         "prompt",
         "completion",
@@ -103,6 +107,28 @@ impl Record {
              `output` (Alpaca)"
                 .into(),
         )
+    }
+}
+
+impl Record {
+    /// Reads the records of answers that a JSON value has.
+    ///
+    /// # Errors
+    /// Returns what is wrong with it.
+    pub fn preferences(
+        value: &Value,
+        kind: Kind,
+        ordered: impl FnOnce() -> Ordered,
+    ) -> Result<Vec<Self>, String> {
+        let Value::Object(fields) = value else {
+            return Err("expected a JSON object".into());
+        };
+        let source = Source {
+            fields,
+            ordered: ordered(),
+        };
+        let found = Preference::parse(&source, kind)?;
+        Ok(found.into_iter().map(Self::Preference).collect())
     }
 }
 
@@ -162,7 +188,7 @@ fn has_turns(fields: &Map<String, Value>, name: &str) -> bool {
 }
 
 /// Checks the roles of turns, and that the assistant says something in its own.
-fn check_turns(messages: &[Message]) -> Result<(), String> {
+pub(super) fn check_turns(messages: &[Message]) -> Result<(), String> {
     for (at, message) in messages.iter().enumerate() {
         let number = at + 1;
         if !ROLES.contains(&message.role.as_str()) {
@@ -217,23 +243,23 @@ fn shared(source: &Source<'_>) -> Result<Chat, String> {
 
 /// Reads an instruction as Alpaca writes it.
 fn alpaca(fields: &Map<String, Value>) -> Result<Chat, String> {
+    let question = Message::user(alpaca_question(fields)?);
+    let answer = Message::assistant(text(fields, "output")?);
+    with_system(fields, [(question, Part::Prompt), (answer, Part::Answer)])
+}
+
+/// Returns an instruction with its input.
+pub(super) fn alpaca_question(fields: &Map<String, Value>) -> Result<String, String> {
     let mut question = text(fields, "instruction")?;
     if let Some(input) = optional(fields, "input")?.filter(|input| !input.is_empty()) {
         question.push('\n');
         question.push_str(&input);
     }
-    let answer = Message::assistant(text(fields, "output")?);
-    with_system(
-        fields,
-        [
-            (Message::user(question), Part::Prompt),
-            (answer, Part::Answer),
-        ],
-    )
+    Ok(question)
 }
 
 /// Returns turns, behind the field `system` if it holds a text.
-fn with_system(
+pub(super) fn with_system(
     fields: &Map<String, Value>,
     turns: impl IntoIterator<Item = (Message, Part)>,
 ) -> Result<Chat, String> {

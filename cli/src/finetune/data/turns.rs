@@ -5,7 +5,7 @@ use super::json::Ordered;
 use super::record::Chat;
 use super::unlearned;
 use super::unlearned::Part;
-use kernels_cli::text::Message;
+use crate::text::Message;
 use serde_json::{Map, Value};
 
 /// The fields that change what a record means.

@@ -1,6 +1,6 @@
 //! Fields that say whether a turn is learned.
 
-use kernels_cli::text::Message;
+use crate::text::Message;
 use serde_json::{Map, Value};
 
 /// The learned part of a turn.

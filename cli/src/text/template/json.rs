@@ -117,7 +117,7 @@ impl Style {
             }
             other => {
                 return Err(wrong(format!(
-                    "`tojson`: a value of the kind {other} is no JSON"
+                    "`tojson`: a value of the kind {other} can't be written as JSON"
                 )));
             }
         }
@@ -205,7 +205,7 @@ fn name(key: &Value) -> Result<String, Error> {
         ValueKind::Bool => Ok(if key.is_true() { "true" } else { "false" }.into()),
         ValueKind::Number => Ok(number(key)),
         other => Err(wrong(format!(
-            "`tojson`: a key of the kind {other} is no JSON"
+            "`tojson`: a key of the kind {other} can't be written as JSON"
         ))),
     }
 }

@@ -107,7 +107,7 @@ fn split(text: &str, args: &[Value], from_end: bool) -> Result<Value, Error> {
         (Some(between), _) => {
             let between = between
                 .as_str()
-                .ok_or_else(|| wrong("the separator is no text"))?;
+                .ok_or_else(|| wrong("the separator must be a text"))?;
             match from_end {
                 false => text.splitn(most, not_empty(between)?).collect(),
                 true => text.rsplitn(most, not_empty(between)?).collect(),
@@ -120,7 +120,7 @@ fn split(text: &str, args: &[Value], from_end: bool) -> Result<Value, Error> {
     Ok(parts.into_iter().map(Value::from).collect())
 }
 
-/// Returns the words of a text, at most so many, the last with all that is left.
+/// Returns the words of a text, at most `most`. The last has the rest of the text.
 fn words<'a>(
     text: &'a str,
     most: usize,
@@ -231,7 +231,7 @@ fn fill(state: &State<'_, '_>, text: &str, args: &[Value], method: &str) -> Resu
     Ok(text.into())
 }
 
-/// Returns a text whose words begin with capitals. A word ends at any character that is no letter.
+/// Returns a text whose words begin with capitals. A word ends at any character that is not a letter.
 fn title(text: &str) -> String {
     let mut title = String::with_capacity(text.len());
     let mut inside = false;

@@ -23,7 +23,7 @@ pub use worker::{interrupt_templates_on, isolate_templates};
 ///
 /// It is a template of Jinja, and sees what transformers gives it: `messages`, `add_generation_prompt`, the special
 /// tokens (`bos_token`, `eos_token` and so on), `raise_exception`, `strftime_now` and Python's `tojson`. `tools` are
-/// those of the first message, and `documents` are none.
+/// those of the first message, and `documents` is always `none`.
 ///
 /// After [`isolate_templates`], it renders in a process that is ended if it takes 1 GiB of memory (on Linux) or 10 seconds.
 /// Otherwise only the number of its steps and the length of its text have limits.
@@ -47,7 +47,7 @@ pub(super) struct Rendered {
 
 impl ChatTemplate {
     /// Reads the template of a folder: `chat_template.jinja`, or the field `chat_template` of `chat_template.json` or
-    /// `tokenizer_config.json`. Returns `None` if there is none.
+    /// `tokenizer_config.json`. Returns `None` if the folder has none of them.
     ///
     /// # Errors
     /// Returns an error that names the file if it can't be read or is not a template.

@@ -264,7 +264,7 @@ fn serve() -> ! {
 
 /// Answers the first line, a setup, and all others, values.
 fn answer(lines: &Receiver<String>) -> io::Result<()> {
-    let mut engine = Err(Failure::new("there is no template"));
+    let mut engine = Err(Failure::new("no template was set up"));
     for (at, line) in lines.iter().enumerate() {
         let answer = match at {
             0 => {

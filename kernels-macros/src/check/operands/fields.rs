@@ -108,7 +108,7 @@ fn find(wanted: &Wanted<'_>, operand: &Operand, target: &Struct) -> Result<Optio
     }
 }
 
-/// Returns the error of a name that is no field, but selects another variant of the kernel.
+/// Returns the error of a name that selects another variant of the kernel instead of naming a field.
 fn of_another_variant(wanted: &Wanted<'_>, what: &str, name: &Ident) -> Option<String> {
     let is_said = |(other, value): &(&str, &str)| *other == what && name == value;
     let mut variants = wanted.contract.variants();
@@ -127,7 +127,7 @@ fn given(name: &Ident, target: &Struct) -> Result<Ident> {
         let all: Vec<String> = names(target).map(ToString::to_string).collect();
         let near = did_you_mean(&name.to_string(), all.iter().map(String::as_str));
         let has = list(&all, "and");
-        let message = format!("there is no field `{name}`{near}\nthe struct has {has}");
+        let message = format!("unknown field `{name}`{near}\nthe struct has {has}");
         Error::new(name.span(), message)
     })
 }

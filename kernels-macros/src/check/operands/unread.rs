@@ -46,7 +46,7 @@ pub(super) fn refuse(
             let has = list(&all, "and");
             errors.at(
                 name,
-                format!("there is no field `{name}`{near}\nthe struct has {has}"),
+                format!("unknown field `{name}`{near}\nthe struct has {has}"),
             );
         }
     }

@@ -240,7 +240,7 @@ pub(crate) fn given(
     let names: Vec<String> = names.collect();
     let near = did_you_mean(&name.to_string(), names.iter().map(String::as_str));
     let all = list(&names, "and");
-    let message = format!("there is no parameter `{name}`{near}\nthere are {all}");
+    let message = format!("unknown parameter `{name}`{near}\nthe parameters are {all}");
     Err(Error::new(name.span(), message))
 }
 

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn the_kernel_is_known() {
-    let expected = "no kernel `npu_fused_rmsnrom`; did you mean `npu_fused_rmsnorm`?";
+    let expected = "unknown kernel `npu_fused_rmsnrom`; did you mean `npu_fused_rmsnorm`?";
     refused(quote!("npu_fused_rmsnrom"), norm(), &[expected]);
     refused(
         quote!("softmax"),

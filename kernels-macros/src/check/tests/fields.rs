@@ -20,7 +20,7 @@ fn fields_bind_by_usual_or_given_names() {
         quote!("npu_fused_rmsnorm", weight = other, eps = e, ignore(gamma)),
         item(),
     );
-    let expected = "no field `othr`; did you mean `other`?";
+    let expected = "unknown field `othr`; did you mean `other`?";
     refused(
         quote!("npu_fused_rmsnorm", weight = othr, eps = e),
         item(),
@@ -254,7 +254,7 @@ fn ignored_fields_are_fields_and_no_operands() {
     refused(
         norm(quote!(ignore(dropout, type, droput))),
         item(),
-        &["no field `droput`; did you mean `dropout`?"],
+        &["unknown field `droput`; did you mean `dropout`?"],
     );
     refused(
         norm(quote!(ignore(dropout, type, weight))),
@@ -321,17 +321,17 @@ fn numbers_may_be_constants() {
     refused(
         quote!("npu_fused_rmsnorm", eps = eps),
         item(),
-        &["no field `eps`"],
+        &["unknown field `eps`"],
     );
     refused(
         quote!("npu_fused_rmsnorm", eps = "1e-5"),
         item(),
         &["`eps` takes a name"],
     );
-    // A tensor is no constant.
+    // A tensor is not a constant.
     refused(
         quote!("npu_fused_rmsnorm", weight = WEIGHT, eps = 1e-5),
         item(),
-        &["no field `WEIGHT`"],
+        &["unknown field `WEIGHT`"],
     );
 }

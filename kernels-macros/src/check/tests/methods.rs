@@ -31,7 +31,7 @@ fn kernels_of_other_crates_get_what_the_body_reads() {
     let function = quote!(
         fn cap(x: Tensor<2>) -> Tensor<2> {}
     );
-    let expected = "there is no parameter `y`";
+    let expected = "unknown parameter `y`";
     refused(quote!(acme::soft_cap, x = y), function, &[expected]);
     refused(quote!(acme::soft_cap), norm(), &["annotate an impl block"]);
 }

@@ -90,7 +90,7 @@ fn an_operand_that_may_be_left_out_is_found_if_it_is_there() {
     let wrong = block(quote!(routed_scaling_factor: usize));
     refused(attribute(), wrong, &["expected a number, `f64` or `f32`"]);
     let attribute = quote!("npu_fused_moe", part = block, routed_scaling_factor = scale);
-    refused(attribute, block(quote!()), &["there is no field `scale`"]);
+    refused(attribute, block(quote!()), &["unknown field `scale`"]);
 }
 
 #[test]

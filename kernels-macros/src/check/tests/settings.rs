@@ -59,7 +59,7 @@ fn settings_that_exclude_each_other() {
     refused(
         quote!("npu_fused_rmsnorm", offset = 1, scale = none),
         bare,
-        &["leave one of them out"],
+        &["remove one of the two"],
     );
     let packed = quote!(
         struct M {
@@ -191,7 +191,7 @@ fn names_and_calls_tell_what_is_computed() {
     );
 
     let attribute = || quote!("npu_fused_rmsnorm");
-    let expected = "subtracts no mean and adds no bias";
+    let expected = "subtracts no mean";
     let item = quote!(
         fn layer_norm(x: Tensor<2>, weight: Tensor<1>, eps: f64) -> Tensor<2> {}
     );
@@ -270,7 +270,7 @@ fn a_condition_accounts_for_what_it_mentions() {
         fn f(gate: Tensor<2>, up: Tensor<2>) -> Tensor<2> {}
     );
     let attribute = quote!("npu_fused_swiglu", when = self.fast);
-    refused(attribute, function, &["there is no `self` here"]);
+    refused(attribute, function, &["a function has no `self`"]);
 }
 
 #[test]

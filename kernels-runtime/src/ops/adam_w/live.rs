@@ -50,7 +50,7 @@ impl<const D: usize> Operands for Step<D> {
 
     fn launch(self, implementation: &'static Implementation) -> State<Tensor<D>> {
         let operands = super::Operands::of(self.state, self.gradient, self.settings);
-        operands.run(implementation).map(Tensor::from_dispatch)
+        State::from(super::AdamW::run(operands, implementation)).map(Tensor::from_dispatch)
     }
 
     fn sample(&self, rows: Rows) -> Option<Self> {

@@ -12,7 +12,6 @@
 //!
 //! In each step, kernels read four tensors and write three. They write in place if the storage is not shared.
 
-mod backend;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
@@ -24,23 +23,22 @@ pub(crate) mod live;
 pub mod npu;
 mod operands;
 mod reference;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
 pub(crate) mod site;
 #[cfg(all(test, feature = "cpu"))]
 mod tests;
 
-pub use backend::{AdamWBackend, Tensors};
-pub use operands::Operands;
 use operands::check;
+#[cfg(feature = "remote")]
+pub(crate) use operands::remote;
+pub use operands::{AdamW, Each, Launch, Operands};
 pub use reference::reference;
 
-use crate::ops::define::launched;
+use crate::ops::fused::Made;
 use crate::ops::implementation;
+use crate::ops::operands::array;
 use crate::reason::Reason;
 use crate::registry::{KernelSpec, declare_kernel};
 use crate::semantics::AdamWKey;
-use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
@@ -71,6 +69,17 @@ pub struct State<T> {
     pub moment_1: T,
     /// v, the moving average of the gradient's square; zeros before the first step.
     pub moment_2: T,
+}
+
+impl<T> From<Made<T>> for State<T> {
+    fn from(made: Made<T>) -> Self {
+        let [moment_1, moment_2] = array(made.others);
+        Self {
+            parameter: made.y,
+            moment_1,
+            moment_2,
+        }
+    }
 }
 
 impl<T> State<T> {
@@ -124,14 +133,5 @@ pub fn fused<const D: usize>(
 ) -> Result<State<Tensor<D>>, Reason> {
     let operands = Operands::of(state, gradient, settings);
     let found = implementation(KERNEL, AdamWKey, operands.all())?;
-    Ok(operands.run(found).map(Tensor::from_dispatch))
+    Ok(State::from(AdamW::run(operands, found)).map(Tensor::from_dispatch))
 }
-
-launched!(Operands<DispatchTensor> => State<DispatchTensor>, |operands| {
-    let (parameter, moment_1, moment_2) = <Dispatch as AdamWBackend>::adam_w(operands);
-    State {
-        parameter,
-        moment_1,
-        moment_2,
-    }
-});

@@ -1,43 +1,44 @@
 use super::{Settings, State};
-use crate::ops::define::operands;
-use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
+use crate::ops::fused::declare::operation;
+use crate::ops::fused::{Like, Saved};
+use crate::ops::operands::{Described, Facts, Mismatch, checked, require};
 use burn::backend::DispatchTensor;
-use burn::tensor::{DType, Tensor};
+use burn::tensor::Tensor;
 
-operands! {
-    /// The checked operands of a step, in the order in which `limits` functions receive them.
+operation! {
+    /// A step of AdamW. The parameter after it is the result, and the moments are results besides.
+    AdamW {
+        name: "adam_w",
+        title: "AdamW",
+        kernel: "npu_fused_adam_w",
+        saved: 0,
+        others: 2,
+        no_gradient: true,
+    }
+    /// The checked operands of a step, in the order in which `limits` functions receive them. All have one shape.
     Operands<T> {
-        /// Returns θ, the parameter.
-        parameter: One,
-        /// Returns m, the first moment.
-        moment_1: One,
-        /// Returns v, the second moment.
-        moment_2: One,
-        /// Returns g, the gradient.
-        gradient: One,
+        /// θ, the parameter.
+        parameter: One "the parameter",
+        /// m, the first moment.
+        moment_1: One "the first moment",
+        /// v, the second moment.
+        moment_2: One "the second moment",
+        /// g, the gradient.
+        gradient: One "the gradient",
     }
     numbers {
-        /// Returns the numbers of the step.
+        /// The numbers of the step.
         settings: Settings,
     }
 }
 
 impl<T: Described> Operands<T> {
-    /// Makes the operands of tensors that all have one shape.
-    ///
-    /// # Errors
-    /// Returns an error if the shapes differ, or if a number is outside the range that [`Settings`] documents.
-    pub fn new(state: State<T>, gradient: T, settings: Settings) -> Result<Self, Mismatch> {
-        let State {
-            parameter,
-            moment_1,
-            moment_2,
-        } = state;
-        let shape = parameter.shape();
+    fn check(&self) -> Result<(), Mismatch> {
+        let shape = self.parameter.shape();
         for (what, tensor) in [
-            ("the first moment", &moment_1),
-            ("the second moment", &moment_2),
-            ("the gradient", &gradient),
+            ("the first moment", &self.moment_1),
+            ("the second moment", &self.moment_2),
+            ("the gradient", &self.gradient),
         ] {
             require!(
                 tensor.shape() == shape,
@@ -46,28 +47,29 @@ impl<T: Described> Operands<T> {
                 shape.as_slice()
             );
         }
-        check_settings(settings)?;
-        Ok(Self {
+        check_settings(self.settings)
+    }
+
+    fn results(&self) -> [Like; 3] {
+        [&self.parameter, &self.moment_1, &self.moment_2]
+            .map(|tensor| (tensor.shape(), tensor.dtype()))
+    }
+
+    fn saved(&self) -> [Saved; 0] {
+        []
+    }
+
+    /// Makes the operands of a state.
+    ///
+    /// # Errors
+    /// Returns an error as [`new`](Self::new) does.
+    pub fn of_state(state: State<T>, gradient: T, settings: Settings) -> Result<Self, Mismatch> {
+        let State {
             parameter,
             moment_1,
             moment_2,
-            gradient,
-            settings,
-        })
-    }
-
-    /// Returns the common dtype of all tensors.
-    ///
-    /// # Errors
-    /// Returns an error if the dtypes differ, or if kernels don't take the dtype.
-    pub fn dtype(&self) -> Result<DType, Mismatch> {
-        let names = [
-            "the parameter",
-            "the first moment",
-            "the second moment",
-            "the gradient",
-        ];
-        operands::one_dtype("AdamW", names.into_iter().zip(self.tensors()))
+        } = state;
+        Self::new(parameter, moment_1, moment_2, gradient, settings)
     }
 }
 
@@ -93,7 +95,7 @@ impl Operands<DispatchTensor> {
         settings: Settings,
     ) -> Self {
         let state = state.map(Tensor::into_dispatch);
-        checked(Self::new(state, gradient.into_dispatch(), settings))
+        checked(Self::of_state(state, gradient.into_dispatch(), settings))
     }
 }
 
@@ -109,7 +111,7 @@ pub(super) fn check<const D: usize>(
         moment_1: (&state.moment_1).into(),
         moment_2: (&state.moment_2).into(),
     };
-    checked(Operands::new(state, gradient.into(), settings));
+    checked(Operands::of_state(state, gradient.into(), settings));
 }
 
 fn check_settings(settings: Settings) -> Result<(), Mismatch> {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::ops::fused::FusedKernel;
 use crate::registry::FloatType;
 use crate::verify::data::values;
 use burn::backend::Flex;
@@ -54,8 +55,10 @@ fn step(
         moment_1,
         moment_2,
     };
-    let operands = Operands::new(state, gradient, SETTINGS);
-    Flex::adam_w(operands.unwrap_or_else(|mismatch| panic!("{mismatch}")))
+    let operands = Operands::of_state(state, gradient, SETTINGS);
+    let operands = operands.unwrap_or_else(|mismatch| panic!("{mismatch}"));
+    let after = State::from(<Flex as FusedKernel<AdamW>>::forward(operands, None));
+    (after.parameter, after.moment_1, after.moment_2)
 }
 
 fn panic_of(call: impl FnOnce() + std::panic::UnwindSafe) -> String {

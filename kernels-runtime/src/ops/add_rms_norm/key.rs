@@ -1,4 +1,4 @@
-use crate::semantics::{Dtypes, Gating, Groups, Offset, RmsNormKey, Rounding, Scale};
+use crate::semantics::{Dtypes, Gating, Groups, Offset, RmsNormKey, Rounding, Scale, Shift};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -24,7 +24,7 @@ impl AddRmsNormKey {
     /// Gemma's norm.
     pub const GEMMA: Self = Self::of_norm(RmsNormKey::GEMMA);
 
-    /// Returns the key of a sum with this norm.
+    /// Returns the key of a sum with this norm, without its bias.
     pub const fn of_norm(norm: RmsNormKey) -> Self {
         let RmsNormKey {
             offset,
@@ -32,6 +32,7 @@ impl AddRmsNormKey {
             scale,
             gating,
             groups,
+            shift: _,
         } = norm;
         Self {
             offset,
@@ -57,6 +58,7 @@ impl AddRmsNormKey {
             scale,
             gating,
             groups,
+            shift: Shift::None,
         }
     }
 }

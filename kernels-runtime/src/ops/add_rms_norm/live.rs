@@ -1,6 +1,6 @@
 //! The operands of a sum and its RMSNorm as live verification checks them.
 
-use super::{Inputs, reference};
+use super::{AddRmsNorm, Inputs, both, reference};
 use crate::kernel::{Operands, Rows, Tensors, Visitor};
 use crate::live::probe::append_fixed;
 use crate::ops::rms_norm;
@@ -30,6 +30,7 @@ impl<const D: usize> From<super::Operands<DispatchTensor>> for SumNorm<D> {
         Self {
             norm: Norm {
                 inputs,
+                bias: None,
                 settings,
                 key,
             },
@@ -85,8 +86,7 @@ impl<const D: usize> Operands for SumNorm<D> {
     fn launch(self, implementation: &'static Implementation) -> Self::Output {
         let (settings, key) = (self.norm.settings, self.key());
         let operands = super::Operands::of(self.into_inputs(), settings, key);
-        let (y, sum) = operands.run(implementation);
-        (Tensor::from_dispatch(y), Tensor::from_dispatch(sum))
+        both(AddRmsNorm::run(operands, implementation))
     }
 
     fn sample(&self, rows: Rows) -> Option<Self> {

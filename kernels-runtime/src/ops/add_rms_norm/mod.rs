@@ -7,7 +7,6 @@
 //! terms get the gradient of `sum`. The gradient of the norm is that of [`rms_norm`](super::rms_norm) at `sum`.
 //! Autodiff adds it to the gradients from other uses of `sum`.
 
-mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
@@ -18,22 +17,22 @@ pub(crate) mod live;
 #[cfg(feature = "npu")]
 pub mod npu;
 mod operands;
+mod record;
 mod reference;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
 pub(crate) mod site;
 
 pub use super::rms_norm::Settings;
-pub use autodiff::{AddRmsNormBackend, AddRmsNormKernel, Normalised, Tensors};
-pub use operands::Operands;
+pub use operands::{AddRmsNorm, Each, Inputs, Launch, Operands};
 pub use reference::reference;
 
-use crate::ops::define::launched;
+use crate::ops::fused::{FusedKernel, Made};
 use crate::ops::implementation;
+use crate::ops::operands::array;
+use crate::ops::rms_norm::RmsNorm;
 use crate::reason::Reason;
 use crate::registry::{KernelSpec, declare_kernel};
 use crate::semantics::AddRmsNormKey;
-use burn::backend::{Dispatch, DispatchTensor};
+use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 
 declare_kernel! {
@@ -54,19 +53,6 @@ declare_kernel! {
     };
 }
 
-/// The tensors of one call, all of one dtype.
-#[derive(Clone, Debug)]
-pub struct Inputs<const D: usize> {
-    /// The first term of the sum, `[.., n]`.
-    pub x: Tensor<D>,
-    /// The second term, with the shape of `x`.
-    pub residual: Tensor<D>,
-    /// The weight, `[n]`. Present exactly if the key has a weight.
-    pub weight: Option<Tensor<1>>,
-    /// The gate, with the shape of `x`. Present exactly if the key has a gate.
-    pub gate: Option<Tensor<D>>,
-}
-
 /// Adds and normalises with the fused kernel of the tensors' device. Returns `y` and `sum`, each of the shape and dtype
 /// of `x`.
 ///
@@ -84,11 +70,29 @@ pub fn fused<const D: usize>(
 ) -> Result<(Tensor<D>, Tensor<D>), Reason> {
     let operands = Operands::of(inputs, settings, key);
     let found = implementation(KERNEL, key, operands.all())?;
-    let (y, sum) = operands.run(found);
-    Ok((Tensor::from_dispatch(y), Tensor::from_dispatch(sum)))
+    Ok(both(AddRmsNorm::run(operands, found)))
 }
 
-launched!(
-    Operands<DispatchTensor> => (DispatchTensor, DispatchTensor),
-    <Dispatch as AddRmsNormBackend>::add_rms_norm
-);
+/// Returns `y` and `sum`.
+fn both<const D: usize>(made: Made<DispatchTensor>) -> (Tensor<D>, Tensor<D>) {
+    let [sum] = array(made.others);
+    (Tensor::from_dispatch(made.y), Tensor::from_dispatch(sum))
+}
+
+/// The server's handlers. Gradients are sent as RMSNorm's messages, so a server with this operation handles those too.
+#[cfg(feature = "remote")]
+pub(crate) mod remote {
+    use super::{AddRmsNormKernel, operands};
+    use crate::ops::rms_norm;
+    use crate::remote::Kernels;
+    use burn::backend::ir::BackendIr;
+
+    pub(crate) fn handlers<B: BackendIr + AddRmsNormKernel>(kernels: Kernels<B>) -> Kernels<B> {
+        operands::remote::handlers(rms_norm::remote::handlers(kernels))
+    }
+}
+
+/// The kernels of a backend.
+pub trait AddRmsNormKernel: FusedKernel<RmsNorm> + FusedKernel<AddRmsNorm> {}
+
+impl<B: FusedKernel<RmsNorm> + FusedKernel<AddRmsNorm>> AddRmsNormKernel for B {}

@@ -1,81 +1,66 @@
-use super::{Inputs, Settings};
-use crate::ops::define::operands;
-use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
+use super::Settings;
+use crate::ops::fused::declare::operation;
+use crate::ops::fused::{Like, Saved};
+use crate::ops::operands::{Described, Mismatch, checked, require};
 use crate::ops::rms_norm;
-use crate::semantics::AddRmsNormKey;
-use burn::backend::DispatchTensor;
-use burn::tensor::{DType, Tensor};
+use crate::semantics::{AddRmsNormKey, Gating, Scale};
 
-const OP: &str = "AddRMSNorm";
-
-operands! {
+operation! {
+    /// A sum and its RMSNorm. RMSNorm computes the gradients.
+    AddRmsNorm {
+        name: "add_rms_norm",
+        title: "AddRMSNorm",
+        kernel: "npu_fused_add_rmsnorm",
+        saved: 1,
+        others: 1,
+        no_gradient: true,
+    }
+    inputs Inputs<D>
     /// The checked operands of a sum and its RMSNorm.
     Operands<T> {
-        /// Returns the first term of the sum, `[.., n]`.
-        x: One,
-        /// Returns the second term, with the shape of `x`.
-        residual: One,
-        /// Returns the weight, `[n]`.
-        weight: Maybe,
-        /// Returns the gate, with the shape of `x`.
-        gate: Maybe,
+        /// The first term of the sum, `[.., n]`.
+        x: One<D> "x",
+        /// The second term, with the shape of `x`.
+        residual: One<D> "the residual",
+        /// The weight, `[n]`. Present exactly if the key has a weight.
+        weight: Maybe<1> "the weight" if |of| of.key.scale == Scale::Weight,
+        /// The gate, with the shape of `x`. Present exactly if the key has a gate.
+        gate: Maybe<D> "the gate" if |of| of.key.gating != Gating::None,
     }
     numbers {
-        /// Returns the numbers of the call.
+        /// The numbers of the call.
         settings: Settings,
-        /// Returns the variant to compute.
+        /// The variant to compute.
         key: AddRmsNormKey,
     }
 }
 
 impl<T: Described> Operands<T> {
-    /// Makes the operands. `x` and `residual` are `[.., n]`, of one shape; the others are those of an RMSNorm of `x`.
-    ///
-    /// # Errors
-    /// Returns an error if the operands don't match the key, or if the shapes don't fit together.
-    pub fn new(
-        x: T,
-        residual: T,
-        weight: Option<T>,
-        gate: Option<T>,
-        settings: Settings,
-        key: AddRmsNormKey,
-    ) -> Result<Self, Mismatch> {
+    fn check(&self) -> Result<(), Mismatch> {
+        crate::ops::operands::epsilon("AddRMSNorm", self.settings.eps)?;
         require!(
-            residual.shape() == x.shape(),
-            "{OP}: the residual is {:?}, but x is {:?}",
-            residual.shape().as_slice(),
-            x.shape().as_slice()
+            self.residual.shape() == self.x.shape(),
+            "AddRMSNorm: the residual is {:?}, but x is {:?}",
+            self.residual.shape().as_slice(),
+            self.x.shape().as_slice()
         );
         // The sum has the shape of `x`.
-        let norm = rms_norm::Operands::new(x, weight, gate, settings, key.norm());
-        let (x, weight, gate) = norm.map_err(|mismatch| mismatch.of(OP))?.into_parts();
-        Ok(Self {
-            x,
-            residual,
-            weight,
-            gate,
-            settings,
-            key,
-        })
+        let (weight, gate) = (self.weight.as_ref(), self.gate.as_ref());
+        let norm = rms_norm::fits(&self.x, weight, gate, self.settings, self.key.norm());
+        norm.map_err(|mismatch| mismatch.of("AddRMSNorm"))
     }
 
-    /// Returns the common dtype of all tensors.
-    ///
-    /// # Errors
-    /// Returns an error if the dtypes differ, or if kernels don't take the dtype.
-    pub fn dtype(&self) -> Result<DType, Mismatch> {
-        let others = [("the weight", self.weight()), ("the gate", self.gate())];
-        let others = others
-            .into_iter()
-            .filter_map(|(name, tensor)| Some((name, tensor?)));
-        let terms = [("x", &self.x), ("the residual", &self.residual)];
-        operands::one_dtype(OP, terms.into_iter().chain(others))
+    /// Describes the normalised sum and the sum.
+    fn results(&self) -> [Like; 2] {
+        [(); 2].map(|()| (self.x.shape(), self.x.dtype()))
+    }
+
+    fn saved(&self) -> [Saved; 1] {
+        [Saved::exactly("rstd", self.rstd())]
     }
 
     /// Returns the shape and dtype of `rstd`, which are those of an RMSNorm of `x`.
-    #[cfg(any(feature = "gpu", feature = "remote"))]
-    pub(crate) fn rstd(&self) -> (burn::backend::Shape, DType) {
+    pub(crate) fn rstd(&self) -> Like {
         self.settings.rstd_of(&self.x)
     }
 
@@ -93,46 +78,4 @@ impl<T: Described> Operands<T> {
             key,
         ))
     }
-}
-
-impl Operands<DispatchTensor> {
-    /// # Panics
-    /// Panics if [`Operands::new`] returns an error.
-    #[track_caller]
-    pub(crate) fn of<const D: usize>(
-        inputs: Inputs<D>,
-        settings: Settings,
-        key: AddRmsNormKey,
-    ) -> Self {
-        checked(Self::new(
-            inputs.x.into_dispatch(),
-            inputs.residual.into_dispatch(),
-            inputs.weight.map(Tensor::into_dispatch),
-            inputs.gate.map(Tensor::into_dispatch),
-            settings,
-            key,
-        ))
-    }
-
-    pub(crate) fn into_inputs<const D: usize>(self) -> Inputs<D> {
-        Inputs {
-            x: Tensor::from_dispatch(self.x),
-            residual: Tensor::from_dispatch(self.residual),
-            weight: self.weight.map(Tensor::from_dispatch),
-            gate: self.gate.map(Tensor::from_dispatch),
-        }
-    }
-}
-
-/// Panics if [`Operands::new`] would return an error.
-#[track_caller]
-pub(super) fn check<const D: usize>(inputs: &Inputs<D>, settings: Settings, key: AddRmsNormKey) {
-    checked(Operands::<Facts>::new(
-        (&inputs.x).into(),
-        (&inputs.residual).into(),
-        inputs.weight.as_ref().map(Into::into),
-        inputs.gate.as_ref().map(Into::into),
-        settings,
-        key,
-    ));
 }

@@ -1,4 +1,3 @@
-use super::operands::check;
 use super::{Inputs, Settings};
 use crate::kernel::rounded;
 use crate::ops::rms_norm;
@@ -18,7 +17,7 @@ pub fn reference<const D: usize>(
     settings: Settings,
     key: AddRmsNormKey,
 ) -> (Tensor<D>, Tensor<D>) {
-    check(&inputs, settings, key);
+    inputs.checked(settings, key);
     let sum = inputs.x + inputs.residual;
     let norm = rms_norm::Inputs {
         x: rounded(sum.clone()),

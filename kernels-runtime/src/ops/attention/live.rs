@@ -52,7 +52,7 @@ impl Operands for Attended {
 
     fn launch(self, implementation: &'static Implementation) -> Tensor<4> {
         let operands = super::Operands::of(self.inputs, self.settings, self.key);
-        Tensor::from_dispatch(operands.run(implementation))
+        Tensor::from_dispatch(super::Attention::run(operands, implementation).y)
     }
 
     /// Takes few queries, since the reference and the body hold the scores of all pairs. All heads stay, because a body

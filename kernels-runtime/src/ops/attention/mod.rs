@@ -19,7 +19,6 @@
 //! three in bf16, as linear layers do. Errors are those of f32. Heads with queries, keys, values or gradients below 2^-40 or
 //! above 2^30 are computed in f32, unless larger numbers stand beside the small ones: these may lose up to 2^-95 for each term.
 
-mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
@@ -32,23 +31,20 @@ pub(crate) mod live;
 pub mod npu;
 mod operands;
 mod reference;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
 pub(crate) mod site;
 mod visible;
 
-pub use autodiff::{AttentionBackend, AttentionKernel, Gradients, Tensors};
 pub use lengths::Lengths;
 use operands::check;
-pub use operands::{Backward, Operands, Sizes};
+#[cfg(feature = "remote")]
+pub(crate) use operands::remote;
+pub use operands::{Attention, Each, Launch, Operands, Sizes};
 pub use reference::reference;
 
-use crate::ops::define::launched;
 use crate::ops::implementation;
 use crate::reason::Reason;
 use crate::registry::{KernelSpec, declare_kernel};
 use crate::semantics::AttentionKey;
-use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
@@ -136,7 +132,5 @@ impl Settings {
 pub fn fused(inputs: Inputs, settings: Settings, key: AttentionKey) -> Result<Tensor<4>, Reason> {
     let operands = Operands::of(inputs, settings, key);
     let found = implementation(KERNEL, key, operands.all())?;
-    Ok(Tensor::from_dispatch(operands.run(found)))
+    Ok(Tensor::from_dispatch(Attention::run(operands, found).y))
 }
-
-launched!(Operands<DispatchTensor> => DispatchTensor, <Dispatch as AttentionBackend>::attention);

@@ -1,111 +1,59 @@
 use super::visible::Visible;
 use super::{Inputs, Lengths, Settings};
 use crate::ops::compute_dtype;
-use crate::ops::define::{backward, operands};
+use crate::ops::fused::declare::operation;
+use crate::ops::fused::{Like, Saved};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use crate::semantics::{
     AttentionBias, AttentionKey, AttentionMask, AttentionWindow, HeadLayout, ScoreCap, Sinks,
 };
 use burn::backend::{DispatchTensor, Shape};
-use burn::tensor::{DType, Tensor};
+use burn::tensor::Tensor;
 
 const OP: &str = "Attention";
 
-operands! {
+operation! {
+    /// Attention. The forward pass keeps the result and `lse`, the logarithm of each query's sum of exponentials. `lse` of a
+    /// query that sees no key is `-∞`. With packed documents, its elements may lie in another order, which the backward
+    /// pass of the same backend expects.
+    Attention {
+        name: "attention",
+        title: "Attention",
+        kernel: "npu_fused_attention",
+        saved: 2,
+    }
     /// The checked operands of attention.
     Operands<T> {
-        /// Returns the queries, `[batch, heads, queries, width]` in the layout `bnsd`.
-        q: One,
-        /// Returns the keys, `[batch, kv_heads, keys, width]`.
-        k: One,
-        /// Returns the values, `[batch, kv_heads, keys, value_width]`.
-        v: One,
-        /// Returns the bias of the scores, `[batch or 1, heads or 1, queries or 1, keys]`.
-        bias: Maybe,
-        /// Returns the score of each head's sink, `[heads]`.
-        sinks: Maybe,
+        /// The queries, `[batch, heads, queries, width]` in the layout `bnsd`.
+        q: One "q",
+        /// The keys, `[batch, kv_heads, keys, width]`.
+        k: One "k",
+        /// The values, `[batch, kv_heads, keys, value_width]`.
+        v: One "v",
+        /// The bias of the scores, `[batch or 1, heads or 1, queries or 1, keys]`.
+        bias: Maybe "the bias" if |of| of.key.bias == AttentionBias::Additive,
+        /// The score of each head's sink, `[heads]`.
+        sinks: Maybe "the tensor of sinks" if |of| of.key.sink == Sinks::Learned,
     }
     numbers {
-        /// Returns the numbers of the call.
+        /// The numbers of the call.
         settings: Settings,
-        /// Returns the lengths of sequences or documents.
+        /// The lengths of sequences or documents.
         lengths: Lengths,
-        /// Returns the variant to compute.
+        /// The variant to compute.
         key: AttentionKey,
-        /// Returns the sizes of the axes.
-        sizes: Sizes,
     }
 }
 
-/// The sizes of the axes of a call, in elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    /// The number of sequences.
-    pub batch: usize,
-    /// The number of heads of the queries.
-    pub heads: usize,
-    /// The number of heads of keys and values, a divisor of `heads`.
-    pub kv_heads: usize,
-    /// The number of queries of a sequence.
-    pub queries: usize,
-    /// The number of keys of a sequence.
-    pub keys: usize,
-    /// The width of a head of queries and keys.
-    pub width: usize,
-    /// The width of a head of values and of the result.
-    pub value_width: usize,
-}
-
-impl Sizes {
-    /// Returns the number of heads of queries that share a head of keys.
-    pub fn group(&self) -> usize {
-        self.heads.checked_div(self.kv_heads).unwrap_or(0)
-    }
-
-    /// Returns the shape of a tensor with a row of `width` elements for each query, in a layout.
-    pub(super) fn of_queries(&self, layout: HeadLayout, width: usize) -> Shape {
-        match layout {
-            HeadLayout::Bnsd => Shape::new([self.batch, self.heads, self.queries, width]),
-            HeadLayout::Bsnd => Shape::new([self.batch, self.queries, self.heads, width]),
-        }
-    }
-
-    /// Returns the shape of a tensor with a row of `width` elements for each key, in a layout.
-    pub(super) fn of_keys(&self, layout: HeadLayout, width: usize) -> Shape {
-        match layout {
-            HeadLayout::Bnsd => Shape::new([self.batch, self.kv_heads, self.keys, width]),
-            HeadLayout::Bsnd => Shape::new([self.batch, self.keys, self.kv_heads, width]),
-        }
-    }
-}
+pub use kernels_simd::attention::Sizes;
 
 impl<T: Described> Operands<T> {
-    /// Makes the operands. The shapes are those of [`Inputs`]; bias, sinks, lengths, prefix, window and cap must
-    /// be present exactly if the key has them.
-    ///
-    /// # Errors
-    /// Returns an error if the operands don't match the key, if the shapes don't fit together, or if a number is out of
-    /// its range.
-    pub fn new(
-        [q, k, v]: [T; 3],
-        bias: Option<T>,
-        sinks: Option<T>,
-        settings: Settings,
-        lengths: Lengths,
-        key: AttentionKey,
-    ) -> Result<Self, Mismatch> {
+    fn check(&self) -> Result<(), Mismatch> {
+        let (settings, key) = (self.settings, self.key);
         check_numbers(settings, key)?;
-        agree(
-            "a bias",
-            bias.is_some(),
-            key.bias == AttentionBias::Additive,
-            key,
-        )?;
-        let has_sinks = key.sink == Sinks::Learned;
-        agree("a tensor of sinks", sinks.is_some(), has_sinks, key)?;
-        let sizes = sizes([&q, &k, &v], key.layout)?;
-        lengths.check(sizes, key, settings.offset)?;
-        if let Some(bias) = &bias {
+        let sizes = sizes([&self.q, &self.k, &self.v], key.layout)?;
+        self.lengths.check(sizes, key, settings.offset)?;
+        if let Some(bias) = &self.bias {
             let [batch, heads, queries, keys] = operands::dims(OP, "the bias", bias)?;
             let fits = |size: usize, of: usize| size == of || size == 1;
             require!(
@@ -121,7 +69,7 @@ impl<T: Described> Operands<T> {
                 sizes.keys
             );
         }
-        if let Some(sinks) = &sinks {
+        if let Some(sinks) = &self.sinks {
             let [heads] = operands::dims(OP, "the tensor of sinks", sinks)?;
             require!(
                 heads == sizes.heads,
@@ -129,88 +77,48 @@ impl<T: Described> Operands<T> {
                 sizes.heads
             );
         }
-        Ok(Self {
-            q,
-            k,
-            v,
-            bias,
-            sinks,
-            settings,
-            lengths,
-            key,
-            sizes,
-        })
+        Ok(())
     }
 
-    /// Returns the common dtype of all tensors.
-    ///
-    /// # Errors
-    /// Returns an error if the dtypes differ, or if kernels don't take the dtype.
-    pub fn dtype(&self) -> Result<DType, Mismatch> {
-        let required = [("q", &self.q), ("k", &self.k), ("v", &self.v)];
-        let others = [("the bias", &self.bias), ("the sinks", &self.sinks)];
-        let others = others
-            .into_iter()
-            .filter_map(|(name, tensor)| Some((name, tensor.as_ref()?)));
-        operands::one_dtype(OP, required.into_iter().chain(others))
+    fn results(&self) -> [Like; 1] {
+        [(self.result(), self.q.dtype())]
+    }
+
+    fn saved(&self) -> [Saved; 2] {
+        let y = (self.result(), self.q.dtype());
+        [Saved::in_shape("y", y), Saved::in_shape("lse", self.lse())]
+    }
+
+    /// Returns the sizes of the axes.
+    pub fn sizes(&self) -> Sizes {
+        sizes([&self.q, &self.k, &self.v], self.key.layout).expect("they were checked")
     }
 
     /// Returns the shape of the result.
     pub(crate) fn result(&self) -> Shape {
-        self.sizes
-            .of_queries(self.key.layout, self.sizes.value_width)
+        let sizes = self.sizes();
+        sizes.of_queries(self.key.layout, sizes.value_width).into()
     }
 
     /// Returns the shape and dtype of `lse`: `[batch, heads, queries]` in both layouts, in f32 (f64 for f64 tensors).
-    pub(crate) fn lse(&self) -> (Shape, DType) {
+    pub(crate) fn lse(&self) -> Like {
         let Sizes {
             batch,
             heads,
             queries,
             ..
-        } = self.sizes;
+        } = self.sizes();
         let shape = Shape::new([batch, heads, queries]);
         (shape, compute_dtype(self.q.dtype()))
     }
 
-    /// Adds the tensors that gradients are computed from: `dy`, the gradient of the result, and the result `y` and `lse`
-    /// of the forward pass. `bias_gradient` is true if the gradient of the bias is wanted.
-    ///
-    /// # Errors
-    /// Returns an error if a tensor does not have the shape and dtype that it has in the forward pass, or if the gradient
-    /// of a missing bias is wanted.
-    pub fn backward(
-        self,
-        [dy, y, lse]: [T; 3],
-        bias_gradient: bool,
-    ) -> Result<Backward<T>, Mismatch> {
-        let dtype = self.dtype()?;
-        let result = self.result();
-        operands::like(OP, ("dy", &dy), ("the result", &result, dtype))?;
-        operands::like(OP, ("y", &y), ("the result", &result, dtype))?;
-        let (shape, wide) = self.lse();
-        operands::like(OP, ("lse", &lse), ("that of the queries", &shape, wide))?;
-        require!(
-            self.bias.is_some() || !bias_gradient,
-            "Attention: the gradient of a bias is wanted, but {} has none",
-            self.key
-        );
-        Ok(Backward {
-            operands: self,
-            dy,
-            y,
-            lse,
-            bias_gradient,
-        })
+    /// Returns the keys that each query sees.
+    pub(super) fn visible(&self) -> Visible {
+        Visible::new(self.sizes(), self.settings, self.lengths.clone(), self.key)
     }
 }
 
 impl<T> Operands<T> {
-    /// Returns the keys that each query sees.
-    pub(super) fn visible(&self) -> Visible {
-        Visible::new(self.sizes, self.settings, self.lengths.clone(), self.key)
-    }
-
     /// Returns `q`, `k` and `v`, the bias and the sinks.
     pub fn into_parts(self) -> ([T; 3], Option<T>, Option<T>) {
         ([self.q, self.k, self.v], self.bias, self.sinks)
@@ -302,7 +210,9 @@ impl Operands<DispatchTensor> {
     #[track_caller]
     pub(crate) fn of(inputs: Inputs, settings: Settings, key: AttentionKey) -> Self {
         checked(Self::new(
-            [inputs.q, inputs.k, inputs.v].map(Tensor::into_dispatch),
+            inputs.q.into_dispatch(),
+            inputs.k.into_dispatch(),
+            inputs.v.into_dispatch(),
             inputs.bias.map(Tensor::into_dispatch),
             inputs.sinks.map(Tensor::into_dispatch),
             settings,
@@ -323,27 +233,13 @@ impl Operands<DispatchTensor> {
     }
 }
 
-backward! {
-    /// The operands of the backward pass.
-    Backward<T> of Operands<T> {
-        /// Returns the gradient of the result.
-        dy: T,
-        /// Returns the result of the forward pass.
-        y: T,
-        /// Returns the logarithm of each query's sum of exponentials, from the forward pass.
-        lse: T,
-    }
-    flag {
-        /// Returns whether the gradient of the bias is wanted.
-        bias_gradient
-    }
-}
-
 /// Returns the operands' facts. Panics if [`Operands::new`] would return an error.
 #[track_caller]
 pub(super) fn check(inputs: &Inputs, settings: Settings, key: AttentionKey) -> Operands<Facts> {
     checked(Operands::new(
-        [&inputs.q, &inputs.k, &inputs.v].map(Facts::from),
+        Facts::from(&inputs.q),
+        Facts::from(&inputs.k),
+        Facts::from(&inputs.v),
         inputs.bias.as_ref().map(Facts::from),
         inputs.sinks.as_ref().map(Facts::from),
         settings,

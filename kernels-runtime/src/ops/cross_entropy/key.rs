@@ -22,17 +22,7 @@ impl CrossEntropyKey {
     };
 }
 
-/// The combination of the losses of all tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum LossReduction {
-    /// The sum, divided by the number of tokens that are not ignored. It is NaN if all are ignored.
-    Mean,
-    /// The sum.
-    Sum,
-    /// One loss for each token, 0 for ignored ones.
-    None,
-}
+pub use kernels_simd::keys::LossReduction;
 
 /// The limit of the logits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -45,17 +35,6 @@ pub enum LogitCap {
 }
 
 impl Dtypes for CrossEntropyKey {}
-
-impl LossReduction {
-    /// Returns the name, as in an attribute.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Mean => "mean",
-            Self::Sum => "sum",
-            Self::None => "none",
-        }
-    }
-}
 
 impl fmt::Display for CrossEntropyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

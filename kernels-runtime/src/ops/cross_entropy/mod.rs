@@ -13,7 +13,6 @@
 //! and keep `lse`. The gradient reads them once more. With `p = e^(x − lse)` and the gradient `g` of a token's loss it
 //! is `dx = g · (p · (1 + 2 · z · lse) − ε / classes − (1 − ε) · [class is t])`, times `1 − (x / cap)²` with a cap.
 
-mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 pub(in crate::ops) mod cpu;
@@ -25,16 +24,15 @@ pub(crate) mod live;
 pub mod npu;
 mod operands;
 mod reference;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
 mod settings;
 pub(crate) mod site;
 mod targets;
 
-pub use autodiff::{CrossEntropyBackend, CrossEntropyKernel, Tensors};
 #[cfg(feature = "remote")]
 pub(in crate::ops) use operands::BYTES_OF_A_TOKEN;
-pub use operands::{Backward, Operands};
+#[cfg(feature = "remote")]
+pub(crate) use operands::remote;
+pub use operands::{CrossEntropy, Each, Inputs, Launch, Operands};
 pub(in crate::ops) use operands::{loss_of, one_target_each};
 pub use reference::reference;
 pub(in crate::ops) use reference::{read, reduced};
@@ -42,13 +40,11 @@ pub use settings::Settings;
 #[cfg(feature = "cpu")]
 pub(in crate::ops) use targets::Targets;
 
-use crate::ops::define::launched;
 use crate::ops::implementation;
 use crate::reason::Reason;
 use crate::registry::{KernelSpec, declare_kernel};
 use crate::semantics::CrossEntropyKey;
-use burn::backend::{Dispatch, DispatchTensor};
-use burn::tensor::{Int, Tensor};
+use burn::tensor::Tensor;
 
 declare_kernel! {
     /// The kernel `npu_fused_cross_entropy`.
@@ -66,15 +62,6 @@ declare_kernel! {
             npu::IMPLEMENTATION,
         ],
     };
-}
-
-/// The tensors of one call.
-#[derive(Clone, Debug)]
-pub struct Inputs {
-    /// The logits, `[tokens, classes]`.
-    pub logits: Tensor<2>,
-    /// The class of each token, `[tokens]`, or the ignored index.
-    pub targets: Tensor<1, Int>,
 }
 
 /// Computes the cross-entropy with the fused kernel of the logits' device. The result is `[1]`, or `[tokens]` without a
@@ -95,10 +82,5 @@ pub fn fused(
 ) -> Result<Tensor<1>, Reason> {
     let operands = Operands::of(inputs, settings, key);
     let found = implementation(KERNEL, key, operands.all())?;
-    Ok(Tensor::from_dispatch(operands.run(found)))
+    Ok(Tensor::from_dispatch(CrossEntropy::run(operands, found).y))
 }
-
-launched!(
-    Operands<DispatchTensor, DispatchTensor> => DispatchTensor,
-    <Dispatch as CrossEntropyBackend>::cross_entropy
-);

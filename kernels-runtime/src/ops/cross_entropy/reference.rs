@@ -1,4 +1,4 @@
-use super::operands::{OP, check};
+use super::operands::OP;
 use super::targets::Targets;
 use super::{Inputs, Settings};
 use crate::kernel::{rounded, rounded_scores};
@@ -17,7 +17,7 @@ use burn::tensor::{Bool, Int, Tensor, TensorData};
 /// class nor the ignored index.
 #[track_caller]
 pub fn reference(inputs: Inputs, settings: Settings, key: CrossEntropyKey) -> Tensor<1> {
-    check(&inputs, settings, key);
+    inputs.checked(settings, key);
     let compute = compute_dtype(inputs.logits.dtype());
     let logits = same_dtype_as(inputs.logits, compute);
     let targets = read(OP, &inputs.targets, logits.dims()[1], settings);

@@ -48,15 +48,6 @@ impl Targets {
         &self.classes
     }
 
-    /// Returns the tokens that are not ignored, each with its class.
-    #[cfg(feature = "cpu")]
-    pub(in crate::ops) fn tokens(&self) -> Vec<(usize, usize)> {
-        let classes = self.classes.iter().enumerate();
-        classes
-            .filter_map(|(token, class)| Some((token, (*class)?)))
-            .collect()
-    }
-
     /// Returns the number of tokens that are not ignored.
     pub(in crate::ops) fn counted(&self) -> usize {
         self.counted

@@ -33,67 +33,7 @@ impl GluKey {
     };
 }
 
-/// The activation of a gated linear unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Activation {
-    /// `a · σ(a)`, which makes the unit a SwiGLU: Llama, Qwen, Mistral.
-    Silu,
-    /// `a · Φ(a)` with the error function: GELU (Hendrycks & Gimpel, arXiv:1606.08415).
-    Gelu,
-    /// `a/2 · (1 + tanh(√(2/π) · (a + 0.044715 a³)))`: Gemma's `gelu_pytorch_tanh`.
-    GeluTanh,
-    /// `a · σ(1.702 a)`: gpt-oss.
-    QuickGelu,
-    /// `max(a, 0)`.
-    Relu,
-    /// `max(a, 0)²` (So et al., arXiv:2109.08668).
-    Relu2,
-    /// `σ(a)`: the first gated linear unit (Dauphin et al., arXiv:1612.08083).
-    Sigmoid,
-    /// `a`: the bilinear unit.
-    Identity,
-}
-
-impl Activation {
-    /// All activations.
-    pub const ALL: [Self; 8] = [
-        Self::Silu,
-        Self::Gelu,
-        Self::GeluTanh,
-        Self::QuickGelu,
-        Self::Relu,
-        Self::Relu2,
-        Self::Sigmoid,
-        Self::Identity,
-    ];
-
-    /// Returns the name in attributes and JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Silu => "silu",
-            Self::Gelu => "gelu",
-            Self::GeluTanh => "gelu_tanh",
-            Self::QuickGelu => "quick_gelu",
-            Self::Relu => "relu",
-            Self::Relu2 => "relu2",
-            Self::Sigmoid => "sigmoid",
-            Self::Identity => "identity",
-        }
-    }
-}
-
-/// The layout of gate and up in the projections of a gated linear unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Projections {
-    /// Two tensors of one shape.
-    Separate,
-    /// One tensor `[.., 2n]`: the first half of the last axis is the gate, the second is up (Phi 3, GLM-4).
-    Chunked,
-    /// One tensor `[.., 2n]`: the even elements of the last axis are the gate, the odd ones are up (gpt-oss).
-    Interleaved,
-}
+pub use kernels_simd::keys::{Activation, Projections};
 
 /// The clamp of the operands of a gated linear unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -12,7 +12,6 @@
 //!   `d_gate = [gate > c] · d_e − S/n − S · m · (gate − μ) / (n · σ)`. The last term is zero where
 //!   `σ = 0`.
 
-mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
@@ -23,24 +22,22 @@ pub(crate) mod live;
 #[cfg(feature = "npu")]
 pub mod npu;
 mod operands;
+pub(crate) mod packing;
 mod reference;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
 pub(crate) mod site;
 mod sparsity;
 
-pub use autodiff::{GluBackend, GluKernel, Tensors};
 use operands::check;
-pub use operands::{Backward, Operands, Projected};
+pub use operands::{Each, Glu, Launch, Operands, Projected};
+pub use packing::{Operands as PackingOperands, PackingGlu};
 pub use reference::reference;
 pub(in crate::ops) use reference::{activate, at_most, unpack, within};
 
-use crate::ops::define::launched;
+use crate::ops::fused::FusedKernel;
 use crate::ops::implementation;
 use crate::reason::Reason;
 use crate::registry::{KernelSpec, declare_kernel};
 use crate::semantics::GluKey;
-use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
@@ -57,7 +54,11 @@ declare_kernel! {
             #[cfg(feature = "gpu")]
             cube::IMPLEMENTATION,
             #[cfg(feature = "npu")]
-            npu::IMPLEMENTATION,
+            npu::INFERENCE,
+            #[cfg(feature = "npu")]
+            npu::PACKING,
+            #[cfg(feature = "npu")]
+            npu::TRAINING,
         ],
     };
 }
@@ -95,7 +96,22 @@ pub fn fused<const D: usize>(
 ) -> Result<Tensor<D>, Reason> {
     let operands = Operands::of(inputs, settings, key);
     let found = implementation(KERNEL, key, operands.all())?;
-    Ok(Tensor::from_dispatch(operands.run(found)))
+    Ok(Tensor::from_dispatch(Glu::run(operands, found).y))
 }
 
-launched!(Operands<DispatchTensor> => DispatchTensor, <Dispatch as GluBackend>::glu);
+/// The kernels of a backend.
+pub trait GluKernel: FusedKernel<Glu> + FusedKernel<PackingGlu> {}
+
+impl<B: FusedKernel<Glu> + FusedKernel<PackingGlu>> GluKernel for B {}
+
+#[cfg(feature = "remote")]
+pub(crate) mod remote {
+    use super::{GluKernel, operands, packing};
+    use crate::remote::Kernels;
+    use burn::backend::ir::BackendIr;
+
+    /// Adds a server's handlers of both operations.
+    pub(crate) fn handlers<B: BackendIr + GluKernel>(kernels: Kernels<B>) -> Kernels<B> {
+        packing::remote::handlers(operands::remote::handlers(kernels))
+    }
+}

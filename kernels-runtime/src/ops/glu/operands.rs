@@ -1,24 +1,33 @@
 use super::{Inputs, Settings, sparsity};
-use crate::ops::define::{backward, operands};
+use crate::ops::fused::declare::operation;
+use crate::ops::fused::{Backward, Given, Like, Saved};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use crate::semantics::{Clamp, GluKey, Projections, TopK};
 use burn::backend::{DispatchTensor, Shape};
 use burn::tensor::{DType, Tensor};
+use smallvec::SmallVec;
 
-const OP: &str = "GLU";
-
-operands! {
+operation! {
+    /// A gated linear unit.
+    Glu {
+        name: "glu",
+        title: "GLU",
+        kernel: "npu_fused_swiglu",
+        saved: 0,
+        recomputed: true,
+        dtypes: one_dtype,
+    }
     /// The checked operands of a gated linear unit.
     Operands<T> {
-        /// Returns the gate, or the tensor that holds gate and up.
-        first: One,
-        /// Returns the projection that the gate multiplies, if it is a separate tensor.
-        up: Maybe,
+        /// The gate, or the tensor that holds gate and up.
+        first: One "the gate, or gate and up",
+        /// The projection that the gate multiplies, if it is a separate tensor.
+        up: Maybe "up",
     }
     numbers {
-        /// Returns the numbers of the call.
+        /// The numbers of the call.
         settings: Settings,
-        /// Returns the variant to compute.
+        /// The variant to compute.
         key: GluKey,
     }
 }
@@ -44,8 +53,18 @@ impl<T: Described> Operands<T> {
     /// # Errors
     /// Returns an error if the operands don't match the key, if gate and up have different shapes, if a packed axis
     /// is odd, or if a number is outside its range.
-    pub fn new(projected: Projected<T>, settings: Settings, key: GluKey) -> Result<Self, Mismatch> {
-        let packed = matches!(projected, Projected::Packed(_));
+    pub fn of_projected(
+        projected: Projected<T>,
+        settings: Settings,
+        key: GluKey,
+    ) -> Result<Self, Mismatch> {
+        let (first, up) = projected.into_parts();
+        Self::new(first, up, settings, key)
+    }
+
+    fn check(&self) -> Result<(), Mismatch> {
+        let (settings, key) = (self.settings, self.key);
+        let packed = self.up.is_none();
         require!(
             packed == (key.projections != Projections::Separate),
             "GLU: gate and up are {}, but the semantics are {key}",
@@ -55,7 +74,7 @@ impl<T: Described> Operands<T> {
                 "two tensors"
             }
         );
-        match &projected {
+        match self.projected() {
             Projected::Separate { gate, up } => require!(
                 gate.shape() == up.shape(),
                 "GLU: the gate projection is {:?}, but the up projection is {:?}",
@@ -80,26 +99,15 @@ impl<T: Described> Operands<T> {
         if let Some(value) = settings.sparsity {
             sparsity::check(value)?;
         }
-        let (first, up) = projected.into_parts();
-        Ok(Self {
-            first,
-            up,
-            settings,
-            key,
-        })
+        Ok(())
     }
 
-    /// Returns the common dtype of all tensors.
-    ///
-    /// # Errors
-    /// Returns an error if the dtypes differ, or if kernels don't take the dtype.
-    pub fn dtype(&self) -> Result<DType, Mismatch> {
-        match self.projected() {
-            Projected::Separate { gate, up } => {
-                operands::one_dtype(OP, [("the gate", gate), ("up", up)])
-            }
-            Projected::Packed(gate_up) => operands::one_dtype(OP, [("gate and up", gate_up)]),
-        }
+    fn results(&self) -> [Like; 1] {
+        [(self.result(), self.first.dtype())]
+    }
+
+    fn saved(&self) -> [Saved; 0] {
+        []
     }
 
     /// Returns the shape of the result, which is that of the gate.
@@ -115,10 +123,27 @@ impl<T: Described> Operands<T> {
     ///
     /// # Errors
     /// Returns an error if `dy` does not have the shape and dtype of the result, or if dtypes differ.
-    pub fn backward(self, dy: T) -> Result<Backward<T>, Mismatch> {
-        let dtype = self.dtype()?;
-        operands::like(OP, ("dy", &dy), ("the result", &self.result(), dtype))?;
-        Ok(Backward { operands: self, dy })
+    pub fn backward(self, dy: T) -> Result<Backward<Glu, T>, Mismatch> {
+        let wanted: &[bool] = match self.up {
+            Some(_) => &[true, true],
+            None => &[true],
+        };
+        let given = Given {
+            dy,
+            saved: SmallVec::new(),
+            ints: SmallVec::new(),
+        };
+        Backward::new(self, given, wanted)
+    }
+}
+
+/// Returns the common dtype of all tensors.
+fn one_dtype<T: Described>(of: &Operands<T>) -> Result<DType, Mismatch> {
+    match of.projected() {
+        Projected::Separate { gate, up } => {
+            operands::one_dtype("GLU", [("the gate", gate), ("up", up)])
+        }
+        Projected::Packed(gate_up) => operands::one_dtype("GLU", [("gate and up", gate_up)]),
     }
 }
 
@@ -131,6 +156,16 @@ impl<T> Operands<T> {
     /// Returns gate and up.
     pub fn into_projected(self) -> Projected<T> {
         Projected::of(self.first, self.up)
+    }
+}
+
+impl<T> From<Projected<T>> for Each<Option<T>> {
+    fn from(gradients: Projected<T>) -> Self {
+        let (first, up) = gradients.into_parts();
+        Self {
+            first: Some(first),
+            up,
+        }
     }
 }
 
@@ -165,12 +200,6 @@ impl<T> Projected<T> {
             Self::Packed(gate_up) => Projected::Packed(each(gate_up)),
         }
     }
-
-    /// Returns gate and up, or the one tensor that holds both.
-    pub(crate) fn into_tensors(self) -> impl Iterator<Item = T> {
-        let (first, up) = self.into_parts();
-        std::iter::once(first).chain(up)
-    }
 }
 
 impl Operands<DispatchTensor> {
@@ -179,7 +208,7 @@ impl Operands<DispatchTensor> {
     #[track_caller]
     pub(crate) fn of<const D: usize>(inputs: Inputs<D>, settings: Settings, key: GluKey) -> Self {
         let projected = inputs.map(Tensor::into_dispatch);
-        checked(Self::new(projected, settings, key))
+        checked(Self::of_projected(projected, settings, key))
     }
 
     pub(crate) fn into_inputs<const D: usize>(self) -> Inputs<D> {
@@ -187,19 +216,11 @@ impl Operands<DispatchTensor> {
     }
 }
 
-backward! {
-    /// The operands of the backward pass.
-    Backward<T> of Operands<T> {
-        /// Returns the gradient of the result.
-        dy: T,
-    }
-}
-
 /// Panics if [`Operands::new`] would return an error.
 #[track_caller]
 pub(super) fn check<const D: usize>(inputs: &Inputs<D>, settings: Settings, key: GluKey) {
     let projected = inputs.as_ref().map(Facts::from);
-    checked(Operands::new(projected, settings, key));
+    checked(Operands::of_projected(projected, settings, key));
 }
 
 fn agree(what: &str, given: Option<f64>, expected: bool, key: GluKey) -> Result<(), Mismatch> {

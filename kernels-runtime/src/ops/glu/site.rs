@@ -146,6 +146,7 @@ fn mlp<const D: usize>(
         detached::call(|| down(hidden))
     };
     let part = live::Compared::Of(width);
+    let x = x.into_dispatch();
     let call = live::Composite { due, x, part };
     let site = at.site();
     live::composite(site, implementation, call, Some(&gates), composition, |x| {

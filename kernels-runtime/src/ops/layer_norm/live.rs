@@ -63,7 +63,7 @@ impl<const D: usize> Operands for Norm<D> {
 
     fn launch(self, implementation: &'static Implementation) -> Tensor<D> {
         let operands = super::Operands::of(self.inputs, self.settings, self.key);
-        Tensor::from_dispatch(operands.run(implementation))
+        Tensor::from_dispatch(super::LayerNorm::run(operands, implementation).y)
     }
 
     fn sample(&self, rows: Rows) -> Option<Self> {

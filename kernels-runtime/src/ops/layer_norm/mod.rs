@@ -4,7 +4,6 @@
 //! With `a = w · dy` and means over the `n` elements of a row, the gradients are
 //! `dx = rstd · (a − mean(a) − x̂ · mean(a · x̂))`, `dw = Σ_rows dy · x̂` and `db = Σ_rows dy`.
 
-mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
@@ -16,20 +15,17 @@ pub(crate) mod live;
 pub mod npu;
 mod operands;
 mod reference;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
 pub(crate) mod site;
 
-pub use autodiff::{Gradients, LayerNormBackend, LayerNormKernel, Normalised, Tensors};
-pub use operands::{Backward, Operands, Wanted};
+#[cfg(feature = "remote")]
+pub(crate) use operands::remote;
+pub use operands::{Each, Inputs, Launch, LayerNorm, Operands};
 pub use reference::reference;
 
-use crate::ops::define::launched;
 use crate::ops::implementation;
 use crate::reason::Reason;
 use crate::registry::{KernelSpec, declare_kernel};
 use crate::semantics::LayerNormKey;
-use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
@@ -49,17 +45,6 @@ declare_kernel! {
             npu::IMPLEMENTATION,
         ],
     };
-}
-
-/// The tensors of one call, all of one dtype.
-#[derive(Clone, Debug)]
-pub struct Inputs<const D: usize> {
-    /// The tensor to normalise, `[.., n]`.
-    pub x: Tensor<D>,
-    /// The weight, `[n]`.
-    pub weight: Tensor<1>,
-    /// The bias, `[n]`. Present exactly if the key has a bias.
-    pub bias: Option<Tensor<1>>,
 }
 
 /// The numbers of one call.
@@ -85,7 +70,5 @@ pub fn fused<const D: usize>(
 ) -> Result<Tensor<D>, Reason> {
     let operands = Operands::of(inputs, settings, key);
     let found = implementation(KERNEL, key, operands.all())?;
-    Ok(Tensor::from_dispatch(operands.run(found)))
+    Ok(Tensor::from_dispatch(LayerNorm::run(operands, found).y))
 }
-
-launched!(Operands<DispatchTensor> => DispatchTensor, <Dispatch as LayerNormBackend>::layer_norm);

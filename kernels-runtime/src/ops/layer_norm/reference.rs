@@ -1,4 +1,3 @@
-use super::operands::check;
 use super::{Inputs, Settings};
 use crate::kernel::rounded;
 use crate::ops::{compute_dtype, mean, same_dtype_as};
@@ -17,7 +16,7 @@ pub fn reference<const D: usize>(
     settings: Settings,
     key: LayerNormKey,
 ) -> Tensor<D> {
-    check(&inputs, settings, key);
+    inputs.checked(settings, key);
     if inputs.x.dims()[D - 1] == 0 {
         // Burn's operations don't repeat what has no elements.
         return inputs.x;

@@ -83,7 +83,7 @@ impl<const D: usize> Operands for Linear<D> {
 
     fn launch(self, implementation: &'static Implementation) -> Tensor<D> {
         let operands = super::Operands::of(self.inputs, self.key);
-        Tensor::from_dispatch(operands.run(implementation))
+        Tensor::from_dispatch(super::Linear::run(operands, implementation).y)
     }
 
     fn sample(&self, rows: Rows) -> Option<Self> {

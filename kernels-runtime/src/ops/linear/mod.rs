@@ -8,7 +8,6 @@
 //! not larger than those of products in f32, but numbers below 2^-102 that stand in a matrix with larger ones may lose
 //! digits: up to 2^-86 for each term.
 
-mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
@@ -19,21 +18,18 @@ pub mod npu;
 mod operands;
 mod parts;
 mod reference;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
 pub(crate) mod site;
 
-pub use autodiff::{Gradients, LinearBackend, LinearKernel, Tensors};
-pub use operands::{Backward, Operands, Sizes, Wanted};
+#[cfg(feature = "remote")]
+pub(crate) use operands::remote;
+pub use operands::{Each, Inputs, Launch, Linear, Operands, Sizes};
 pub use parts::in_parts;
 pub use reference::reference;
 
-use crate::ops::define::launched;
 use crate::ops::implementation;
 use crate::reason::Reason;
 use crate::registry::{KernelSpec, declare_kernel};
 use crate::semantics::LinearKey;
-use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::Tensor;
 
 declare_kernel! {
@@ -56,20 +52,9 @@ declare_kernel! {
 /// f32, in which each number is the sum of three in bf16.
 pub fn multiplies_in_tiles() -> bool {
     #[cfg(feature = "cpu")]
-    return crate::cpu::product::has_tiles_for_f32();
+    return kernels_simd::linear::multiplies_in_tiles();
     #[cfg(not(feature = "cpu"))]
     false
-}
-
-/// The tensors of one call, all of one dtype.
-#[derive(Clone, Debug)]
-pub struct Inputs<const D: usize> {
-    /// The rows to multiply, `[.., inputs]`.
-    pub x: Tensor<D>,
-    /// The weight, `[inputs, outputs]` or `[outputs, inputs]`, as the key states.
-    pub weight: Tensor<2>,
-    /// The bias, `[outputs]`. Present exactly if the key has a bias.
-    pub bias: Option<Tensor<1>>,
 }
 
 /// Computes the linear layer with the fused kernel of the tensors' device. The result is `[.., outputs]`, in the dtype
@@ -85,7 +70,5 @@ pub struct Inputs<const D: usize> {
 pub fn fused<const D: usize>(inputs: Inputs<D>, key: LinearKey) -> Result<Tensor<D>, Reason> {
     let operands = Operands::of(inputs, key);
     let found = implementation(KERNEL, key, operands.all())?;
-    Ok(Tensor::from_dispatch(operands.run(found)))
+    Ok(Tensor::from_dispatch(Linear::run(operands, found).y))
 }
-
-launched!(Operands<DispatchTensor> => DispatchTensor, <Dispatch as LinearBackend>::fused_linear);

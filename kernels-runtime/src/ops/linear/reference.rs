@@ -1,5 +1,4 @@
 use super::Inputs;
-use super::operands::check;
 use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{LinearKey, OutputLayout};
 use burn::backend::Shape;
@@ -14,7 +13,8 @@ use burn::tensor::{Tensor, module};
 /// Panics if the inputs don't match the key, or if the shapes don't fit together.
 #[track_caller]
 pub fn reference<const D: usize>(inputs: Inputs<D>, key: LinearKey) -> Tensor<D> {
-    let (sizes, shape) = check(&inputs, key);
+    let operands = inputs.checked(key);
+    let (sizes, shape) = (operands.sizes(), operands.result());
     let dtype = inputs.x.dtype();
     let compute = compute_dtype(dtype);
     let x = same_dtype_as(inputs.x, compute);

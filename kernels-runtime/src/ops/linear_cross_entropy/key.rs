@@ -28,15 +28,7 @@ impl LinearCrossEntropyKey {
     };
 }
 
-/// The order of the axes of a weight. Outputs are the classes of an output layer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OutputLayout {
-    /// `[outputs, inputs]`, as a table of embeddings has it, which models often share with the output layer.
-    OutputMajor,
-    /// `[inputs, outputs]`, as Burn's `Linear` has it.
-    InputMajor,
-}
+pub use kernels_simd::keys::OutputLayout;
 
 impl Dtypes for LinearCrossEntropyKey {}
 

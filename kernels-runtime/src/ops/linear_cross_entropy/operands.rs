@@ -8,7 +8,6 @@ use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use crate::semantics::{LinearCrossEntropyKey, LossReduction, OutputLayout, Shift};
 use burn::backend::{DispatchTensor, Shape};
 use burn::tensor::{DType, Tensor};
-use serde::{Deserialize, Serialize};
 
 pub(super) const OP: &str = "Linear cross-entropy";
 
@@ -37,79 +36,26 @@ operands! {
     }
 }
 
-/// The sizes of the axes of a call, in elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sizes {
-    /// The number of tokens.
-    pub tokens: usize,
-    /// The width of a hidden state.
-    pub width: usize,
-    /// The number of classes.
-    pub classes: usize,
-}
+pub use kernels_simd::linear_cross_entropy::{Sizes, Wanted};
 
-impl Sizes {
-    /// The smallest and the largest memory for the logits of a chunk. Each chunk reads the weight once, or three times
-    /// with gradients, and reads and writes the gradient of the weight, so few tokens at a time would make the products
-    /// wait for memory.
-    const BYTES: [usize; 2] = [64 << 20, 256 << 20];
-
-    /// The part of all logits that a chunk may hold, if that is more than the smallest memory.
-    const PART: usize = 4;
-
-    /// The smallest and the largest number of tokens of a chunk, if there are as many.
-    const CHUNK: [usize; 2] = [64, 1024];
-
-    /// Returns the largest number of tokens whose logits, of `bytes` each, a kernel on the CPU computes together.
-    pub(super) fn chunk(self, bytes: usize) -> usize {
-        let row = self.classes.max(1).saturating_mul(bytes);
-        let [least, most] = Self::CHUNK;
-        let [low, high] = Self::BYTES;
-        let part = self.tokens.saturating_mul(row) / Self::PART;
-        let tokens = (part.clamp(low, high) / row / least * least).clamp(least, most);
-        tokens.min(self.tokens)
-    }
-
-    /// The largest number of groups that a kernel on the CPU divides the classes into.
-    pub(super) const GROUPS: usize = 64;
-
-    /// Returns a bound on the bytes that a kernel on the CPU holds besides the results: the logits of a chunk, copies of
-    /// its hidden states, each group's share of their gradient, sums for each token and group, and the gradient of the
-    /// weight before it is rounded.
-    #[cfg(feature = "remote")]
-    pub(super) fn room(self, bytes: usize) -> usize {
-        let chunk = self.chunk(bytes);
-        let logits = chunk.saturating_mul(self.classes);
-        let shares = chunk
-            .saturating_mul(self.width)
-            .saturating_mul(Self::GROUPS + 4);
-        let all = self.tokens.saturating_add(self.classes);
-        let gradients = all.saturating_mul(self.width.saturating_add(1));
-        let numbers = logits.saturating_add(shares).saturating_add(gradients);
-        let of_groups = chunk
-            .saturating_mul(Self::GROUPS + 2)
-            .saturating_add(self.tokens);
-        let of_tokens = of_groups.saturating_mul(BYTES_OF_A_TOKEN);
-        numbers.saturating_mul(bytes).saturating_add(of_tokens)
-    }
-}
-
-/// The gradients that are wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
-    /// True if the gradient of the hidden states is wanted.
-    pub hidden: bool,
-    /// True if the gradient of the weight is wanted.
-    pub weight: bool,
-    /// True if the gradient of the bias is wanted.
-    pub bias: bool,
-}
-
-impl Wanted {
-    /// Returns true if a gradient is wanted.
-    pub fn any(self) -> bool {
-        self.hidden || self.weight || self.bias
-    }
+/// Returns a bound on the bytes that a kernel on the CPU holds besides the results: the logits of a chunk, copies of
+/// its hidden states, each group's share of their gradient, sums for each token and group, and the gradient of the
+/// weight before it is rounded.
+#[cfg(feature = "remote")]
+pub(super) fn room(sizes: Sizes, bytes: usize) -> usize {
+    let chunk = sizes.chunk(bytes);
+    let logits = chunk.saturating_mul(sizes.classes);
+    let shares = chunk
+        .saturating_mul(sizes.width)
+        .saturating_mul(Sizes::GROUPS + 4);
+    let all = sizes.tokens.saturating_add(sizes.classes);
+    let gradients = all.saturating_mul(sizes.width.saturating_add(1));
+    let numbers = logits.saturating_add(shares).saturating_add(gradients);
+    let of_groups = chunk
+        .saturating_mul(Sizes::GROUPS + 2)
+        .saturating_add(sizes.tokens);
+    let of_tokens = of_groups.saturating_mul(BYTES_OF_A_TOKEN);
+    numbers.saturating_mul(bytes).saturating_add(of_tokens)
 }
 
 impl<F: Described, I: Described> Operands<F, I> {

@@ -2,14 +2,15 @@
 //! key does not have is left out. The gradient of the loss comes first. Gradients that the forward pass kept are sent
 //! alone.
 
+use super::operands::room;
 use super::{
     Backward, Gradients, Kept, LinearCrossEntropyBackend, LinearCrossEntropyKernel, Operands,
     Settings, Tensors, Wanted,
 };
 use crate::ops::compute_dtype;
+use crate::remote::Kernels;
 use crate::remote::call::{Call, Handled, Like, send_wanted};
 use crate::remote::wire::Malformed;
-use crate::remote::{Host, Kernels};
 use crate::semantics::{LinearCrossEntropyKey, Shift};
 use burn::backend::ir::BackendIr;
 use burn::backend::tensor::{FloatTensor, IntTensor};
@@ -22,7 +23,7 @@ const SCALE: &str = "burn-kernels/linear_cross_entropy_scale";
 const BACKWARD: &str = "burn-kernels/linear_cross_entropy_backward";
 
 /// Adds the server's handlers of the operation.
-pub(crate) fn handlers<B: Host + LinearCrossEntropyKernel>(kernels: Kernels<B>) -> Kernels<B> {
+pub(crate) fn handlers<B: BackendIr + LinearCrossEntropyKernel>(kernels: Kernels<B>) -> Kernels<B> {
     kernels
         .handle(FORWARD, forward)
         .handle(SCALE, scale)
@@ -138,11 +139,11 @@ fn read<B: BackendIr>(
     let bias = bias.transpose()?;
     let operands = Operands::new(hidden, weight, bias, call.int()?, settings, key)?;
     let wide = compute_dtype(operands.dtype()?);
-    call.room(operands.sizes().room(wide.size()));
+    call.room(room(operands.sizes(), wide.size()));
     Ok(operands)
 }
 
-fn forward<B: Host + LinearCrossEntropyKernel>(
+fn forward<B: BackendIr + LinearCrossEntropyKernel>(
     call: &mut Call<'_, B>,
     (numbers, wanted): (Numbers, Wanted),
 ) -> Handled {
@@ -154,7 +155,7 @@ fn forward<B: Host + LinearCrossEntropyKernel>(
     })
 }
 
-fn scale<B: Host + LinearCrossEntropyKernel>(
+fn scale<B: BackendIr + LinearCrossEntropyKernel>(
     call: &mut Call<'_, B>,
     (given, dtype): (Wanted, FloatDType),
 ) -> Handled {
@@ -170,7 +171,7 @@ fn scale<B: Host + LinearCrossEntropyKernel>(
     call.answer_wanted(results, || B::linear_cross_entropy_scale(kept).all())
 }
 
-fn backward<B: Host + LinearCrossEntropyKernel>(
+fn backward<B: BackendIr + LinearCrossEntropyKernel>(
     call: &mut Call<'_, B>,
     (numbers, wanted): (Numbers, Wanted),
 ) -> Handled {

@@ -1,6 +1,6 @@
 //! Integer tensors of the Flex backend as plain integers.
 
-use super::sort::{Groups, dispatch_integer};
+use super::sort::{Groups, integers};
 use burn::backend::Shape;
 use burn::backend::flex::{FlexTensor, Layout};
 use burn::tensor::{Bytes, DType, Element, IntDType, TensorData};
@@ -38,9 +38,8 @@ fn elements<I: Element + Pod>(tensor: &FlexTensor) -> &[I] {
 pub(super) fn sort(indices: &FlexTensor, experts: usize) -> Groups {
     let choices = indices.layout().shape()[1];
     let indices = indices.to_contiguous();
-    dispatch_integer!(indices.dtype(), I => {
-        Groups::by_expert(elements::<I>(&indices), choices, experts)
-    })
+    let indices = integers!(indices.dtype(), I => elements::<I>(&indices));
+    Groups::by_expert(indices, choices, experts)
 }
 
 /// Makes a tensor of numbers, which must be below `2^31` and within the range of the type.

@@ -17,18 +17,20 @@ pub mod unpermute;
 #[cfg(feature = "gpu")]
 mod cube;
 #[cfg(feature = "cpu")]
-mod in_place;
-#[cfg(feature = "cpu")]
 pub(in crate::ops) mod integers;
 mod load_balancing;
 mod many;
+#[cfg(feature = "cpu")]
+mod readable;
 mod sort;
+mod steps;
 mod top_k;
 
 pub use load_balancing::load_balancing_loss;
 pub use many::Stack;
 pub use permute::{Permuted, moe_permute};
 pub use router::{Routed, Routing, route};
+pub(crate) use steps::STEPS;
 pub use unpermute::moe_unpermute;
 
 use crate::device::{DeviceKind, DeviceKinds, KernelOp};
@@ -60,8 +62,32 @@ macro_rules! on_gpu {
 }
 use on_gpu;
 
-/// Checks that a kernel of this module takes the tensors, and returns the reason if not. CPU kernels take every
-/// float type, and those of GPUs f32 and the half types; `npu` and `gpu` decide the rest for an NPU and a GPU.
+/// Checks that the CPU kernels take the processor and the type of a call.
+#[cfg(feature = "cpu")]
+fn on_cpu(query: Query) -> Result<(), Reason> {
+    use crate::cpu::BASE;
+    if !BASE.capability.contains(query.capability) {
+        return Err(Reason::Capability);
+    }
+    match query.tensors {
+        TensorType::Float(float)
+            if BASE.dtypes.contains(&float) && query.served.computes_in(float.dtype()) =>
+        {
+            Ok(())
+        }
+        TensorType::Mixed => Err(Reason::MixedDtypes),
+        _ => Err(Reason::Dtype),
+    }
+}
+
+/// Returns that there is no kernel: this build has none for the CPU.
+#[cfg(not(feature = "cpu"))]
+fn on_cpu(_: Query) -> Result<(), Reason> {
+    Err(Reason::NoImplementation)
+}
+
+/// Checks that a kernel of this module takes the tensors, and returns the reason if not. CPU kernels take the processors and
+/// types of all, and those of GPUs f32 and the half types; `npu` and `gpu` decide the rest for an NPU and a GPU.
 fn refuse(
     op: KernelOp,
     query: Query,
@@ -86,12 +112,8 @@ fn refuse(
                 Err(Reason::NotServed)
             }
         }
-        _ if !cfg!(feature = "cpu") || query.device != DeviceKind::Cpu => {
-            Err(Reason::NoImplementation)
-        }
+        _ if query.device != DeviceKind::Cpu => Err(Reason::NoImplementation),
         _ if !query.served.offers(op) => Err(Reason::NotServed),
-        TensorType::Float(_) => Ok(()),
-        TensorType::Mixed => Err(Reason::MixedDtypes),
-        TensorType::NotOnDevice(_) | TensorType::Unsupported => Err(Reason::Dtype),
+        _ => on_cpu(query),
     }
 }

@@ -1,14 +1,17 @@
 //! Moving rows sorted by expert back to tokens: `y[t] = Σⱼ probs[t][j] · rows[row_map[t][j]]`, with the
 //! row map of [`permute`](super::permute). An entry that is not the number of a row adds nothing,
 //! whatever the contents of the rows after those of the experts. On an NPU, the map must be one that
-//! [`permute`](super::permute) made, because CANN's operators take it by its order.
+//! [`permute`](super::permute) made, because CANN's operators take it by its order. With another one, the session's next
+//! read is an error.
 //!
 //! The sum is computed in f32 (f64 for f64 tensors), in the order of the slots, and rounded once.
 //!
 //! **Gradients.** `d_rows[row_map[t][j]] = probs[t][j] · dy[t]`, zero for rows that are not in the map, and
 //! `d_probs[t][j] = Σₕ rows[row_map[t][j]] · dy[t]`, zero for slots without a row.
 
+use super::experts::KERNEL;
 use super::permute::PermuteBackend;
+use super::steps::UNPERMUTE;
 use super::{on_gpu, on_npu, refuse};
 use crate::device::KernelOp;
 use crate::dispatch::Query;
@@ -17,18 +20,23 @@ use crate::reason::Reason;
 use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
 
-/// Gathers rows back into tokens: with the fused kernel if the device has one for the dtypes, otherwise
-/// with the [`reference`](reference()). See [`fused`] for shapes.
+/// Gathers rows back into tokens: with the fused kernel if the device has one for the dtypes and the policy allows it,
+/// otherwise with the [`reference`](reference()). The report counts the call. See [`fused`] for shapes.
 ///
 /// # Panics
-/// Panics if the shapes don't fit together.
+/// Panics if the policy requires the kernel and it can't run. Panics if the shapes don't fit together.
 pub fn moe_unpermute(
     rows: Tensor<2>,
     row_map: Tensor<2, Int>,
     probs: Option<Tensor<2>>,
 ) -> Tensor<2> {
-    fused(rows.clone(), row_map.clone(), probs.clone())
-        .unwrap_or_else(|_| reference(rows, row_map, probs))
+    let (x, map, weights) = (rows.clone(), row_map.clone(), probs.clone());
+    UNPERMUTE.run(
+        KERNEL,
+        &[&rows.clone().into_dispatch()],
+        || fused(x, map, weights),
+        || reference(rows, row_map, probs),
+    )
 }
 
 /// Gathers rows back into tokens with the fused kernel of their device.

@@ -1,6 +1,6 @@
 use crate::semantics::{
-    Dtypes, Gating, Groups, HeadLayout, Offset, RmsNormKey, RopeKey, RopeStyle, RotaryWidth,
-    Rounding, Scale, Sections, TableLayout,
+    Dtypes, Gating, HeadLayout, Offset, RmsNormKey, RopeKey, RopeStyle, RotaryWidth, Rounding,
+    Scale, Sections, TableLayout,
 };
 use burn::tensor::DType;
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,8 @@ pub struct QkNormRopeKey {
     pub layout: HeadLayout,
     /// The layout of the tables of cosines and sines.
     pub table: TableLayout,
+    /// The positions of each token, one or three.
+    pub sections: Sections,
 }
 
 /// The elements of queries and keys that one RMSNorm takes together.
@@ -48,6 +50,7 @@ impl QkNormRopeKey {
         width: RotaryWidth::Full,
         layout: HeadLayout::Bnsd,
         table: TableLayout::Halves,
+        sections: Sections::None,
     };
 
     /// Gemma 3's: Gemma's norm of each head.
@@ -77,7 +80,7 @@ impl QkNormRopeKey {
             rounding: self.rounding,
             scale: Scale::Weight,
             gating: Gating::None,
-            groups: Groups::One,
+            ..RmsNormKey::LLAMA
         }
     }
 
@@ -88,7 +91,7 @@ impl QkNormRopeKey {
             width: self.width,
             layout: self.layout,
             table: self.table,
-            sections: Sections::None,
+            sections: self.sections,
         }
     }
 }

@@ -49,8 +49,7 @@ impl Operands for Prepared {
 
     fn launch(self, implementation: &'static Implementation) -> Self::Output {
         let pair = Pair::of(self.inputs, self.settings, self.key);
-        let (q, k) = pair.run(implementation);
-        (Tensor::from_dispatch(q), Tensor::from_dispatch(k))
+        pair.run(implementation)
     }
 
     /// Takes the first and the last head, unless a norm takes all heads together. If all sequences share the tables,

@@ -8,7 +8,6 @@
 //! of `x` and of the weight are [RMSNorm's](crate::ops::rms_norm) for it. The backward pass recomputes `rstd` from `x`,
 //! which it reads anyway.
 
-mod autodiff;
 pub(crate) mod cases;
 mod composed;
 #[cfg(feature = "cpu")]
@@ -21,21 +20,19 @@ pub(crate) mod live;
 pub mod npu;
 mod operands;
 mod reference;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
 pub(crate) mod site;
 
-pub use autodiff::{Gradients, QkNormRopeBackend, QkNormRopeKernel, Tensors};
 use operands::check;
-pub use operands::{Backward, Operands, Pair};
-pub use reference::reference;
+#[cfg(feature = "remote")]
+pub(crate) use operands::remote;
+pub use operands::{Each, Launch, Operands, Pair, QkNormRope};
+pub use reference::{reference, reference_sections};
 
-use crate::ops::define::launched;
 use crate::ops::implementation;
+use crate::ops::rope::{check_sections, merge};
 use crate::reason::Reason;
 use crate::registry::{KernelSpec, declare_kernel};
 use crate::semantics::QkNormRopeKey;
-use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
@@ -101,10 +98,71 @@ pub fn fused(
 ) -> Result<(Tensor<4>, Tensor<4>), Reason> {
     let pair = Pair::of(inputs, settings, key);
     let found = implementation(KERNEL, key, pair.all())?;
-    let (q, k) = pair.run(found);
-    Ok((Tensor::from_dispatch(q), Tensor::from_dispatch(k)))
+    Ok(pair.run(found))
 }
 
-launched!(Pair<DispatchTensor> => (DispatchTensor, DispatchTensor), |pair| {
-    pair.split().map(<Dispatch as QkNormRopeBackend>::qk_norm_rope).into()
-});
+/// Works like [`fused`], with the tables of three positions in place of those of the inputs: `[3, 1 or b, s, w]`, for time,
+/// height and width. `sections` gives the number of pairs that take each position. The key states which pairs these are.
+///
+/// # Errors
+/// Returns an error as [`fused`] does.
+///
+/// # Panics
+/// Panics as [`fused`] does, or if the sections don't add up to the pairs of the tables.
+#[track_caller]
+pub fn fused_sections(
+    projected: Projected,
+    [cos, sin]: [Tensor<4>; 2],
+    sections: [usize; 3],
+    settings: Settings,
+    key: QkNormRopeKey,
+) -> Result<(Tensor<4>, Tensor<4>), Reason> {
+    fused(
+        projected.with(merged([cos, sin], sections, key)),
+        settings,
+        key,
+    )
+}
+
+/// The tensors of one call without the tables.
+#[derive(Clone, Debug)]
+pub struct Projected {
+    /// See [`Inputs::q`].
+    pub q: Tensor<4>,
+    /// See [`Inputs::k`].
+    pub k: Tensor<4>,
+    /// See [`Inputs::q_weight`].
+    pub q_weight: Option<Tensor<1>>,
+    /// See [`Inputs::k_weight`].
+    pub k_weight: Option<Tensor<1>>,
+}
+
+impl Projected {
+    fn with(self, [cos, sin]: [Tensor<3>; 2]) -> Inputs {
+        let Self {
+            q,
+            k,
+            q_weight,
+            k_weight,
+        } = self;
+        Inputs {
+            q,
+            k,
+            q_weight,
+            k_weight,
+            cos,
+            sin,
+        }
+    }
+}
+
+/// Merges the tables of three positions.
+///
+/// # Panics
+/// Panics unless tables and sections fit together and match the key.
+#[track_caller]
+fn merged([cos, sin]: [Tensor<4>; 2], sections: [usize; 3], key: QkNormRopeKey) -> [Tensor<3>; 2] {
+    let key = key.rope();
+    check_sections(&cos, &sin, sections, key);
+    [cos, sin].map(|table| merge(table, sections, key))
+}

@@ -1,85 +1,62 @@
 use super::{Inputs, Settings};
-use crate::ops::define::{backward, operands};
+use crate::ops::define::operands;
+use crate::ops::fused::declare::operation;
+use crate::ops::fused::{Like, Saved};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use crate::ops::rope;
+use crate::registry::Implementation;
 use crate::semantics::{HeadLayout, QkNorm, QkNormRopeKey, RopeKey};
 use burn::backend::{DispatchTensor, Shape};
 use burn::tensor::{DType, Tensor};
 
 const OP: &str = "QkNormRoPE";
 
-operands! {
+operation! {
+    /// The norm and rotation of one tensor.
+    QkNormRope {
+        name: "qk_norm_rope",
+        title: "QkNormRoPE",
+        kernel: "npu_fused_qk_norm_rope",
+        saved: 0,
+        dtypes: dtypes,
+        room_backward: room_backward,
+    }
     /// The checked operands of the norm and rotation of one tensor.
     Operands<T> {
-        /// Returns the tensor, `[b, s, heads, d]`.
-        x: One,
-        /// Returns the weight of its norm, `[d]` or `[heads · d]`.
-        weight: Maybe,
-        /// Returns the cosines, `[1 or b, s, w]`.
-        cos: One,
-        /// Returns the sines, `[1 or b, s, w]`.
-        sin: One,
+        /// The tensor, `[b, s, heads, d]`.
+        x: One "x",
+        /// The weight of its norm, `[d]` for a norm of heads and `[heads · d]` for one of rows.
+        weight: Maybe "the weight" if |of| of.key.norm != QkNorm::None,
+        /// The cosines, `[1 or b, s, w]`.
+        cos: One "the cosines",
+        /// The sines, `[1 or b, s, w]`.
+        sin: One "the sines",
     }
     numbers {
-        /// Returns the numbers of the call.
+        /// The numbers of the call.
         settings: Settings,
-        /// Returns the variant to compute.
+        /// The variant to compute.
         key: QkNormRopeKey,
-    }
-}
-
-backward! {
-    /// The checked operands of the backward pass of one tensor.
-    Backward<T> of Operands<T> {
-        /// Returns the gradient of the result, in the layout of the result.
-        dy: T,
-    }
-    flag {
-        /// Returns true if the gradient of the weight is wanted.
-        weight_gradient
     }
 }
 
 impl<T: Described> Operands<T> {
-    /// Makes the operands. `x` is `[b, s, heads, d]`, and `cos` and `sin` are `[1 or b, s, w]`. `weight` and epsilon must
-    /// be present exactly if the key has a norm; the weight of a norm of heads is `[d]`, that of one of rows
-    /// `[heads · d]`.
-    ///
-    /// # Errors
-    /// Returns an error if the operands don't match the key, or if the shapes don't fit together.
-    pub fn new(
-        x: T,
-        weight: Option<T>,
-        [cos, sin]: [T; 2],
-        settings: Settings,
-        key: QkNormRopeKey,
-    ) -> Result<Self, Mismatch> {
-        fits("x", &x, weight.as_ref(), [&cos, &sin], settings, key)?;
-        Ok(Self {
-            x,
-            weight,
-            cos,
-            sin,
-            settings,
-            key,
-        })
+    fn check(&self) -> Result<(), Mismatch> {
+        let tables = [&self.cos, &self.sin];
+        let (weight, settings) = (self.weight.as_ref(), self.settings);
+        fits("x", &self.x, weight, tables, settings, self.key)
     }
 
-    /// Returns the common dtype of `x` and the weight. The tables have the same dtype, or the one that `x` is computed
-    /// in.
-    ///
-    /// # Errors
-    /// Returns an error if the dtypes differ otherwise, or if kernels don't take the dtype.
-    pub fn dtype(&self) -> Result<DType, Mismatch> {
-        let weight = self.weight.iter().map(|weight| ("the weight", weight));
-        let dtype = operands::one_dtype(OP, std::iter::once(("x", &self.x)).chain(weight))?;
-        let tables = rope::table_dtype(dtype, &self.cos, &self.sin);
-        tables.map_err(|mismatch| mismatch.of(OP))?;
-        Ok(dtype)
+    fn results(&self) -> [Like; 1] {
+        [self.result()]
+    }
+
+    fn saved(&self) -> [Saved; 0] {
+        []
     }
 
     /// Returns the shape and dtype of the result.
-    pub(crate) fn result(&self) -> (Shape, DType) {
+    pub(crate) fn result(&self) -> Like {
         let [b, s, heads, d] = self.x.shape().dims();
         let shape = match self.key.layout {
             HeadLayout::Bnsd => [b, heads, s, d],
@@ -87,26 +64,33 @@ impl<T: Described> Operands<T> {
         };
         (Shape::new(shape), self.x.dtype())
     }
+}
 
-    /// Adds `dy`, the gradient of the result. `weight_gradient` is true if the gradient of the weight is wanted.
-    ///
-    /// # Errors
-    /// Returns an error if `dy` does not have the shape and dtype of the result, if the gradient of a missing weight is
-    /// wanted, or if dtypes differ.
-    pub fn backward(self, dy: T, weight_gradient: bool) -> Result<Backward<T>, Mismatch> {
-        self.dtype()?;
-        let (shape, dtype) = self.result();
-        operands::like(OP, ("dy", &dy), ("the result", &shape, dtype))?;
-        require!(
-            self.weight.is_some() || !weight_gradient,
-            "{OP}: the gradient of a weight is wanted, but {} has none",
-            self.key
-        );
-        Ok(Backward {
-            operands: self,
-            dy,
-            weight_gradient,
-        })
+/// The tables have the dtype of `x` and the weight, or the one that `x` is computed in.
+fn dtypes<T: Described>(operands: &Operands<T>) -> Result<DType, Mismatch> {
+    let weight = operands.weight.iter().map(|weight| ("the weight", weight));
+    let dtype = operands::one_dtype(OP, std::iter::once(("x", &operands.x)).chain(weight))?;
+    let tables = rope::table_dtype(dtype, &operands.cos, &operands.sin);
+    tables.map_err(|mismatch| mismatch.of(OP))?;
+    Ok(dtype)
+}
+
+fn room_backward<T: Described>(operands: &Operands<T>, wanted: &Each<bool>) -> usize {
+    match wanted.cos || wanted.sin {
+        true => rope::room_of_tables(&operands.x.shape(), operands.cos.dtype()),
+        false => 0,
+    }
+}
+
+impl<T> Each<Option<T>> {
+    /// The gradients of `x` and of the weight.
+    pub(super) fn of_heads(x: Option<T>, weight: Option<T>) -> Self {
+        Self {
+            x,
+            weight,
+            cos: None,
+            sin: None,
+        }
     }
 }
 
@@ -212,6 +196,12 @@ impl Pair<DispatchTensor> {
         ))
     }
 
+    /// Runs an implementation that dispatch chose. Returns the queries and the keys.
+    pub(crate) fn run(self, implementation: &Implementation) -> (Tensor<4>, Tensor<4>) {
+        let prepare = |of| Tensor::from_dispatch(QkNormRope::run(of, implementation).y);
+        self.split().map(prepare).into()
+    }
+
     pub(crate) fn into_inputs(self) -> Inputs {
         Inputs {
             q: Tensor::from_dispatch(self.q),
@@ -246,6 +236,9 @@ fn fits<T: Described>(
     settings: Settings,
     key: QkNormRopeKey,
 ) -> Result<(), Mismatch> {
+    if let Some(eps) = settings.eps {
+        crate::ops::operands::epsilon(OP, eps)?;
+    }
     // The operand itself is in the layout of the projections.
     let rope = RopeKey {
         layout: HeadLayout::Bsnd,

@@ -1,4 +1,4 @@
-use super::{Inputs, Settings, check};
+use super::{Inputs, Projected, Settings, check, merged};
 use crate::ops::{rms_norm, rope};
 use crate::semantics::{HeadLayout, QkNorm, QkNormRopeKey};
 use burn::tensor::Tensor;
@@ -19,6 +19,21 @@ pub fn reference(inputs: Inputs, settings: Settings, key: QkNormRopeKey) -> (Ten
     let q = prepare(inputs.q, inputs.q_weight);
     let k = prepare(inputs.k, inputs.k_weight);
     rope::reference(q, k, inputs.cos, inputs.sin, key.rope())
+}
+
+/// Works like [`reference()`], with the tables of three positions, as of [`fused_sections`](super::fused_sections).
+///
+/// # Panics
+/// Panics as [`reference()`] does, or if the sections don't add up to the pairs of the tables.
+#[track_caller]
+pub fn reference_sections(
+    projected: Projected,
+    tables: [Tensor<4>; 2],
+    sections: [usize; 3],
+    settings: Settings,
+    key: QkNormRopeKey,
+) -> (Tensor<4>, Tensor<4>) {
+    reference(projected.with(merged(tables, sections, key)), settings, key)
 }
 
 fn normalised(

@@ -1,8 +1,9 @@
 use super::live::Prepared;
-use crate::__private::RopeTable;
+use crate::__private::{RopeTable, SectionTable};
 use crate::dispatch::At;
 use crate::live::{self, Captured};
-use crate::ops::qk_norm_rope::{self, Inputs, Pair, Settings};
+use crate::ops::qk_norm_rope::{self, Inputs, Pair, Projected, Settings};
+use crate::ops::rope::{check_sections, merge};
 use crate::semantics::QkNormRopeKey;
 use burn::tensor::Tensor;
 
@@ -60,6 +61,35 @@ pub fn qk_norm_rope(
     either(&at, [q, k], weights, tables, eps, reference)
 }
 
+/// Works like [`qk_norm_rope`], with the tables of three positions, which are merged only if a kernel runs.
+#[track_caller]
+pub fn qk_norm_rope_sections(
+    at: At,
+    (q, k): Both,
+    weights: QkWeights<'_>,
+    (cos, sin): (impl SectionTable, impl SectionTable),
+    sections: [usize; 3],
+    eps: Option<f64>,
+    reference: &mut dyn FnMut(Both) -> Both,
+) -> Both {
+    let _span = at.enter();
+    let (tables, key) = ([cos.table(), sin.table()], at.key::<QkNormRopeKey>());
+    check_sections(&tables[0], &tables[1], sections, key.rope());
+    let [q, k] = [q, k].map(Tensor::into_dispatch);
+    let [cos, sin] = tables.map(Tensor::into_dispatch);
+    let flowing = [&q, &k, &cos, &sin];
+    let is_fused = at.peek(flowing).is_fused();
+    if !is_fused {
+        at.decide(flowing);
+    }
+    let [q, k] = [q, k].map(Tensor::from_dispatch);
+    if !is_fused {
+        return reference((q, k));
+    }
+    let tables = [cos, sin].map(|table| merge(Tensor::from_dispatch(table), sections, key.rope()));
+    either(&at, [q, k], weights, tables, eps, reference)
+}
+
 #[track_caller]
 fn either(
     at: &At,
@@ -111,4 +141,24 @@ pub fn qk_norm_rope_reference(
         sin: sin.rows(),
     };
     qk_norm_rope::reference(inputs, Settings { eps }, key)
+}
+
+/// Runs [`qk_norm_rope::reference_sections`].
+#[track_caller]
+pub fn qk_norm_rope_sections_reference(
+    (q, k): Both,
+    [q_weight, k_weight]: [Option<Tensor<1>>; 2],
+    (cos, sin): (impl SectionTable, impl SectionTable),
+    sections: [usize; 3],
+    eps: Option<f64>,
+    key: QkNormRopeKey,
+) -> Both {
+    let projected = Projected {
+        q,
+        k,
+        q_weight,
+        k_weight,
+    };
+    let tables = [cos.table(), sin.table()];
+    qk_norm_rope::reference_sections(projected, tables, sections, Settings { eps }, key)
 }

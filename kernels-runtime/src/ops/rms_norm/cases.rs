@@ -1,7 +1,7 @@
-use crate::ops::rms_norm::{Inputs, Settings, fused, reference};
+use crate::ops::rms_norm::{Inputs, Settings, fused, fused_with_bias, of_all};
 use crate::reason::Reason;
 use crate::registry::KernelSpec;
-use crate::semantics::{Gating, Groups, Offset, RmsNormKey, Rounding, Scale, SemanticsKey};
+use crate::semantics::{Gating, Groups, Offset, RmsNormKey, Rounding, Scale, SemanticsKey, Shift};
 use crate::verify::case::{Case, Computation, Computed, Variant, largest, vary};
 use burn::tensor::Tensor;
 
@@ -14,10 +14,19 @@ struct Norm {
 }
 
 pub(crate) fn cases() -> impl Iterator<Item = Case> {
-    keys().flat_map(|(key, large)| Case::on_every_shape(Norm { key }, large))
+    let shifted = [
+        RmsNormKey::LLAMA,
+        RmsNormKey::GEMMA,
+        vary(RmsNormKey::LLAMA, |key| {
+            (key.scale, key.groups) = (Scale::None, Groups::Many);
+        }),
+    ];
+    let shifted = shifted.map(|key| (vary(key, |key| key.shift = Shift::Bias), false));
+    let all = keys().chain(shifted);
+    all.flat_map(|(key, large)| Case::on_every_shape(Norm { key }, large))
 }
 
-/// Returns the keys. The flag is true if large shapes are worth testing.
+/// Returns the keys without a bias. The flag is true if large shapes are worth testing.
 pub(in crate::ops) fn keys() -> impl Iterator<Item = (RmsNormKey, bool)> {
     let orders = [Rounding::Llama, Rounding::Gemma];
     let plain = orders.into_iter().flat_map(|rounding| {
@@ -71,6 +80,8 @@ impl Variant for Norm {
         let (x, x_seen) = at.leaf("x", shape);
         let (gate, gate_seen) = at.leaf("gate", shape);
         let weight: Tensor<1> = at.plain("weight", [shape[3]]).require_grad();
+        let bias: Tensor<1> = at.plain("bias", [shape[3]]).require_grad();
+        let shifted = self.key.shift == Shift::Bias;
         let weighted = self.key.scale == Scale::Weight;
         let gated = self.key.gating != Gating::None;
         let inputs = Inputs {
@@ -82,25 +93,34 @@ impl Variant for Norm {
             eps: EPS,
             group_size: group_size(self.key, shape[3]),
         };
-        let y = if at.fused {
-            fused(inputs, settings, self.key)?
-        } else {
-            reference(inputs, settings, self.key)
+        let added = shifted.then(|| bias.clone());
+        let y = match (at.fused, added) {
+            (true, Some(bias)) => fused_with_bias(inputs, bias, settings, self.key)?,
+            (true, None) => fused(inputs, settings, self.key)?,
+            (false, bias) => of_all(inputs, bias, settings, self.key),
         };
         let grads = (y.clone() * at.plain("dy", shape)).sum().backward();
         let terms = terms(self.key, &at.values("x", shape), shape, at);
-        let roundings = if self.key.gating == Gating::AfterNorm {
+        let roundings = if self.key.gating == Gating::AfterNorm || shifted {
             3
         } else {
             2
         };
+        let y = Computed::new("y", Some(y)).rounded(roundings);
         let mut results = vec![
-            Computed::new("y", Some(y)).rounded(roundings),
+            match shifted {
+                // The scaled element, which Llama's rounding rounds, and the bias may cancel.
+                true => y.sum_of_rounded(summands(self.key, shape, at)),
+                false => y,
+            },
             // The sum of two terms of this size, which cancel in rows of few elements.
             Computed::new("d_x", x.grad(&grads)).sum_of(terms),
         ];
         if weighted {
             results.push(Computed::new("d_weight", weight.grad(&grads)));
+        }
+        if shifted {
+            results.push(Computed::new("d_bias", bias.grad(&grads)));
         }
         if gated {
             let gradient = Computed::new("d_gate", gate.grad(&grads));
@@ -122,6 +142,21 @@ pub(in crate::ops) fn group_size(key: RmsNormKey, width: usize) -> Option<usize>
             .find(|size| width.is_multiple_of(*size))
             .unwrap_or(1)
     })
+}
+
+/// Returns the largest sum of the magnitudes of a scaled element and the bias, without a gate.
+fn summands(key: RmsNormKey, shape: [usize; 4], at: &Computation<'_>) -> f64 {
+    let row = group_size(key, shape[3]).unwrap_or(shape[3]);
+    let gain = match key.scale {
+        Scale::Weight => 1.0 + at.largest("weight", [shape[3]]),
+        Scale::None => 1.0,
+    };
+    let x = at.values("x", shape);
+    let normalised = x.chunks_exact(row).map(|x| {
+        let mean_square = x.iter().map(|x| x * x).sum::<f64>() / row as f64;
+        largest(x) / (mean_square + EPS).sqrt()
+    });
+    normalised.fold(0.0, f64::max) * gain + at.largest("bias", [shape[3]])
 }
 
 /// Returns the largest `rstd · g · dy` of a row of `x`, times a bound on the gate's factor.

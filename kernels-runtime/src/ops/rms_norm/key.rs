@@ -1,8 +1,8 @@
-use crate::semantics::Dtypes;
+use crate::semantics::{Dtypes, Shift};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The settings that change the result of an RMSNorm, `y = x̂ · (offset + w)` with
+/// The settings that change the result of an RMSNorm, `y = x̂ · (offset + w) + bias` with
 /// `x̂ = x / sqrt(mean(x²) + eps)` over the last axis (Zhang & Sennrich, arXiv:1910.07467).
 ///
 /// `eps` and the group size are run-time values of the site, not part of the key.
@@ -18,16 +18,19 @@ pub struct RmsNormKey {
     pub gating: Gating,
     /// The part of the last axis over which each mean is taken.
     pub groups: Groups,
+    /// The learned bias that is added to the result, if there is one. Only without a gate.
+    pub shift: Shift,
 }
 
 impl RmsNormKey {
-    /// Llama's norm: a plain weight, rounded before it scales, no gate, one group.
+    /// Llama's norm: a plain weight, rounded before it scales, no gate, one group, no bias.
     pub const LLAMA: Self = Self {
         offset: Offset::Zero,
         rounding: Rounding::Llama,
         scale: Scale::Weight,
         gating: Gating::None,
         groups: Groups::One,
+        shift: Shift::None,
     };
 
     /// Gemma's norm: `1 + w` in the accumulation precision, rounded once.
@@ -61,15 +64,7 @@ impl Offset {
     }
 }
 
-/// The rounding of an RMSNorm on bf16 or f16. On f32 and f64 the variants are the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Rounding {
-    /// `x̂` is rounded to the tensor's dtype, then scaled, and the product is rounded again (Llama, Qwen).
-    Llama,
-    /// The result is scaled in the accumulation precision and rounded once (Gemma, OLMo 2, gpt-oss).
-    Gemma,
-}
+pub use kernels_simd::keys::{Gating, Rounding};
 
 /// The learned weight of an RMSNorm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -79,19 +74,6 @@ pub enum Scale {
     Weight,
     /// The norm has no weight, `y = x̂`: Llama 4's L2 norm, Gemma 3n's `with_scale = false`.
     None,
-}
-
-/// The place where the gate `silu(gate)` of a gated RMSNorm multiplies. The gate is computed in the
-/// accumulation precision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Gating {
-    /// There is no gate.
-    None,
-    /// The gate multiplies the normalised and scaled result: `norm(x) · silu(gate)`, Qwen3-Next.
-    AfterNorm,
-    /// The gate multiplies the input: `norm(x · silu(gate))`, Mamba 2, Zamba 2, Bamba.
-    BeforeNorm,
 }
 
 /// The part of the last axis over which an RMSNorm takes each mean.
@@ -128,6 +110,9 @@ impl fmt::Display for RmsNormKey {
         }
         if self.groups == Groups::Many {
             f.write_str(", groups=many")?;
+        }
+        if self.shift == Shift::Bias {
+            f.write_str(", shift=bias")?;
         }
         f.write_str(")")
     }

@@ -1,6 +1,6 @@
 //! The operands of an RMSNorm as live verification checks them.
 
-use super::{Inputs, Settings, reference};
+use super::{Inputs, Settings, of_all};
 use crate::kernel::{Operands, Rows, Tensors, Visitor};
 use crate::live::probe::append_fixed;
 use crate::registry::Implementation;
@@ -12,6 +12,7 @@ use burn::tensor::{DType, Tensor};
 #[derive(Clone)]
 pub(crate) struct Norm<const D: usize> {
     pub(crate) inputs: Inputs<D>,
+    pub(in crate::ops) bias: Option<Tensor<1>>,
     pub(in crate::ops) settings: Settings,
     pub(in crate::ops) key: RmsNormKey,
 }
@@ -21,6 +22,7 @@ impl<const D: usize> From<super::Operands<DispatchTensor>> for Norm<D> {
         Self {
             settings: operands.settings(),
             key: operands.key(),
+            bias: operands.bias().cloned().map(Tensor::from_dispatch),
             inputs: operands.into_inputs(),
         }
     }
@@ -35,6 +37,9 @@ impl<const D: usize> Tensors for Norm<D> {
         if let Some(gate) = &mut self.inputs.gate {
             visitor.tensor("gate", gate);
         }
+        if let Some(bias) = &mut self.bias {
+            visitor.tensor("bias", bias);
+        }
     }
 }
 
@@ -42,12 +47,12 @@ impl<const D: usize> Operands for Norm<D> {
     type Output = Tensor<D>;
 
     fn reference(self) -> Tensor<D> {
-        reference(self.inputs, self.settings, self.key)
+        of_all(self.inputs, self.bias, self.settings, self.key)
     }
 
     fn launch(self, implementation: &'static Implementation) -> Tensor<D> {
-        let operands = super::Operands::of(self.inputs, self.settings, self.key);
-        Tensor::from_dispatch(operands.run(implementation))
+        let operands = super::Operands::of_all(self.inputs, self.bias, self.settings, self.key);
+        Tensor::from_dispatch(super::RmsNorm::run(operands, implementation).y)
     }
 
     fn sample(&self, rows: Rows) -> Option<Self> {

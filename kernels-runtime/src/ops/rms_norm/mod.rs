@@ -1,8 +1,9 @@
-//! RMSNorm: `y = x̂ · (offset + w)`, `x̂ = x · rstd`, `rstd = 1 / sqrt(mean(x²) + eps)` over the
+//! RMSNorm: `y = x̂ · (offset + w) + bias`, `x̂ = x · rstd`, `rstd = 1 / sqrt(mean(x²) + eps)` over the
 //! last axis, or over each group of it (Zhang & Sennrich, arXiv:1910.07467).
 //!
 //! With `g = offset + w` (1 without a weight) and `n` elements in a group, the gradients are
-//! `dx = rstd · (g·dy − x̂ · Σ(g·dy·x̂) / n)` and `dw = Σ_rows dy · x̂`.
+//! `dx = rstd · (g·dy − x̂ · Σ(g·dy·x̂) / n)`, `dw = Σ_rows dy · x̂` and `d_bias = Σ_rows dy`. Most norms have no bias, and one with a
+//! gate never has.
 //!
 //! A gate multiplies by `s = silu(z) = z · σ(z)`, whose slope is `s' = σ(z) · (1 + z · (1 − σ(z)))`:
 //! * after the norm, `y = x̂ · g · s`: `dy · s` replaces `dy` above, and `dz = dy · x̂ · g · s'`
@@ -10,7 +11,6 @@
 //! * before the norm, `v = x · s` replaces `x`: `dx = dv · s` and `dz = dv · x · s'` (Mamba 2,
 //!   arXiv:2405.21060).
 
-mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 pub(in crate::ops) mod cpu;
@@ -22,22 +22,20 @@ pub(crate) mod live;
 pub mod npu;
 mod operands;
 mod reference;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
 pub(crate) mod site;
 
-pub(in crate::ops) use autodiff::record;
-pub use autodiff::{Gradients, RmsNormBackend, RmsNormKernel, Tensors};
-use operands::check;
-pub use operands::{Backward, Operands, Parts};
-pub use reference::reference;
+pub(in crate::ops) use operands::fits;
+#[cfg(feature = "remote")]
+pub(crate) use operands::remote;
+pub use operands::{Each, Inputs, Launch, Operands, RmsNorm};
+pub(in crate::ops) use reference::of_all;
+pub use reference::{reference, reference_with_bias};
 
-use crate::ops::define::launched;
 use crate::ops::implementation;
 use crate::reason::Reason;
 use crate::registry::{KernelSpec, declare_kernel};
 use crate::semantics::RmsNormKey;
-use burn::backend::{Dispatch, DispatchTensor};
+use burn::backend::DispatchTensor;
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
@@ -47,7 +45,7 @@ declare_kernel! {
         id: "npu_fused_rmsnorm",
         op: "rms_norm",
         version: 1,
-        summary: "RMSNorm over the last axis, plain, gated or in groups, with its gradients",
+        summary: "RMSNorm over the last axis, plain, gated, biased or in groups, with its gradients",
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
@@ -57,17 +55,6 @@ declare_kernel! {
             npu::IMPLEMENTATION,
         ],
     };
-}
-
-/// The tensors of one call, all of one dtype.
-#[derive(Clone, Debug)]
-pub struct Inputs<const D: usize> {
-    /// The tensor to normalise, `[.., n]`.
-    pub x: Tensor<D>,
-    /// The weight, `[n]`. Present exactly if the key has a weight.
-    pub weight: Option<Tensor<1>>,
-    /// The gate, with the shape of `x`. Present exactly if the key has a gate.
-    pub gate: Option<Tensor<D>>,
 }
 
 /// The numbers of one call.
@@ -93,9 +80,28 @@ pub fn fused<const D: usize>(
     settings: Settings,
     key: RmsNormKey,
 ) -> Result<Tensor<D>, Reason> {
-    let operands = Operands::of(inputs, settings, key);
-    let found = implementation(KERNEL, key, operands.all())?;
-    Ok(Tensor::from_dispatch(operands.run(found)))
+    run(Operands::of(inputs, settings, key))
 }
 
-launched!(Operands<DispatchTensor> => DispatchTensor, <Dispatch as RmsNormBackend>::rms_norm);
+/// Computes RMSNorm as [`fused`] does and adds a bias, `[n]`.
+///
+/// # Errors
+/// Returns the reason as [`fused`] does.
+///
+/// # Panics
+/// Panics as [`fused`] does.
+#[track_caller]
+pub fn fused_with_bias<const D: usize>(
+    inputs: Inputs<D>,
+    bias: Tensor<1>,
+    settings: Settings,
+    key: RmsNormKey,
+) -> Result<Tensor<D>, Reason> {
+    run(Operands::of_all(inputs, Some(bias), settings, key))
+}
+
+fn run<const D: usize>(operands: Operands<DispatchTensor>) -> Result<Tensor<D>, Reason> {
+    let key = operands.key();
+    let found = implementation(KERNEL, key, operands.all())?;
+    Ok(Tensor::from_dispatch(RmsNorm::run(operands, found).y))
+}

@@ -1,5 +1,6 @@
-use super::{Inputs, Settings, check};
+use super::{Inputs, Settings};
 use crate::kernel::rounded;
+use crate::ops::operands::{Facts, checked};
 use crate::ops::{compute_dtype, mean, same_dtype_as};
 use crate::semantics::{Gating, RmsNormKey, Rounding};
 use burn::tensor::{Tensor, activation};
@@ -20,7 +21,38 @@ pub fn reference<const D: usize>(
     settings: Settings,
     key: RmsNormKey,
 ) -> Tensor<D> {
-    check(&inputs, settings, key);
+    of_all(inputs, None, settings, key)
+}
+
+/// Computes RMSNorm as [`reference()`] does and adds a bias, `[n]`. Llama's rounding rounds before and after that.
+///
+/// # Panics
+/// Panics as [`reference()`] does.
+#[track_caller]
+pub fn reference_with_bias<const D: usize>(
+    inputs: Inputs<D>,
+    bias: Tensor<1>,
+    settings: Settings,
+    key: RmsNormKey,
+) -> Tensor<D> {
+    of_all(inputs, Some(bias), settings, key)
+}
+
+#[track_caller]
+pub(in crate::ops) fn of_all<const D: usize>(
+    inputs: Inputs<D>,
+    bias: Option<Tensor<1>>,
+    settings: Settings,
+    key: RmsNormKey,
+) -> Tensor<D> {
+    checked(super::Operands::with_later(
+        Facts::from(&inputs.x),
+        inputs.weight.as_ref().map(Facts::from),
+        inputs.gate.as_ref().map(Facts::from),
+        bias.as_ref().map(Facts::from),
+        settings,
+        key,
+    ));
     if inputs.x.dims()[D - 1] == 0 {
         // Burn's operations don't repeat what has no elements. A gate has a gradient all the same.
         return match inputs.gate {
@@ -49,6 +81,9 @@ pub fn reference<const D: usize>(
     }
     if let Some(gate) = after {
         y = round(y) * gate;
+    }
+    if let Some(bias) = bias {
+        y = round(y) + same_dtype_as(bias, compute).unsqueeze();
     }
     same_dtype_as(y, dtype)
 }

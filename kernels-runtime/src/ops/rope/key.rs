@@ -29,18 +29,6 @@ impl RopeKey {
     };
 }
 
-/// The pairs of elements that a rotary position embedding rotates, in the first `w` elements of a head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RopeStyle {
-    /// Element `i` and `i + w/2` ("rotate half"): Llama, Qwen, Mistral, Gemma.
-    Half,
-    /// Elements `2i` and `2i + 1`: GLM-4, Cohere, Llama 4, DeepSeek V2.
-    Interleaved,
-    /// Elements `2i` and `2i + 1`, with the results written to `i` and `i + w/2`: DeepSeek V3.
-    InterleavedToHalf,
-}
-
 /// The part of a head that is rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -52,29 +40,7 @@ pub enum RotaryWidth {
     Partial,
 }
 
-/// The order of the axes of queries and keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HeadLayout {
-    /// `[batch, heads, seq, dim]`.
-    Bnsd,
-    /// `[batch, seq, heads, dim]`.
-    Bsnd,
-}
-
-/// The elements of the tables that belong to pair `i`, if `w` elements of a head are rotated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TableLayout {
-    /// Width `w`, with every angle twice, as in `cat(freqs, freqs)`. Styles that write halves read both
-    /// `i` and `i + w/2`. [`RopeStyle::Interleaved`] reads only `i`, as GLM-4 does.
-    Halves,
-    /// Width `w`, with every angle twice in a row, as in `repeat_interleave(freqs, 2)` (Cohere). Pair `i`
-    /// reads `2i` and `2i + 1`. Only for [`RopeStyle::Interleaved`].
-    Neighbours,
-    /// Width `w/2`, with every angle once (gpt-oss; the parts of Llama 4's complex table).
-    Pairs,
-}
+pub use kernels_simd::keys::{HeadLayout, RopeStyle, TableLayout};
 
 /// The sections of a multimodal rotary embedding: the pairs of a token take their angle from one
 /// position or from three (time, height, width). The lengths of the sections, in pairs, are run-time values.

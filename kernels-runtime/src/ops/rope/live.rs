@@ -49,8 +49,7 @@ impl Operands for Rotary {
 
     fn launch(self, implementation: &'static Implementation) -> Self::Output {
         let pair = Pair::of(self.q, self.k, self.cos, self.sin, self.key);
-        let (q, k) = pair.run(implementation);
-        (Tensor::from_dispatch(q), Tensor::from_dispatch(k))
+        pair.run(implementation)
     }
 
     /// Takes the first and the last head. If all sequences share the tables, also takes only the first and the last

@@ -9,7 +9,6 @@
 //! over the heads (and over the batch if it shares the table), `d_cos1 = dy1 · x1`,
 //! `d_cos2 = dy2 · x2`, `d_sin1 = −dy1 · x2`, `d_sin2 = dy2 · x1`.
 
-mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 pub(in crate::ops) mod cpu;
@@ -21,30 +20,27 @@ pub(crate) mod live;
 pub mod npu;
 mod operands;
 mod reference;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
 mod sections;
 pub(crate) mod site;
 mod table;
 mod table_gradient;
 
-pub use autodiff::{RopeBackend, RopeKernel, Tensors};
 use operands::check;
+#[cfg(feature = "remote")]
+pub(crate) use operands::remote;
 #[cfg(feature = "gpu")]
 pub(in crate::ops) use operands::rotary_width;
-pub use operands::{Operands, Pair};
+pub use operands::{Each, Launch, Operands, Pair, Rope};
 pub(in crate::ops) use operands::{fits, table_dtype};
 pub use reference::{reference, reference_sections};
 pub(crate) use sections::{check as check_sections, merge};
 pub use table::RopeTable;
-pub(in crate::ops) use table_gradient::TableGradient;
+pub(in crate::ops) use table_gradient::{room_of_tables, table_gradients};
 
-use crate::ops::define::launched;
 use crate::ops::implementation;
 use crate::reason::Reason;
 use crate::registry::{KernelSpec, declare_kernel};
 use crate::semantics::RopeKey;
-use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::Tensor;
 
 declare_kernel! {
@@ -89,8 +85,7 @@ pub fn fused(
     let (cos, sin) = (cos.rows(), sin.rows());
     let pair = Pair::of(q, k, cos, sin, key);
     let found = implementation(KERNEL, key, pair.all())?;
-    let (q, k) = pair.run(found);
-    Ok((Tensor::from_dispatch(q), Tensor::from_dispatch(k)))
+    Ok(pair.run(found))
 }
 
 /// Works like [`fused`], with tables of three positions, `[3, 1 or b, s, w]`: time, height and width.
@@ -120,7 +115,3 @@ pub fn fused_sections(
         key,
     )
 }
-
-launched!(Pair<DispatchTensor> => (DispatchTensor, DispatchTensor), |pair| {
-    pair.split().map(<Dispatch as RopeBackend>::rope).into()
-});

@@ -1,47 +1,86 @@
+use super::table_gradient::room_of_tables;
 use crate::ops::compute_dtype;
 use crate::ops::define::operands;
+use crate::ops::fused::declare::operation;
+use crate::ops::fused::{Backward, Like, Saved};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
+use crate::registry::Implementation;
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, RotaryWidth, TableLayout};
 use burn::backend::DispatchTensor;
 use burn::tensor::{DType, Tensor};
 
 const OP: &str = "RoPE";
 
-operands! {
+operation! {
+    /// The rotation of one tensor.
+    Rope {
+        name: "rope",
+        title: "RoPE",
+        kernel: "npu_fused_rope",
+        saved: 0,
+        dtypes: dtypes,
+        keeps: |place, wanted| place > 0 || wanted.cos || wanted.sin,
+        room_backward: room_backward,
+    }
     /// The checked operands of the rotation of one tensor.
     Operands<T> {
-        /// Returns the tensor to rotate, or the gradient to rotate back.
-        x: One,
-        /// Returns the cosines, `[1 or b, s, w]`.
-        cos: One,
-        /// Returns the sines, `[1 or b, s, w]`.
-        sin: One,
+        /// The tensor to rotate, or the gradient to rotate back, `[b, h, s, d]` or `[b, s, h, d]` as the key states.
+        x: One "x",
+        /// The cosines, `[1 or b, s, w]`.
+        cos: One "the cosines",
+        /// The sines, `[1 or b, s, w]`.
+        sin: One "the sines",
     }
     numbers {
-        /// Returns the variant to compute.
+        /// The variant to compute.
         key: RopeKey,
     }
 }
 
 impl<T: Described> Operands<T> {
-    /// Makes the operands. `x`, or the gradient of the rotated tensor, is `[b, h, s, d]` or `[b, s, h, d]` as the key
-    /// states. `cos` and `sin` are `[1 or b, s, w]`.
-    ///
-    /// # Errors
-    /// Returns an error if the shapes don't fit together or don't match the key, or if the rotated width is odd.
-    pub fn new(x: T, cos: T, sin: T, key: RopeKey) -> Result<Self, Mismatch> {
-        fits("x", &x, &cos, &sin, key)?;
-        Ok(Self { x, cos, sin, key })
+    fn check(&self) -> Result<(), Mismatch> {
+        fits("x", &self.x, &self.cos, &self.sin, self.key)
     }
 
-    /// Returns the dtype of `x`. The tables have the same dtype, or the one that `x` is computed in.
-    ///
-    /// # Errors
-    /// Returns an error if the tables have another dtype, or if kernels don't take the dtype of `x`.
-    pub fn dtype(&self) -> Result<DType, Mismatch> {
-        let dtype = operands::float(OP, "x", self.x.dtype())?;
-        table_dtype(dtype, &self.cos, &self.sin)?;
-        Ok(dtype)
+    fn results(&self) -> [Like; 1] {
+        [(self.x.shape(), self.x.dtype())]
+    }
+
+    fn saved(&self) -> [Saved; 0] {
+        []
+    }
+}
+
+/// The tables have the dtype of `x`, or the one that `x` is computed in.
+fn dtypes<T: Described>(operands: &Operands<T>) -> Result<DType, Mismatch> {
+    let dtype = operands::float(OP, "x", operands.x.dtype())?;
+    table_dtype(dtype, &operands.cos, &operands.sin)?;
+    Ok(dtype)
+}
+
+fn room_backward<T: Described>(operands: &Operands<T>, wanted: &Each<bool>) -> usize {
+    match wanted.cos || wanted.sin {
+        true => room_of_tables(&operands.x.shape(), operands.cos.dtype()),
+        false => 0,
+    }
+}
+
+impl<T> Each<Option<T>> {
+    /// The gradient of `x` alone.
+    pub(super) fn of_x(x: T) -> Self {
+        Self {
+            x: Some(x),
+            cos: None,
+            sin: None,
+        }
+    }
+}
+
+impl<T> Operands<T> {
+    /// Returns the operands of the rotation back: those of the rotation, with the gradient of the result in place of `x`.
+    pub(super) fn back<I>(backward: Backward<Rope, T, I>) -> Self {
+        let (operands, dy, ..) = backward.into_parts();
+        Self { x: dy, ..operands }
     }
 }
 
@@ -124,6 +163,12 @@ impl Pair<DispatchTensor> {
         let [q, k] = [q, k].map(Tensor::into_dispatch);
         let [cos, sin] = [cos, sin].map(Tensor::into_dispatch);
         checked(Self::new(q, k, cos, sin, key))
+    }
+
+    /// Runs an implementation that dispatch chose. Returns the rotated queries and keys.
+    pub(crate) fn run(self, implementation: &Implementation) -> (Tensor<4>, Tensor<4>) {
+        let rotate = |of| Tensor::from_dispatch(Rope::run(of, implementation).y);
+        self.split().map(rotate).into()
     }
 
     pub(crate) fn into_inputs(self) -> ([Tensor<4>; 2], [Tensor<3>; 2]) {

@@ -2,13 +2,68 @@
 //! backend instead of kernels.
 
 use super::operands::rotary_width;
+use super::{Each, Rope};
+use crate::ops::compute_dtype;
+use crate::ops::fused::{BackwardOn, Gradients};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, TableLayout};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, FloatDType, Shape, Slice, TensorMetadata};
+use burn::tensor::DType;
+
+/// Returns the wanted gradients of a rotation: those of the tables, and that of `x`, which the kernel computes.
+pub(super) fn with_tables<B: Backend>(
+    backward: BackwardOn<Rope, B>,
+    kernel: impl FnOnce(BackwardOn<Rope, B>) -> Gradients<Rope, B>,
+) -> Gradients<Rope, B> {
+    let (operands, wanted) = (backward.operands(), backward.wanted().clone());
+    let [cos, sin] = table_gradients::<B>(
+        backward.dy(),
+        || operands.x().clone(),
+        [operands.cos(), operands.sin()],
+        [wanted.cos, wanted.sin],
+        operands.key(),
+    );
+    let of_x = Each {
+        x: true,
+        cos: false,
+        sin: false,
+    };
+    let x = wanted.x.then(|| kernel(backward.wanting(of_x)).x);
+    Each {
+        x: x.flatten(),
+        cos,
+        sin,
+    }
+}
+
+/// Returns the wanted gradients of the cosines and of the sines. `x` gives the tensor that was rotated.
+pub(in crate::ops) fn table_gradients<B: Backend>(
+    dy: &FloatTensor<B>,
+    x: impl FnOnce() -> FloatTensor<B>,
+    [cos, sin]: [&FloatTensor<B>; 2],
+    [of_cos, of_sin]: [bool; 2],
+    key: RopeKey,
+) -> [Option<FloatTensor<B>>; 2] {
+    if !(of_cos || of_sin) {
+        return [None, None];
+    }
+    let table = TableGradient::<B>::new(dy, x(), cos, key);
+    [
+        of_cos.then(|| table.of_cos(cos.shape())),
+        of_sin.then(|| table.of_sin(sin.shape())),
+    ]
+}
+
+/// Returns the bytes that [`table_gradients`] needs besides operands and results: at most six tensors like the rotated one, in
+/// the type of the sums.
+pub(in crate::ops) fn room_of_tables(rotated: &Shape, table: DType) -> usize {
+    let bytes = compute_dtype(table).size();
+    rotated.num_elements().saturating_mul(6 * bytes)
+}
 
 /// The tensors from which both gradients are computed, in f32 for half types. With the pairs of `x` in
 /// the order of the results and one table element for each of them, `y = x · cos + turned · sin`.
-pub(in crate::ops) struct TableGradient<B: Backend> {
+struct TableGradient<B: Backend> {
     dy: FloatTensor<B>,
     x: FloatTensor<B>,
     /// The dtype of the tables.
@@ -17,12 +72,7 @@ pub(in crate::ops) struct TableGradient<B: Backend> {
 }
 
 impl<B: Backend> TableGradient<B> {
-    pub(in crate::ops) fn new(
-        dy: &FloatTensor<B>,
-        x: FloatTensor<B>,
-        table: &FloatTensor<B>,
-        key: RopeKey,
-    ) -> Self {
+    fn new(dy: &FloatTensor<B>, x: FloatTensor<B>, table: &FloatTensor<B>, key: RopeKey) -> Self {
         let dtype = FloatDType::from(table.dtype());
         let wide = if dtype == FloatDType::F64 {
             FloatDType::F64
@@ -40,12 +90,12 @@ impl<B: Backend> TableGradient<B> {
     }
 
     /// Returns `Σ dy · x`, in the shape of the cosines.
-    pub(in crate::ops) fn of_cos(&self, shape: Shape) -> FloatTensor<B> {
+    fn of_cos(&self, shape: Shape) -> FloatTensor<B> {
         self.sum(|x| x, shape)
     }
 
     /// Returns `Σ dy · turned`, in the shape of the sines.
-    pub(in crate::ops) fn of_sin(&self, shape: Shape) -> FloatTensor<B> {
+    fn of_sin(&self, shape: Shape) -> FloatTensor<B> {
         let turned = match self.key.style {
             RopeStyle::Interleaved => turn_neighbours::<B>,
             RopeStyle::Half | RopeStyle::InterleavedToHalf => turn_halves::<B>,

@@ -1,47 +1,20 @@
 //! The questions of a client to a server: the description of a device, and the reason why a session ended.
 
-use crate::remote::call::{Call, Handled, Like, send_to};
-use crate::remote::hello::{Declaration, WORDS, from_words, to_words};
-use crate::remote::{Host, Kernels, sessions};
-use burn::backend::ir::BackendIr;
+use crate::remote::call::{Like, send_to};
+use crate::remote::declaration::{Declaration, WORDS, from_words};
+use crate::remote::sessions;
 use burn::backend::{
     BackendTensor, DispatchAutodiffContext, DispatchTensor, DispatchTensorKind, Remote,
     RemoteDevice, Shape,
 };
-use burn::tensor::{DType, ExecutionError, Int, Tensor, TensorData};
+use burn::tensor::{DType, ExecutionError, Int, Tensor};
 use serde::Serialize;
 use std::fmt;
-use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
-const DECLARE: &str = "burn-kernels/declare";
-const ENDING: &str = "burn-kernels/ending";
-
-/// Adds the handlers of these questions. `open` counts the sessions of the server. A device is asked for its
-/// description when a client connects, so its first client opens it.
-pub(super) fn handlers<B: Host>(kernels: Kernels<B>, open: Arc<AtomicUsize>) -> Kernels<B> {
-    let offered = kernels.offered.clone();
-    kernels
-        .handle(DECLARE, move |call, (session, party): (u64, u64)| {
-            let declaration = Declaration::new(B::identity(call.device), &offered);
-            sessions::open(session, &open);
-            B::join_party(call.device, party);
-            give(call, declaration.to_words())
-        })
-        .handle(ENDING, |call, session| {
-            words_of(call, &sessions::ending(session).unwrap_or_default())
-        })
-}
-
-/// Returns text as a tensor.
-pub(super) fn words_of<B: BackendIr>(call: &mut Call<'_, B>, text: &str) -> Handled {
-    give(call, to_words(text))
-}
-
-fn give<B: BackendIr>(call: &mut Call<'_, B>, words: Vec<i32>) -> Handled {
-    let words = TensorData::new(words, [WORDS]);
-    call.give_int(B::int_from_data(words, call.device))
-}
+/// The question for the declaration of a device.
+pub const DECLARE: &str = "burn-kernels/declare";
+/// The question for the reason why a session ended.
+pub const ENDING: &str = "burn-kernels/ending";
 
 /// The reason why a question has no answer.
 #[derive(Debug)]

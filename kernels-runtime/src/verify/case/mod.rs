@@ -37,7 +37,7 @@ pub(crate) fn vary<K>(mut key: K, change: impl FnOnce(&mut K)) -> K {
 }
 
 /// One variant of an operation on one shape and layout.
-pub(crate) struct Case {
+pub struct Case {
     variant: Box<dyn Variant>,
     /// The shape of the result, of the queries, or of whatever a mixture of experts defines.
     shape: [usize; 4],
@@ -63,7 +63,8 @@ macro_rules! all_cases {
         sites { $( #[doc = $doc:literal] $Op:ident { name: $name:ident, at: $($at:ident)::+, $($rest:tt)+ } )+ }
         parts { $($parts:tt)+ }
     ) => {
-        pub(super) fn cases() -> impl Iterator<Item = Case> {
+        /// Returns the cases of all operations.
+        pub fn cases() -> impl Iterator<Item = Case> {
             std::iter::empty()$(.chain(crate::ops::$($at)::+::cases::cases()))+
         }
     };
@@ -139,16 +140,21 @@ impl Case {
         self.variant.kernel()
     }
 
-    pub(super) fn key(&self) -> SemanticsKey {
+    /// Returns the key of the variant.
+    pub fn key(&self) -> SemanticsKey {
         self.variant.key()
     }
 
-    pub(super) fn describe(&self) -> String {
+    /// Returns a description of the shape, the layout and everything that the key does not state.
+    pub fn describe(&self) -> String {
         self.variant.describe(self.shape, self.layout.name())
     }
 
     /// Runs the kernel in `dtype`.
-    pub(super) fn fused(&self, dtype: FloatType, device: &Device) -> Result<Vec<Computed>, Reason> {
+    ///
+    /// # Errors
+    /// Returns the reason if the kernel can't run.
+    pub fn fused(&self, dtype: FloatType, device: &Device) -> Result<Vec<Computed>, Reason> {
         self.compute(dtype, dtype, device, true)
     }
 
@@ -177,9 +183,11 @@ impl Case {
 }
 
 /// A result of a case, as f64.
-pub(crate) struct Computed {
-    pub(crate) name: &'static str,
-    pub(super) values: Vec<f64>,
+pub struct Computed {
+    /// Its name: `y`, or the gradient of an input, such as `d_x`.
+    pub name: &'static str,
+    /// Its elements.
+    pub values: Vec<f64>,
     /// The terms, as in [`Exact`]. If `None`, the largest value is used.
     terms: Option<f64>,
     rounded_terms: bool,

@@ -215,7 +215,7 @@ impl Keys<'_> {
         }
     }
 
-    /// Compares the number of layers with the tensors, before memory is used for so many.
+    /// Compares the number of layers with the tensors, before memory is used for them.
     fn check_layers(&self, file: &File) -> Result<(), ModelError> {
         let names = file.tensors.iter().map(|tensor| tensor.name.as_str());
         let layers = names.filter_map(|name| name.strip_prefix("blk.")?.split('.').next());

@@ -13,7 +13,6 @@
 //! # }
 //! ```
 
-mod block;
 mod config;
 mod dialect;
 mod ends;
@@ -28,9 +27,9 @@ use std::path::{Path, PathBuf};
 use gguf_rs_lib::GGUFError;
 use gguf_rs_lib::reader::file_reader::GGUFFileReader;
 use gguf_rs_lib::tensor::TensorType;
+use kernels_quant::gguf::Block;
 use safetensors::Dtype;
 
-pub(super) use self::block::Block;
 use self::dialect::Dialect;
 pub use self::metadata::{Metadata, Value};
 use self::names::ROPE_FREQS;
@@ -78,7 +77,7 @@ impl File {
     ///
     /// # Errors
     ///
-    /// Returns [`ModelError::Gguf`] if the file is no GGUF file of version 3, is truncated, or contradicts itself, and
+    /// Returns [`ModelError::Gguf`] if the file is not a GGUF file of version 3, is truncated, or contradicts itself, and
     /// an error of the system if it can't be read.
     pub fn open(path: &Path) -> Result<Self, ModelError> {
         let failed = |error| match error {
@@ -130,7 +129,7 @@ impl File {
         &self.metadata
     }
 
-    /// Removes a value of the metadata. Returns `false` if there is none.
+    /// Removes a value of the metadata. Returns `false` if it does not exist.
     pub(super) fn forget(&mut self, key: &str) -> bool {
         self.metadata.remove(key)
     }
@@ -237,12 +236,20 @@ fn change(name: &str, dialect: &Dialect, config: &ModelConfig) -> Change {
 
 /// Returns how the elements of a type are stored.
 fn storage(kind: TensorType) -> Storage {
-    match (kind, Block::of(kind)) {
-        (_, Some(block)) => Storage::Blocks(block),
-        (TensorType::F32, _) => Storage::Plain(Dtype::F32),
-        (TensorType::F16, _) => Storage::Plain(Dtype::F16),
-        (TensorType::BF16, _) => Storage::Plain(Dtype::BF16),
-        (TensorType::F64, _) => Storage::Plain(Dtype::F64),
-        (other, _) => Storage::Unread(other.name()),
+    match kind {
+        TensorType::F32 => Storage::Plain(Dtype::F32),
+        TensorType::F16 => Storage::Plain(Dtype::F16),
+        TensorType::BF16 => Storage::Plain(Dtype::BF16),
+        TensorType::F64 => Storage::Plain(Dtype::F64),
+        TensorType::Q8_0 => Storage::Blocks(Block::Q8_0),
+        TensorType::Q4_0 => Storage::Blocks(Block::Q4_0),
+        TensorType::Q4_1 => Storage::Blocks(Block::Q4_1),
+        TensorType::Q5_0 => Storage::Blocks(Block::Q5_0),
+        TensorType::Q5_1 => Storage::Blocks(Block::Q5_1),
+        TensorType::Q4_K => Storage::Blocks(Block::Q4K),
+        TensorType::Q5_K => Storage::Blocks(Block::Q5K),
+        TensorType::Q6_K => Storage::Blocks(Block::Q6K),
+        TensorType::MXFP4 => Storage::Blocks(Block::Mxfp4),
+        other => Storage::Unread(other.name()),
     }
 }

@@ -124,7 +124,7 @@ fn llama3(
     })))
 }
 
-/// Returns the divisors of so many frequencies with the published settings.
+/// Returns the divisors of `pairs` frequencies with the published settings.
 fn llama3_divisors(factor: f64, theta: f64, pairs: usize) -> impl Iterator<Item = f64> {
     let [low, high, original] = LLAMA3;
     (0..pairs).map(move |pair| {

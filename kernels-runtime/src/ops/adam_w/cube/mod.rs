@@ -5,13 +5,12 @@
 
 mod kernels;
 
-use super::{AdamWBackend, Operands, Settings, State, Tensors};
+use super::{AdamW, Each, Launch, Operands, Settings, State};
 use crate::gpu::launch::{contiguous, cubes_of, element_of, uninitialised_as, units, vector_size};
-use crate::gpu::{BASE, Deferred, like};
-use crate::ops::operands::checked;
-use crate::registry::{Gradient, Implementation, Launch};
+use crate::gpu::{BASE, OnGpu};
+use crate::ops::fused::{Made, OpLaunch};
+use crate::registry::{self, Gradient, Implementation};
 use crate::semantics::SemanticsKey;
-use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, TensorMetadata};
 use burn_cubecl::cubecl::prelude::BufferArg;
 use burn_cubecl::tensor::CubeTensor;
@@ -19,34 +18,20 @@ use kernels::NumbersLaunch;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
     gradient: Gradient::None,
-    launch: Launch::AdamW(super::launch),
+    launch: registry::Launch::AdamW(Launch(OpLaunch::of::<AdamW, Cube>())),
     accepts: |key| matches!(key, SemanticsKey::AdamW(_)),
     ..BASE
 };
 
-impl AdamWBackend for Cube {
-    fn adam_w(
-        operands: Tensors<Self>,
-    ) -> (FloatTensor<Self>, FloatTensor<Self>, FloatTensor<Self>) {
-        checked(operands.dtype());
-        let mut deferred = Deferred::new("burn-kernels/adam_w", operands.parameter());
-        let results = [
-            operands.parameter(),
-            operands.moment_1(),
-            operands.moment_2(),
-        ]
-        .map(like);
-        let operands = operands.map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results(results, move |tensors| {
-            step(operands.clone().map(|operand| tensors.tensor(operand)))
-        });
-        let mut next = || results.next().expect("there are three results");
-        (next(), next(), next())
+impl OnGpu for AdamW {
+    fn forward(operands: Operands<CubeTensor>, _: Option<&Each<bool>>) -> Made<CubeTensor> {
+        let [parameter, moments @ ..] = step(operands);
+        Made::new(parameter).and(moments)
     }
 }
 
 /// Returns the parameter and the moments after the step.
-fn step(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
+fn step(operands: Operands<CubeTensor>) -> [CubeTensor; 3] {
     let settings = operands.settings();
     let (state, gradient) = operands.into_parts();
     let State {
@@ -56,7 +41,7 @@ fn step(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
     } = state;
     let count = parameter.shape().num_elements();
     if count == 0 {
-        return vec![parameter, moment_1, moment_2];
+        return [parameter, moment_1, moment_2];
     }
     let gradient = contiguous(gradient);
     let size = vector_size(&[count]);
@@ -84,7 +69,7 @@ fn step(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
             element,
         );
     }
-    vec![parameter.result, moment_1.result, moment_2.result]
+    [parameter.result, moment_1.result, moment_2.result]
 }
 
 /// A tensor that the step changes, as the kernel takes it before and after.

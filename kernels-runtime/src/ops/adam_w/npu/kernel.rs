@@ -1,11 +1,10 @@
-use crate::npu::Seen;
-use crate::npu::backend::{BASE, give, take};
+use crate::npu::backend::BASE;
 use crate::npu::limits::ask;
-use crate::ops::adam_w::{self, AdamWBackend, Operands, Settings, State, Tensors, npu};
-use crate::ops::operands::checked;
-use crate::registry::{Gradient, Implementation, Launch};
+use crate::ops::adam_w::{AdamW, Launch, Operands, Settings, npu};
+use crate::ops::fused::OpLaunch;
+use crate::registry::{self, Gradient, Implementation};
 use crate::semantics::SemanticsKey;
-use burn_cann::backend::{CannBackend, CannTensor};
+use burn::backend::Remote;
 
 /// Arbitrary numbers for a decision, which depends on none of them. `limits` functions don't receive the numbers.
 const ANY: Settings = Settings {
@@ -22,28 +21,12 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     accepts: |key| matches!(key, SemanticsKey::AdamW(_)),
     limits: Some(|_, tensors| {
         ask(tensors, |platform, mut specs| {
-            let state = State {
-                parameter: specs.one(),
-                moment_1: specs.one(),
-                moment_2: specs.one(),
-            };
-            npu::decide(platform, &Operands::new(state, specs.one(), ANY)?)
+            let mut next = || specs.one();
+            let operands = Operands::new(next(), next(), next(), next(), ANY)?;
+            npu::decide(platform, &operands)
         })
     }),
-    launch: Launch::AdamW(adam_w::launch),
+    operators: Some(|_, _, _| Ok(vec![npu::OPERATORS[1]])),
+    launch: registry::Launch::AdamW(Launch(OpLaunch::of::<AdamW, Remote>())),
     ..BASE
 };
-
-impl AdamWBackend for CannBackend {
-    fn adam_w(operands: Tensors<Self>) -> (CannTensor, CannTensor, CannTensor) {
-        checked(operands.dtype());
-        let stream = operands.gradient().stream().clone();
-        let after = npu::step(&stream, operands.map(Seen::from));
-        let State {
-            parameter,
-            moment_1,
-            moment_2,
-        } = take(after).map(|tensor| give(Ok(tensor)));
-        (parameter, moment_1, moment_2)
-    }
-}

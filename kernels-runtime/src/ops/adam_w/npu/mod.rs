@@ -16,10 +16,11 @@ mod kernel;
 
 pub(crate) use kernel::IMPLEMENTATION;
 
-use super::{Operands, State};
+use super::{AdamW, Each, Operands, State};
 use crate::npu::refused::one_float;
-use crate::npu::{Refused, Result, Seen, Specified, base};
-use burn_cann::ops::adam::{self, AdamW, adam_w};
+use crate::npu::{OnNpu, Refused, Result, Seen, Specified, base};
+use crate::ops::fused::Made;
+use burn_cann::ops::adam::{self, adam_w};
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 
 /// The operators of a step on tensors that are not shared.
@@ -47,6 +48,25 @@ pub fn decide<T: Specified>(
     Ok(())
 }
 
+impl OnNpu for AdamW {
+    fn forward(
+        stream: &Stream,
+        operands: &Operands<Seen<Tensor>>,
+        wanted: Option<&Each<bool>>,
+    ) -> Result<Made<Tensor>> {
+        Self::forward_owned(stream, operands.clone(), wanted)
+    }
+
+    fn forward_owned(
+        stream: &Stream,
+        operands: Operands<Seen<Tensor>>,
+        _: Option<&Each<bool>>,
+    ) -> Result<Made<Tensor>> {
+        let after = step(stream, operands)?;
+        Ok(Made::new(after.parameter).and([after.moment_1, after.moment_2]))
+    }
+}
+
 /// Runs a step. Overwrites the tensors of the state that are contiguous and not shared.
 ///
 /// # Errors
@@ -70,7 +90,7 @@ pub fn step(stream: &Stream, operands: Operands<Seen<Tensor>>) -> Result<State<T
         second: &moment_2,
         largest: None,
     };
-    let numbers = AdamW {
+    let numbers = adam::AdamW {
         learning_rate: settings.learning_rate as f32,
         beta1: settings.beta_1 as f32,
         beta2: settings.beta_2 as f32,

@@ -1,59 +1,42 @@
 //! A residual sum and its RMSNorm on GPUs: the kernel of [`rms_norm`](crate::ops::rms_norm), which adds first. It
 //! reads both terms once, and writes the sum once. The gradient is that of RMSNorm.
 
-use super::{AddRmsNormBackend, AddRmsNormKernel, Normalised, Operands, Tensors};
+use super::record::TwoSteps;
+use super::{AddRmsNorm, Each, Launch, Operands};
+use crate::gpu::OnGpu;
 use crate::gpu::launch::{
     contiguous, cubes, dim, uninitialised, uninitialised_as, zeros, zeros_as,
 };
-use crate::gpu::{Deferred, like};
-use crate::ops::operands::checked;
+use crate::ops::fused::{Made, OpLaunch};
 use crate::ops::rms_norm::cube::{self as rms_norm, Norm, kernels};
-use crate::registry::{Implementation, Launch};
+use crate::registry::{self, Implementation};
 use crate::semantics::SemanticsKey;
-use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, TensorMetadata};
 use burn_cubecl::tensor::CubeTensor;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    launch: Launch::AddRmsNorm(super::launch),
+    launch: registry::Launch::AddRmsNorm(
+        Launch(OpLaunch::recorded::<AddRmsNorm, Cube, TwoSteps>()),
+    ),
     accepts: |key| matches!(key, SemanticsKey::AddRmsNorm(_)),
     ..rms_norm::IMPLEMENTATION
 };
 
-impl AddRmsNormBackend for Cube {
-    fn add_rms_norm(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let Normalised { y, sum, .. } = Self::add_rms_norm_forward(operands);
-        (y, sum)
-    }
-}
-
-impl AddRmsNormKernel for Cube {
-    fn add_rms_norm_forward(operands: Tensors<Self>) -> Normalised<FloatTensor<Self>> {
-        checked(operands.dtype());
-        let mut deferred = Deferred::new("burn-kernels/add_rms_norm", operands.x());
-        let x = like(operands.x());
-        let results = [x.clone(), x, operands.rstd()];
-        let operands = operands.map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results(results, move |tensors| {
-            forward(operands.clone().map(|operand| tensors.tensor(operand)))
-        });
-        let mut next = || results.next().expect("there are three results");
-        Normalised {
-            y: next(),
-            sum: next(),
-            rstd: next(),
-        }
+impl OnGpu for AddRmsNorm {
+    fn forward(operands: Operands<CubeTensor>, _: Option<&Each<bool>>) -> Made<CubeTensor> {
+        forward(operands)
     }
 }
 
 /// Returns the result, the sum and `rstd`.
-fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
+fn forward(operands: Operands<CubeTensor>) -> Made<CubeTensor> {
     let ((per_row, _), settings, key) = (operands.rstd(), operands.settings(), operands.key());
     let [x, residual] = [operands.x(), operands.residual()].map(|term| contiguous(term.clone()));
     let sum = uninitialised_as(&x, x.shape(), x.dtype);
     let norm = Norm::new(operands.norm_of(|_, _| sum.clone()));
     if norm.is_empty() {
-        return vec![zeros_as(&x, x.shape(), x.dtype), sum, zeros(&x, per_row)];
+        let y = zeros_as(&x, x.shape(), x.dtype);
+        return Made::new(y).and([sum]).saving([zeros(&x, per_row)]);
     }
     let y = uninitialised_as(&x, x.shape(), x.dtype);
     let rstd = uninitialised(&x, per_row);
@@ -82,5 +65,5 @@ fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
             norm.element(),
         );
     }
-    vec![y, sum, rstd]
+    Made::new(y).and([sum]).saving([rstd])
 }

@@ -5,7 +5,8 @@ use super::{STATISTICS, kernels};
 use crate::gpu::launch::{
     contiguous, cubes, cubes_of, dim, uninitialised, uninitialised_as, units, with_rows, zeros_as,
 };
-use crate::ops::attention::{Backward, Sizes};
+use crate::ops::attention::{Attention, Each, Sizes};
+use crate::ops::fused::Backward;
 use burn::backend::{Shape, TensorMetadata};
 use burn_cubecl::tensor::CubeTensor;
 
@@ -14,16 +15,21 @@ use burn_cubecl::tensor::CubeTensor;
 const MULTIPLE: usize = 128;
 
 /// Returns the gradients of queries, keys and values, and of sinks if there are any.
-pub(super) fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
-    let (operands, dy, y, lse) = backward.into_parts();
+pub(super) fn gradients(backward: Backward<Attention, CubeTensor>) -> Each<Option<CubeTensor>> {
+    let [y, lse] = backward.saved().clone();
+    let (operands, dy, ..) = backward.into_parts();
     let [dy, y] = [dy, y].map(with_rows);
     let call = Call::with(operands, [&dy, &y]);
     let operands = &call.operands;
     if call.is_empty() {
-        let all = [operands.q(), operands.k(), operands.v()];
-        let all = all.into_iter().chain(operands.sinks());
         let zeros = |tensor: &CubeTensor| zeros_as(tensor, tensor.shape(), tensor.dtype);
-        return all.map(zeros).collect();
+        return Each {
+            q: Some(zeros(operands.q())),
+            k: Some(zeros(operands.k())),
+            v: Some(zeros(operands.v())),
+            bias: None,
+            sinks: operands.sinks().map(zeros),
+        };
     }
     let statistics = match call.is_rounded() {
         false => statistics(&call, &dy, &y, contiguous(lse)),
@@ -38,8 +44,13 @@ pub(super) fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
         given.statistics = given.with_sums();
     }
     let (dq, [dk, dv]) = (given.of_queries(), given.of_keys());
-    let sinks = operands.sinks().map(|sinks| given.of_sinks(sinks));
-    [dq, dk, dv].into_iter().chain(sinks).collect()
+    Each {
+        q: Some(dq),
+        k: Some(dk),
+        v: Some(dv),
+        bias: None,
+        sinks: operands.sinks().map(|sinks| given.of_sinks(sinks)),
+    }
 }
 
 /// Returns the statistics of each query, as the kernels over queries and keys read them.

@@ -25,14 +25,14 @@ mod call;
 mod gradients;
 mod kernels;
 
-use super::{AttentionBackend, AttentionKernel, Backward, Gradients, Tensors};
-use crate::gpu::{BASE, Deferred, MOST_ELEMENTS, indexable, like};
-use crate::ops::operands::checked;
+use super::{Attention, Each, Launch, Operands};
+use crate::gpu::{BASE, MOST_ELEMENTS, OnGpu, indexable};
+use crate::ops::fused::{Backward, BackwardOn, Made, OpLaunch, Tensors};
 use crate::reason::Reason;
-use crate::registry::{Implementation, Launch};
+use crate::registry::{self, Implementation};
 use crate::semantics::{AttentionBias, AttentionKey, HeadLayout, SemanticsKey};
-use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, Dispatch, DispatchTensor, Shape, TensorMetadata};
+use burn_cubecl::tensor::CubeTensor;
 use call::Call;
 
 /// The largest number of elements of a row of keys or values. Units hold their sums in registers.
@@ -45,7 +45,7 @@ const STATISTICS: usize = 4;
 const MOST_KEYS: usize = 1 << 24;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    launch: Launch::Attention(super::launch),
+    launch: registry::Launch::Attention(Launch(OpLaunch::of::<Attention, Cube>())),
     accepts: |key| matches!(key, SemanticsKey::Attention(_)),
     limits: Some(|key, tensors| within_limits(key.known(), tensors)),
     ..BASE
@@ -82,7 +82,7 @@ fn fits([q, k, v]: [Shape; 3], layout: HeadLayout) -> bool {
 }
 
 /// Panics if the sizes of a call that nobody [decided](within_limits) are beyond the limits.
-fn assert_fits(operands: &Tensors<Cube>) {
+fn assert_fits(operands: &Tensors<Attention, Cube>) {
     let shapes = [operands.q(), operands.k(), operands.v()].map(TensorMetadata::shape);
     let [q, k, v] = shapes.each_ref().map(|shape| shape.as_slice());
     assert!(
@@ -91,49 +91,25 @@ fn assert_fits(operands: &Tensors<Cube>) {
     );
 }
 
-impl AttentionBackend for Cube {
-    fn attention(operands: Tensors<Self>) -> FloatTensor<Self> {
-        Self::attention_inference(operands)
-    }
-}
-
-impl AttentionKernel for Cube {
-    fn attention_forward(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        let dtype = checked(operands.dtype());
+impl OnGpu for Attention {
+    fn prepared(operands: Tensors<Self, Cube>) -> Tensors<Self, Cube> {
         assert_fits(&operands);
-        let mut deferred = Deferred::new("burn-kernels/attention", operands.q());
-        let results = [(operands.result(), dtype), operands.lse()];
-        let operands = operands.map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results(results, move |tensors| {
-            let operands = operands.clone().map(|operand| tensors.tensor(operand));
-            Call::new(operands).forward().into()
-        });
-        let mut next = || results.next().expect("there are two results");
-        (next(), next())
+        operands
     }
 
-    fn attention_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {
-        let operands = backward.operands();
+    fn check_backward(backward: &BackwardOn<Self, Cube>) {
         assert!(
-            !backward.bias_gradient(),
+            !backward.wanted().bias,
             "kernels for GPUs have no gradient of a bias"
         );
-        assert_fits(operands);
-        let mut deferred = Deferred::new("burn-kernels/attention_backward", operands.q());
-        let required = [operands.q(), operands.k(), operands.v()];
-        let results = required.into_iter().chain(operands.sinks()).map(like);
-        let (results, has_sinks) = (results.collect::<Vec<_>>(), operands.sinks().is_some());
-        let backward = backward.map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results(results, move |tensors| {
-            gradients::gradients(backward.clone().map(|operand| tensors.tensor(operand)))
-        });
-        let mut next = || results.next().expect("there is one for each tensor");
-        Gradients {
-            q: next(),
-            k: next(),
-            v: next(),
-            bias: None,
-            sinks: has_sinks.then(next),
-        }
+    }
+
+    fn forward(operands: Operands<CubeTensor>, _: Option<&Each<bool>>) -> Made<CubeTensor> {
+        let [y, lse] = Call::new(operands).forward();
+        Made::new(y.clone()).saving([y, lse])
+    }
+
+    fn backward(backward: Backward<Self, CubeTensor>) -> Each<Option<CubeTensor>> {
+        gradients::gradients(backward)
     }
 }

@@ -1,10 +1,11 @@
 //! Sequences of one length, with sinks or without.
 
-use super::super::{Backward, Gradients, Operands};
+use super::super::{Attention, Each, Operands};
 use super::hidden::Hidden;
 use super::ranges::{Blind, Ranges};
 use super::{Plan, attended, gradients, lse, tensors};
 use crate::npu::{Refused, Result, Seen, Specified, base};
+use crate::ops::fused::Backward;
 use burn_cann::ops::attention as cann;
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 
@@ -32,7 +33,7 @@ pub(super) fn check<T: Specified>(
     Ok(())
 }
 
-fn settings<T>(operands: &Operands<T>, plan: Plan) -> cann::Settings {
+fn settings<T: Specified>(operands: &Operands<Seen<T>>, plan: Plan) -> cann::Settings {
     let sizes = operands.sizes();
     cann::Settings {
         axes: plan.axes,
@@ -91,9 +92,10 @@ impl<'a> Dense<'a> {
     pub(super) fn backward(
         &self,
         stream: &Stream,
-        backward: &Backward<Seen<Tensor>>,
-    ) -> Result<Gradients<Tensor>> {
-        let attended = attended(stream, backward.y().0.clone(), backward.lse())?;
+        backward: &Backward<Attention, Seen<Tensor>>,
+    ) -> Result<Each<Option<Tensor>>> {
+        let [y, lse] = backward.saved();
+        let attended = attended(stream, y.0.clone(), lse)?;
         if let Some(blind) = &self.blind {
             blind.raise(stream, &attended.softmax_max)?;
         }

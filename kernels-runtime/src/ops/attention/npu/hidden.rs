@@ -2,7 +2,7 @@
 
 use super::super::Operands;
 use super::ranges::Ranges;
-use crate::npu::{Result, Seen};
+use crate::npu::{Result, Seen, Specified};
 use crate::semantics::{AttentionMask, AttentionWindow};
 use burn_cann::ops::attention as cann;
 use burn_cann::{Stream, Tensor};
@@ -29,7 +29,7 @@ pub enum Hidden {
 }
 
 /// Returns the mask of sequences of one length.
-pub(super) fn of_sequences<T>(operands: &Operands<Seen<T>>) -> Hidden {
+pub(super) fn of_sequences<T: Specified>(operands: &Operands<Seen<T>>) -> Hidden {
     let (key, sizes, settings) = (operands.key(), operands.sizes(), operands.settings());
     if key.window == AttentionWindow::Chunked
         || key.mask == AttentionMask::Prefix
@@ -61,7 +61,7 @@ pub(super) fn of_sequences<T>(operands: &Operands<Seen<T>>) -> Hidden {
 }
 
 /// Returns whether a query sees no key, where all sequences are alike.
-fn some_see_nothing<T>(operands: &Operands<Seen<T>>) -> bool {
+fn some_see_nothing<T: Specified>(operands: &Operands<Seen<T>>) -> bool {
     let visible = operands.visible();
     // Neither end of the visible keys decreases, so no query between these two sees nothing either.
     let ends = [0, operands.sizes().queries.saturating_sub(1)];
@@ -70,7 +70,7 @@ fn some_see_nothing<T>(operands: &Operands<Seen<T>>) -> bool {
 }
 
 /// Returns the mask of documents, which have as many queries as keys. It has no prefix and no chunks.
-pub(super) fn of_documents<T>(operands: &Operands<Seen<T>>) -> Hidden {
+pub(super) fn of_documents<T: Specified>(operands: &Operands<Seen<T>>) -> Hidden {
     let is_causal = operands.key().mask == AttentionMask::Causal;
     let Some(window) = operands.settings().window else {
         return match is_causal {

@@ -5,7 +5,7 @@ use super::held::{Kept, Whole};
 use super::hidden::{self, Hidden};
 use super::{Operator, Plan, axes, tensors};
 use crate::npu::views::contiguous;
-use crate::npu::{Result, Seen};
+use crate::npu::{Result, Seen, Specified};
 use crate::semantics::AttentionWindow;
 use burn_cann::ops::attention::{self as cann, Axes};
 use burn_cann::{DType, Device, Spec, Stream, Tensor};
@@ -199,7 +199,7 @@ struct SeenKeys {
 
 impl SeenKeys {
     /// Returns none if the keys of a query are hidden in a way that the operator does not have.
-    fn of<T>(operands: &Operands<Seen<T>>) -> Option<Self> {
+    fn of<T: Specified>(operands: &Operands<Seen<T>>) -> Option<Self> {
         let (sizes, visible) = (operands.sizes(), operands.visible());
         let sequences = match visible.is_one_for_all() {
             true => 1,
@@ -242,7 +242,7 @@ impl SeenKeys {
 
     /// Returns the keys of the ranges, which are among so many positions, if the operator takes them beside the other
     /// operands.
-    fn kept<T>(
+    fn kept<T: Specified>(
         &self,
         ranges: &[Range<usize>],
         room: usize,

@@ -63,11 +63,12 @@ mod ranges;
 pub use hidden::Hidden;
 pub(crate) use kernel::IMPLEMENTATION;
 
-use super::{Backward, Gradients, Operands};
+use super::{Attention, Each, Operands};
 use crate::npu::refused::one_float;
-use crate::npu::{Refused, Result, Seen, Specified, base};
+use crate::npu::{OnNpu, Refused, Result, Seen, Specified, base};
+use crate::ops::fused::{Backward, Made};
 use crate::reason::Reason;
-use crate::semantics::{AttentionBias, AttentionKey, HeadLayout, ScoreCap};
+use crate::semantics::{AttentionBias, AttentionKey, HeadLayout, ScoreCap, SequenceLengths, Sinks};
 use burn_cann::ops::attention::{self as cann, Attended, Axes};
 use burn_cann::ops::unary;
 use burn_cann::{DType, Device, Platform, Stream, Tensor};
@@ -104,9 +105,32 @@ pub enum Operator {
     InferWithSinks,
 }
 
-/// Returns whether dispatch takes the key.
-pub(crate) fn is_dispatched(key: AttentionKey) -> bool {
-    key.bias == AttentionBias::None && key.cap == ScoreCap::None
+/// Returns the operators that compute training, and inference with as many queries as keys, or what CANN lacks for the
+/// key.
+pub(crate) fn operators(key: AttentionKey) -> Result<Vec<&'static str>, Refused> {
+    has(key)?;
+    Ok(vec![match (key.sink, key.lengths) {
+        (Sinks::Learned, _) => "aclnnFlashAttentionScoreV3",
+        (Sinks::None, SequenceLengths::Packed) => "aclnnFlashAttentionVarLenScore",
+        (Sinks::None, _) => "aclnnFlashAttentionScore",
+    }])
+}
+
+/// Returns what CANN lacks for the key, if it lacks anything.
+pub(crate) fn has(key: AttentionKey) -> Result<(), Refused> {
+    let lacks = |what| {
+        Err(Refused::new(
+            Reason::Semantics,
+            format!("CANN's attention has no {what}"),
+        ))
+    };
+    if key.cap != ScoreCap::None {
+        return lacks("cap of its scores");
+    }
+    if key.bias != AttentionBias::None {
+        return lacks("gradient of a bias");
+    }
+    Ok(())
 }
 
 /// Returns the operators that compute a call of these operands.
@@ -118,10 +142,7 @@ pub fn decide<T: Specified>(
     operands: &Operands<Seen<T>>,
 ) -> Result<Plan, Refused> {
     let key = operands.key();
-    if !is_dispatched(key) {
-        let why = format!("CANN's operator has no cap and no gradient of a bias, as {key} needs");
-        return Err(Refused::new(Reason::Semantics, why));
-    }
+    has(key)?;
     let [q, k, v] = [operands.q(), operands.k(), operands.v()].map(|tensor| tensor.spec());
     let sinks = operands.sinks().map(|sinks| ("the sinks", sinks.spec()));
     one_float(("q", q), [("k", k), ("v", v)].into_iter().chain(sinks))?;
@@ -158,41 +179,36 @@ pub fn decide_inference(
     Ok(Infer::new(device, operands).map_or(plan, |call| call.plan()))
 }
 
-/// Returns the result of an inference call.
-///
-/// # Errors
-/// Returns an error as [`forward`] does.
-pub fn infer(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Tensor> {
-    let device = stream.device();
-    decide(device.platform(), operands)?;
-    match Infer::new(&device, operands) {
-        Some(call) => call.run(stream),
-        None => Ok(forward(stream, operands)?.0),
+impl OnNpu for Attention {
+    fn forward(
+        stream: &Stream,
+        operands: &Operands<Seen<Tensor>>,
+        wanted: Option<&Each<bool>>,
+    ) -> Result<Made<Tensor>> {
+        let device = stream.device();
+        let plan = decide(device.platform(), operands)?;
+        if wanted.is_none()
+            && let Some(call) = Infer::new(&device, operands)
+        {
+            return Ok(Made::new(call.run(stream)?));
+        }
+        let (y, lse) = match plan.operator {
+            Operator::Varlen => Packed::new(stream, operands, plan)?.forward(stream)?,
+            _ => Dense::new(stream, operands, plan)?.forward(stream)?,
+        };
+        Ok(Made::new(y.clone()).saving([y, lse]))
     }
-}
 
-/// Returns the result and `lse`, `[batch, heads, queries]` in f32.
-///
-/// # Errors
-/// Returns an error if [`decide`] refuses the operands or CANN fails.
-pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<(Tensor, Tensor)> {
-    let plan = decide(stream.device().platform(), operands)?;
-    match plan.operator {
-        Operator::Varlen => Packed::new(stream, operands, plan)?.forward(stream),
-        _ => Dense::new(stream, operands, plan)?.forward(stream),
-    }
-}
-
-/// Returns the gradients of queries, keys, values and sinks.
-///
-/// # Errors
-/// Returns an error as [`forward`] does.
-pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Gradients<Tensor>> {
-    let operands = backward.operands();
-    let plan = decide(stream.device().platform(), operands)?;
-    match plan.operator {
-        Operator::Varlen => Packed::new(stream, operands, plan)?.backward(stream, backward),
-        _ => Dense::new(stream, operands, plan)?.backward(stream, backward),
+    fn backward(
+        stream: &Stream,
+        backward: &Backward<Self, Seen<Tensor>>,
+    ) -> Result<Each<Option<Tensor>>> {
+        let operands = backward.operands();
+        let plan = decide(stream.device().platform(), operands)?;
+        match plan.operator {
+            Operator::Varlen => Packed::new(stream, operands, plan)?.backward(stream, backward),
+            _ => Dense::new(stream, operands, plan)?.backward(stream, backward),
+        }
     }
 }
 
@@ -227,11 +243,11 @@ fn attended(stream: &Stream, output: Tensor, lse: &Tensor) -> Result<Attended> {
     })
 }
 
-fn gradients(found: cann::Gradients, sinks: Option<Tensor>) -> Gradients<Tensor> {
-    Gradients {
-        q: found.dq,
-        k: found.dk,
-        v: found.dv,
+fn gradients(found: cann::Gradients, sinks: Option<Tensor>) -> Each<Option<Tensor>> {
+    Each {
+        q: Some(found.dq),
+        k: Some(found.dk),
+        v: Some(found.dv),
         bias: None,
         sinks,
     }

@@ -1,16 +1,17 @@
 //! Packed documents: the positions of all sequences are one axis, in which the documents follow one another.
 
-use super::super::{Backward, Gradients, Operands, Sizes};
+use super::super::{Attention, Each, Operands, Sizes};
 use super::hidden::Hidden;
 use super::{Plan, attended, gradients, lse, tensors};
 use crate::npu::views::contiguous;
 use crate::npu::{Refused, Result, Seen, Specified};
+use crate::ops::fused::Backward;
 use crate::semantics::{AttentionMask, AttentionWindow, HeadLayout, SequenceLengths};
 use burn_cann::ops::attention::{self as cann, Ends};
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
 
 /// Returns whether the operator of documents computes a call.
-pub(super) fn takes<T>(operands: &Operands<Seen<T>>) -> bool {
+pub(super) fn takes<T: Specified>(operands: &Operands<Seen<T>>) -> bool {
     let (key, sizes) = (operands.key(), operands.sizes());
     key.lengths == SequenceLengths::Packed
         && key.window != AttentionWindow::Chunked
@@ -118,12 +119,12 @@ impl Packed {
     pub(super) fn backward(
         &self,
         stream: &Stream,
-        backward: &Backward<Seen<Tensor>>,
-    ) -> Result<Gradients<Tensor>> {
-        let [dy, y] =
-            [backward.dy(), backward.y()].map(|tensor| joined(stream, tensor, self.layout));
+        backward: &Backward<Attention, Seen<Tensor>>,
+    ) -> Result<Each<Option<Tensor>>> {
+        let [y, lse] = backward.saved();
+        let [dy, y] = [backward.dy(), y].map(|tensor| joined(stream, tensor, self.layout));
         let positions = self.sizes.batch * self.sizes.queries;
-        let lse = contiguous(stream, backward.lse())?.reshape([positions, self.sizes.heads])?;
+        let lse = contiguous(stream, lse)?.reshape([positions, self.sizes.heads])?;
         let attended = attended(stream, y?, &lse)?;
         let found = cann::attention_varlen_backward(
             stream,

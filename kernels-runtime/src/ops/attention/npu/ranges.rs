@@ -1,7 +1,7 @@
 //! The keys that each query sees, on the host, and the masks that follow from them, on the device.
 
 use super::super::Operands;
-use crate::npu::{Result, base};
+use crate::npu::{Result, Seen, Specified, base};
 use crate::semantics::HeadLayout;
 use burn_cann::ops::{compare, create};
 use burn_cann::{DType, Stream, Tensor};
@@ -19,7 +19,7 @@ pub(super) struct Ranges {
 }
 
 impl Ranges {
-    pub(super) fn new<T>(operands: &Operands<T>) -> Self {
+    pub(super) fn new<T: Specified>(operands: &Operands<Seen<T>>) -> Self {
         let (sizes, visible) = (operands.sizes(), operands.visible());
         let sequences = match visible.is_one_for_all() {
             true => 1,

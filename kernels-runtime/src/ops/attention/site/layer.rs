@@ -297,11 +297,13 @@ pub fn attention_layer<const D: usize>(
     let due = live::composite_is_due(&at, mode, &x, layer.variant());
     let due = due.map(|due| live::Composite {
         part: match (due.width, layer.sample(&x)) {
-            (live::Width::Rows(_), Some(sample)) => live::Compared::Sample(Box::new(sample)),
+            (live::Width::Rows(_), Some(sample)) => {
+                live::Compared::Sample(Box::new(sample.into_dispatch()))
+            }
             _ => live::Compared::Of(live::Width::Whole),
         },
         due,
-        x: x.clone(),
+        x: x.clone().into_dispatch(),
     });
     let plain = |inputs| attention::reference(inputs, layer.settings, key);
     let y = layer.run(x, |inputs| {

@@ -13,103 +13,79 @@
 pub(in crate::ops) mod classes;
 pub(in crate::ops) mod kernels;
 
-use super::{Backward, CrossEntropyBackend, CrossEntropyKernel, Settings, Tensors};
+use super::{CrossEntropy, Each, Launch, Operands, Settings};
 use crate::gpu::launch::{
     contiguous, cubes, cubes_of, dim, element_of, filled, uninitialised, uninitialised_as, units,
     vector_size, zeros, zeros_as,
 };
-use crate::gpu::{BASE, Deferred, like};
-use crate::ops::operands::checked;
-use crate::registry::{Implementation, Launch};
+use crate::gpu::{BASE, OnGpu};
+use crate::ops::fused::{Backward, BackwardOn, Made, OpLaunch, Tensors};
+use crate::registry::{self, Implementation};
 use crate::semantics::{CrossEntropyKey, LogitCap, LossReduction, SemanticsKey};
-use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Cube, Shape, TensorMetadata};
 use burn_cubecl::cubecl::prelude::CubeCount;
 use burn_cubecl::tensor::CubeTensor;
 use kernels::{NumbersLaunch, Terms};
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    launch: Launch::CrossEntropy(super::launch),
+    launch: registry::Launch::CrossEntropy(Launch(OpLaunch::of::<CrossEntropy, Cube>())),
     accepts: |key| matches!(key, SemanticsKey::CrossEntropy(_)),
     ..BASE
 };
 
-impl CrossEntropyBackend for Cube {
-    fn cross_entropy(operands: Tensors<Self>) -> FloatTensor<Self> {
-        Self::cross_entropy_forward(operands).0
-    }
-}
-
-impl CrossEntropyKernel for Cube {
-    fn cross_entropy_forward(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        checked(operands.dtype());
-        let mut deferred = Deferred::new("burn-kernels/cross_entropy", operands.logits());
-        let results = [operands.result(), operands.lse()];
-        let call = Call::new(operands).map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results(results, move |tensors| {
-            forward(call.clone().map(|operand| tensors.tensor(operand)))
-        });
-        let mut next = || results.next().expect("there are two results");
-        (next(), next())
+impl OnGpu for CrossEntropy {
+    /// Replaces the targets by their classes.
+    fn prepared(operands: Tensors<Self, Cube>) -> Tensors<Self, Cube> {
+        let ([_, count], ignored) = (operands.sizes(), operands.settings().ignore_index);
+        let classes = |targets| classes::of_targets(targets, count, ignored);
+        operands.map(|logits| logits, classes)
     }
 
-    fn cross_entropy_backward(
-        backward: Backward<FloatTensor<Self>, IntTensor<Self>>,
-    ) -> FloatTensor<Self> {
-        let (operands, dy, lse) = backward.into_parts();
-        let [tokens, _] = operands.sizes();
+    fn check_backward(backward: &BackwardOn<Self, Cube>) {
+        let ([lse], [tokens, _]) = (backward.saved(), backward.operands().sizes());
         assert_eq!(lse.shape().num_elements(), tokens, "lse of each token");
-        let mut deferred = Deferred::new("burn-kernels/cross_entropy_backward", operands.logits());
-        let result = like(operands.logits());
-        let call = Call::new(operands).map(|tensor| deferred.operand(tensor));
-        let [dy, lse] = [dy, lse].map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results([result], move |tensors| {
-            let call = call.clone().map(|operand| tensors.tensor(operand));
-            let [dy, lse] = [&dy, &lse].map(|operand| tensors.tensor(operand.clone()));
-            vec![gradient(call, dy, lse)]
-        });
-        results.next().expect("there is one result")
     }
-}
 
-/// A call. The classes are in i32, with numbers below zero for tokens without one.
-#[derive(Clone)]
-struct Call<T> {
-    logits: T,
-    classes: T,
-    settings: Settings,
-    key: CrossEntropyKey,
-}
+    fn forward(
+        operands: Operands<CubeTensor, CubeTensor>,
+        _: Option<&Each<bool>>,
+    ) -> Made<CubeTensor> {
+        let [loss, lse] = forward(Call::new(operands));
+        Made::new(loss).saving([lse])
+    }
 
-impl Call<FloatTensor<Cube>> {
-    fn new(operands: Tensors<Cube>) -> Self {
-        let [_, count] = operands.sizes();
-        let (settings, targets) = (operands.settings(), operands.targets().clone());
-        Self {
-            logits: operands.logits().clone(),
-            classes: classes::of_targets(targets, count, settings.ignore_index),
-            settings,
-            key: operands.key(),
+    fn backward(backward: Backward<Self, CubeTensor>) -> Each<Option<CubeTensor>> {
+        let [lse] = backward.saved().clone();
+        let (operands, dy, ..) = backward.into_parts();
+        Each {
+            logits: Some(gradient(Call::new(operands), dy, lse)),
         }
     }
 }
 
-impl<T> Call<T> {
-    fn map<U>(self, mut each: impl FnMut(T) -> U) -> Call<U> {
-        Call {
-            logits: each(self.logits),
-            classes: each(self.classes),
-            settings: self.settings,
-            key: self.key,
+/// A call on the thread of the device, with its tensors contiguous. The classes are in i32, with numbers below zero for tokens
+/// without one.
+struct Call {
+    logits: CubeTensor,
+    classes: CubeTensor,
+    settings: Settings,
+    key: CrossEntropyKey,
+}
+
+impl Call {
+    fn new(operands: Operands<CubeTensor, CubeTensor>) -> Self {
+        Self {
+            logits: contiguous(operands.logits().clone()),
+            classes: contiguous(operands.targets().clone()),
+            settings: operands.settings(),
+            key: operands.key(),
         }
     }
 
     fn terms(&self) -> Terms {
         Terms::of(self.settings)
     }
-}
 
-impl Call<CubeTensor> {
     /// Returns the number of tokens, and of vectors of each, with the size of a vector.
     fn sizes(&self) -> (usize, usize, usize) {
         let [tokens, classes] = self.logits.shape().dims();
@@ -158,12 +134,11 @@ pub(in crate::ops) fn numbers(tokens: usize, vectors: usize, settings: Settings)
 }
 
 /// Returns the loss and `lse`.
-fn forward(call: Call<CubeTensor>) -> Vec<CubeTensor> {
-    let call = call.map(contiguous);
+fn forward(call: Call) -> [CubeTensor; 2] {
     let (logits, (tokens, vectors, size)) = (&call.logits, call.sizes());
     let [losses, lse] = [(); 2].map(|()| uninitialised(logits, Shape::new([tokens])));
     if tokens == 0 {
-        return vec![reduced(losses, call.classes, call.key.reduction), lse];
+        return [reduced(losses, call.classes, call.key.reduction), lse];
     }
     // Without classes there is nothing to read, but an argument has to have elements.
     let read = match vectors {
@@ -191,7 +166,7 @@ fn forward(call: Call<CubeTensor>) -> Vec<CubeTensor> {
         );
     }
     let reduction = call.key.reduction;
-    vec![reduced(losses, call.classes, reduction), lse]
+    [reduced(losses, call.classes, reduction), lse]
 }
 
 /// Returns the loss, given that of each token and the classes.
@@ -227,8 +202,8 @@ pub(in crate::ops) fn reduced(
 }
 
 /// Returns the gradient of the logits.
-fn gradient(call: Call<CubeTensor>, dy: CubeTensor, lse: CubeTensor) -> CubeTensor {
-    let (call, [dy, lse]) = (call.map(contiguous), [dy, lse].map(contiguous));
+fn gradient(call: Call, dy: CubeTensor, lse: CubeTensor) -> CubeTensor {
+    let [dy, lse] = [dy, lse].map(contiguous);
     let (logits, (tokens, vectors, size)) = (&call.logits, call.sizes());
     let d_logits = uninitialised_as(logits, logits.shape(), logits.dtype);
     let all = tokens * vectors;

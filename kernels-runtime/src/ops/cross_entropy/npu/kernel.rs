@@ -1,14 +1,11 @@
 use crate::npu::Seen;
-use crate::npu::backend::{BASE, give, take};
+use crate::npu::backend::BASE;
 use crate::npu::limits::{ask, indices};
-use crate::ops::cross_entropy::{
-    self, Backward, CrossEntropyBackend, CrossEntropyKernel, Operands, Settings, Tensors, npu,
-};
-use crate::ops::operands::checked;
-use crate::registry::{Implementation, Launch};
+use crate::ops::cross_entropy::{CrossEntropy, Launch, Operands, Settings, npu};
+use crate::ops::fused::OpLaunch;
+use crate::registry::{self, FloatType, Implementation};
 use crate::semantics::{CrossEntropyKey, LogitCap, SemanticsKey};
-use burn_cann::backend::{CannBackend, CannTensor};
-use burn_cann::{DType, Tensor};
+use burn::backend::Remote;
 
 /// Arbitrary numbers for a decision, which depends on none of them. `limits` functions don't receive the numbers.
 pub(in crate::ops) fn any(cap: LogitCap) -> Settings {
@@ -16,6 +13,15 @@ pub(in crate::ops) fn any(cap: LogitCap) -> Settings {
         cap: (cap == LogitCap::Tanh).then_some(1.0),
         ..Settings::default()
     }
+}
+
+/// Returns the operators over logits in f32 that compute losses without a z-loss.
+pub(in crate::ops) fn losses(cap: LogitCap) -> impl Iterator<Item = &'static str> {
+    let cap: &[_] = match cap {
+        LogitCap::None => &[],
+        LogitCap::Tanh => &["aclnnMuls", "aclnnTanh", "aclnnMuls"],
+    };
+    cap.iter().copied().chain(["aclnnCrossEntropyLoss"])
 }
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
@@ -30,31 +36,11 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
             npu::decide(platform, &operands)
         })
     }),
-    launch: Launch::CrossEntropy(cross_entropy::launch),
+    operators: Some(|key, float, _| {
+        let CrossEntropyKey { cap, .. } = key.known();
+        let cast = (float != FloatType::F32).then_some("aclnnCast");
+        Ok(cast.into_iter().chain(losses(cap)).collect())
+    }),
+    launch: registry::Launch::CrossEntropy(Launch(OpLaunch::of::<CrossEntropy, Remote>())),
     ..BASE
 };
-
-impl CrossEntropyBackend for CannBackend {
-    fn cross_entropy(operands: Tensors<Self>) -> CannTensor {
-        checked(operands.dtype());
-        let stream = operands.logits().stream().clone();
-        let operands = operands.map(Seen::from, Seen::from);
-        give(npu::forward(&stream, &operands))
-    }
-}
-
-impl CrossEntropyKernel for CannBackend {
-    fn cross_entropy_forward(operands: Tensors<Self>) -> (CannTensor, CannTensor) {
-        let stream = operands.logits().stream().clone();
-        let loss = Self::cross_entropy(operands);
-        // The backward pass computes the logarithms again.
-        let lse = take(Tensor::empty(&stream, DType::F32, [0]).map_err(Into::into));
-        (loss, give(Ok(lse)))
-    }
-
-    fn cross_entropy_backward(backward: Backward<CannTensor, CannTensor>) -> CannTensor {
-        let stream = backward.operands().logits().stream().clone();
-        let backward = backward.map(Seen::from, Seen::from);
-        give(npu::backward(&stream, &backward))
-    }
-}

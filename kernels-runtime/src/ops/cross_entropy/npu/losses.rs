@@ -4,9 +4,8 @@ use super::targets::Targets;
 use crate::npu::{Refused, Result, base};
 use crate::ops::cross_entropy::Settings;
 use burn_cann::ops::cross_entropy::{
-    self as cann, check as check_loss, check_grad, cross_entropy, cross_entropy_grad,
+    self as cann, Reduction, check as check_loss, check_grad, cross_entropy, cross_entropy_grad,
 };
-use burn_cann::ops::loss::Reduction;
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 
 /// One loss for each token. No target is ignored by CANN: all are classes.

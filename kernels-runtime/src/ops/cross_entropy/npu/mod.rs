@@ -25,15 +25,16 @@ mod losses;
 mod targets;
 
 pub(crate) use kernel::IMPLEMENTATION;
-pub(in crate::ops) use kernel::any;
+pub(in crate::ops) use kernel::{any, losses};
 pub(in crate::ops) use losses::{Losses, check};
 pub(in crate::ops) use targets::Targets;
 
-use super::{Backward, Operands};
+use super::{CrossEntropy, Each, Operands};
 use crate::npu::mistakes::Counts;
 use crate::npu::refused::one_float;
 use crate::npu::views::contiguous;
-use crate::npu::{Refused, Result, Seen, Specified, base};
+use crate::npu::{OnNpu, Refused, Result, Seen, Specified, base};
+use crate::ops::fused::{Backward, Made};
 use burn_cann::{DType, Platform, Stream, Tensor};
 use std::ops::Range;
 
@@ -49,18 +50,32 @@ pub fn decide<T: Specified>(
     check(platform, operands.sizes(), operands.settings())
 }
 
-/// Returns the loss.
+impl OnNpu for CrossEntropy {
+    fn forward(
+        stream: &Stream,
+        operands: &Operands<Seen<Tensor>, Seen<Tensor>>,
+        _: Option<&Each<bool>>,
+    ) -> Result<Made<Tensor>> {
+        let loss = forward_by(stream, operands, most(operands))?;
+        // The backward pass computes the logarithms again.
+        Ok(Made::new(loss).saving([Tensor::empty(stream, DType::F32, [0])?]))
+    }
+
+    fn backward(
+        stream: &Stream,
+        backward: &Backward<Self, Seen<Tensor>>,
+    ) -> Result<Each<Option<Tensor>>> {
+        let d_logits = backward_by(stream, backward, most(backward.operands()))?;
+        Ok(Each {
+            logits: Some(d_logits),
+        })
+    }
+}
+
+/// Returns the loss. At most `together` tokens are computed at a time.
 ///
 /// # Errors
 /// Returns an error if [`decide`] refuses the operands or CANN fails.
-pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>, Seen<Tensor>>) -> Result<Tensor> {
-    forward_by(stream, operands, most(operands))
-}
-
-/// Returns the loss as [`forward`] does. At most `together` tokens are computed at a time.
-///
-/// # Errors
-/// Returns an error as [`forward`] does.
 pub fn forward_by(
     stream: &Stream,
     operands: &Operands<Seen<Tensor>, Seen<Tensor>>,
@@ -76,24 +91,13 @@ pub fn forward_by(
     targets.reduced(stream, &losses, operands.key().reduction)
 }
 
-/// Returns the gradient of the logits.
+/// Returns the gradient of the logits. At most `together` tokens are computed at a time.
 ///
 /// # Errors
-/// Returns an error as [`forward`] does.
-pub fn backward(
-    stream: &Stream,
-    backward: &Backward<Seen<Tensor>, Seen<Tensor>>,
-) -> Result<Tensor> {
-    backward_by(stream, backward, most(backward.operands()))
-}
-
-/// Returns the gradient as [`backward`] does. At most `together` tokens are computed at a time.
-///
-/// # Errors
-/// Returns an error as [`forward`] does.
+/// Returns an error as [`forward_by`] does.
 pub fn backward_by(
     stream: &Stream,
-    backward: &Backward<Seen<Tensor>, Seen<Tensor>>,
+    backward: &Backward<CrossEntropy, Seen<Tensor>>,
     together: usize,
 ) -> Result<Tensor> {
     let operands = backward.operands();

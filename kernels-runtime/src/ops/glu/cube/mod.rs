@@ -6,52 +6,33 @@
 mod activation;
 mod kernels;
 
-use super::{Backward, GluBackend, GluKernel, Operands, Projected, Tensors};
+use super::{Each, Glu, Launch, Operands};
 use crate::gpu::launch::{contiguous, cubes_of, element_of, uninitialised_as, units, vector_size};
-use crate::gpu::{BASE, Deferred, like};
-use crate::ops::operands::checked;
-use crate::registry::{Implementation, Launch};
+use crate::gpu::{BASE, OnGpu};
+use crate::ops::fused::{Backward, Made, OpLaunch};
+use crate::registry::{self, Implementation};
 use crate::semantics::{GluKey, SemanticsKey, TopK};
-use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, TensorMetadata};
 use burn_cubecl::tensor::CubeTensor;
 use kernels::NumbersLaunch;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    launch: Launch::Glu(super::launch),
+    launch: registry::Launch::Glu(Launch(OpLaunch::of::<Glu, Cube>())),
     accepts: |key| matches!(key, SemanticsKey::Glu(key) if key.topk == TopK::None),
     ..BASE
 };
 
-impl GluBackend for Cube {
-    fn glu(operands: Tensors<Self>) -> FloatTensor<Self> {
-        Self::glu_forward(operands)
-    }
-}
-
-impl GluKernel for Cube {
-    fn glu_forward(operands: Tensors<Self>) -> FloatTensor<Self> {
-        let dtype = checked(operands.dtype());
-        let mut deferred = Deferred::new("burn-kernels/glu", operands.first());
-        let result = (operands.result(), dtype);
-        let operands = operands.map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results([result], move |tensors| {
-            let operands = operands.clone().map(|operand| tensors.tensor(operand));
-            vec![forward(operands)]
-        });
-        results.next().expect("there is one result")
+impl OnGpu for Glu {
+    fn forward(operands: Operands<CubeTensor>, _: Option<&Each<bool>>) -> Made<CubeTensor> {
+        Made::new(forward(operands))
     }
 
-    fn glu_backward(backward: Backward<FloatTensor<Self>>) -> Projected<FloatTensor<Self>> {
-        let operands = backward.operands();
-        let mut deferred = Deferred::new("burn-kernels/glu_backward", operands.first());
-        let shapes = operands.as_ref().into_projected().map(like);
-        let wanted: Vec<_> = shapes.clone().into_tensors().collect();
-        let backward = backward.map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results(wanted, move |tensors| {
-            gradients(backward.clone().map(|operand| tensors.tensor(operand)))
-        });
-        shapes.map(|_| results.next().expect("there is one for each tensor"))
+    fn backward(backward: Backward<Self, CubeTensor>) -> Each<Option<CubeTensor>> {
+        let mut gradients = gradients(backward).into_iter();
+        Each {
+            first: gradients.next(),
+            up: gradients.next(),
+        }
     }
 }
 
@@ -123,8 +104,8 @@ pub(in crate::ops) fn forward(operands: Operands<CubeTensor>) -> CubeTensor {
 }
 
 /// Returns the gradients, as many as there are tensors.
-pub(in crate::ops) fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
-    let (operands, dy) = backward.into_parts();
+pub(in crate::ops) fn gradients(backward: Backward<Glu, CubeTensor>) -> Vec<CubeTensor> {
+    let (operands, dy, ..) = backward.into_parts();
     let (unit, dy) = (Unit::new(operands), contiguous(dy));
     let (first, key) = (unit.operands.first(), unit.key());
     let tensors = unit.operands.tensors();

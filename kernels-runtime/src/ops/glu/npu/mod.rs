@@ -8,126 +8,43 @@
 //! |---|---|---|---|
 //! | silu, `chunked` | `S`: 3 | `D`: 5 | computes exactly this; strided tensors are copied first: 4 more |
 //! | silu, `separate`, both in one buffer | `S`: 3 | `D`: 5, the gradients are views of one buffer | one packed linear layer leaves them so; there is nothing to pack |
-//! | silu, `separate` | `aclnnSilu`, product: 5 | packed by `aclnnCat`, `D`: 9 | packing for `S` too would make it 7, and not packing for the gradient 11 |
+//! | silu, `separate`, `aclnn-swiglu` | packed by `aclnnCat`, `S`: 7 | `D` of the packed copy, which is kept in place of gate and up: 5 | training: one copy for both passes, 12 and three launches |
+//! | silu, `separate`, `aclnn-silu-mul` | `aclnnSilu`, product: 5 | packed by `aclnnCat`, `D`: 9 | inference; in training 14 and four launches |
 //! | silu, `interleaved` | copied to halves, `S`: 7 | copied, `D`, copied back: 13 | operators copy strided operands themselves, so separating the neighbours with views saves nothing |
 //! | identity | product: 3 | two products: 6, joined by `aclnnCat` if packed: 10 | |
 //! | gelu, gelu_tanh, `chunked` | `G`: 4 | `aclnnGeluV2`, `B`: 8 | computes exactly this |
-//! | gelu, gelu_tanh, `separate` | `aclnnGeluV2`, product: 5 | packed by `aclnnCat`, `aclnnGeluV2`, `B`: 12 | as for silu |
+//! | gelu, gelu_tanh, `separate`, `aclnn-swiglu` | packed by `aclnnCat`, `G`: 8 | `aclnnGeluV2`, `B`: 8 | as for silu |
+//! | gelu, gelu_tanh, `separate`, `aclnn-silu-mul` | `aclnnGeluV2`, product: 5 | packed by `aclnnCat`, `aclnnGeluV2`, `B`: 12 | as for silu |
 //! | gelu, gelu_tanh, `interleaved` | copied to halves, `G`: 8 | copied, `aclnnGeluV2`, `B`, copied back: 16 | as for silu |
-//! | other activations | refused | | composed operators would read and write as much as the reference, and `burn-cann` has no operators for their gradients |
-//! | a clamp, an offset of up, a sparse gate | refused | | as above |
+//! | a clamp, an offset of up, a sparse gate, quick_gelu | in f32: the steps before (`steps`) the unit, then `aclnnSilu` or `aclnnGeluV2`, product | the steps again, `aclnnCat`, `D` or `B`, the gradients of the steps | half types are widened, as the reference widens them; the backward pass keeps gate and up alone |
+//! | relu, relu2, sigmoid | refused | | CANN has no gated unit of them, and composed operators would read and write as much as the reference |
 //! | f64, different types | refused | | CANN computes in f32 |
 //!
 //! `S` and `G` round once. Activation and product round twice, as the reference does.
 
 mod kernel;
+mod packing;
+mod plan;
+mod steps;
 
-pub(crate) use kernel::IMPLEMENTATION;
+pub(crate) use kernel::{INFERENCE, PACKING, TRAINING};
+pub use plan::{Plan, Unit};
+pub(crate) use plan::{of_implementation, of_key};
 
-use super::{Backward, Operands, Projected};
+use super::{Each, Glu, Operands, Projected};
 use crate::npu::refused::one_float;
-use crate::npu::views::{as_rows, contiguous, halves_by_turns, joined, neighbours, reshaped, rows};
-use crate::npu::{Refused, Result, Seen, Specified, base};
+use crate::npu::views::{
+    as_rows, contiguous, halves_by_turns, in_shape_of, joined, neighbours, reshaped, rows,
+};
+use crate::npu::{OnNpu, Refused, Result, Seen, Specified, base};
+use crate::ops::fused::{Backward, Made};
 use crate::reason::Reason;
-use crate::semantics::{Activation, Clamp, GluKey, Offset, Projections, TopK};
+use crate::semantics::Projections;
 use burn_cann::ops::ge_glu::{self, Approximation, ge_glu, ge_glu_grad};
 use burn_cann::ops::swi_glu::{self, swi_glu, swi_glu_grad};
 use burn_cann::ops::unary;
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
-
-/// The operators that compute a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plan {
-    /// The fused operator, on the packed tensor itself or on a contiguous copy.
-    Fused(Unit),
-    /// The fused operator, on a copy that holds interleaved elements as halves.
-    FusedOfNeighbours(Unit),
-    /// Forward, activation and product; backward, the fused operator on a packed copy.
-    Apart(Unit),
-    /// Products only: there is no activation.
-    Product,
-}
-
-/// An activation with fused operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unit {
-    /// SiLU.
-    Silu,
-    /// GELU.
-    Gelu(Approximation),
-}
-
-impl Plan {
-    /// Returns the operators of the forward pass, for contiguous operands that don't share a buffer.
-    pub fn forward(self) -> &'static [&'static str] {
-        match self {
-            Self::Fused(Unit::Silu) => &["aclnnSwiGlu"],
-            Self::Fused(Unit::Gelu(_)) => &["aclnnGeGluV3"],
-            Self::FusedOfNeighbours(Unit::Silu) => &["aclnnInplaceCopy", "aclnnSwiGlu"],
-            Self::FusedOfNeighbours(Unit::Gelu(_)) => &["aclnnInplaceCopy", "aclnnGeGluV3"],
-            Self::Apart(Unit::Silu) => &["aclnnSilu", "aclnnMul"],
-            Self::Apart(Unit::Gelu(_)) => &["aclnnGeluV2", "aclnnMul"],
-            Self::Product => &["aclnnMul"],
-        }
-    }
-
-    /// Returns the operators of the backward pass, for the same operands.
-    pub fn backward(self) -> &'static [&'static str] {
-        match self {
-            Self::Fused(Unit::Silu) => &["aclnnSwiGluGrad"],
-            Self::Fused(Unit::Gelu(_)) => &["aclnnGeluV2", "aclnnGeGluV3Backward"],
-            Self::FusedOfNeighbours(Unit::Silu) => {
-                &["aclnnInplaceCopy", "aclnnSwiGluGrad", "aclnnInplaceCopy"]
-            }
-            Self::FusedOfNeighbours(Unit::Gelu(_)) => &[
-                "aclnnInplaceCopy",
-                "aclnnGeluV2",
-                "aclnnGeGluV3Backward",
-                "aclnnInplaceCopy",
-            ],
-            Self::Apart(Unit::Silu) => &["aclnnCat", "aclnnSwiGluGrad"],
-            Self::Apart(Unit::Gelu(_)) => &["aclnnCat", "aclnnGeluV2", "aclnnGeGluV3Backward"],
-            Self::Product => &["aclnnMul", "aclnnMul"],
-        }
-    }
-
-    /// Returns the activation.
-    fn unit(self) -> Option<Unit> {
-        match self {
-            Self::Fused(unit) | Self::FusedOfNeighbours(unit) | Self::Apart(unit) => Some(unit),
-            Self::Product => None,
-        }
-    }
-}
-
-/// Returns the operators that compute a call of this key, or the reason if none do.
-pub(crate) fn of_key(key: GluKey) -> Result<Plan, Refused> {
-    let plain = GluKey {
-        clamp: Clamp::None,
-        up_offset: Offset::Zero,
-        topk: TopK::None,
-        ..key
-    };
-    let refused = || {
-        let why = format!("CANN has no operator with a gradient for {key}");
-        Refused::new(Reason::Semantics, why)
-    };
-    if key != plain {
-        return Err(refused());
-    }
-    let unit = match key.activation {
-        Activation::Silu => Unit::Silu,
-        Activation::Gelu => Unit::Gelu(Approximation::None),
-        Activation::GeluTanh => Unit::Gelu(Approximation::Tanh),
-        Activation::Identity => return Ok(Plan::Product),
-        _ => return Err(refused()),
-    };
-    Ok(match key.projections {
-        Projections::Chunked => Plan::Fused(unit),
-        Projections::Interleaved => Plan::FusedOfNeighbours(unit),
-        Projections::Separate => Plan::Apart(unit),
-    })
-}
+use steps::{Stepped, Steps};
 
 /// Returns the operators that compute a call of these operands.
 ///
@@ -151,6 +68,10 @@ pub fn decide<T: Specified>(
         }
     };
     let packed = [rows(first), tensors * last(first)?];
+    let dtype = match plan {
+        Plan::Stepped(..) => DType::F32,
+        _ => dtype,
+    };
     limits(platform, dtype, packed, plan.unit())?;
     Ok(plan)
 }
@@ -182,6 +103,23 @@ fn last(spec: &Spec) -> Result<usize, Refused> {
     last.ok_or_else(|| Refused::new(Reason::Shape, "a gated linear unit needs an axis"))
 }
 
+impl OnNpu for Glu {
+    fn forward(
+        stream: &Stream,
+        operands: &Operands<Seen<Tensor>>,
+        _: Option<&Each<bool>>,
+    ) -> Result<Made<Tensor>> {
+        forward(stream, operands).map(Made::new)
+    }
+
+    fn backward(
+        stream: &Stream,
+        of: &Backward<Self, Seen<Tensor>>,
+    ) -> Result<Each<Option<Tensor>>> {
+        backward(stream, of).map(Each::from)
+    }
+}
+
 /// Returns the result, with the shape and dtype of the gate. The result is contiguous.
 ///
 /// # Errors
@@ -193,6 +131,15 @@ pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Ten
     let shape = shape.as_slice();
     if first.spec().is_empty() {
         return Ok(Tensor::empty(stream, first.dtype(), shape)?);
+    }
+    if let Plan::Stepped(unit, steps) = plan {
+        let Stepped { gate, up, .. } = stepped(stream, operands, steps)?;
+        let activated = match unit {
+            Some(unit) => unit.activated(stream, &gate)?,
+            None => gate,
+        };
+        let y = base::mul(stream, &activated, &up)?;
+        return base::cast(stream, &y.reshape(shape)?, first.dtype());
     }
     let Some(unit) = plan.unit() else {
         let (gate, up) = parts(operands)?;
@@ -214,7 +161,10 @@ pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Ten
 ///
 /// # Errors
 /// Returns an error as [`forward`] does.
-pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Projected<Tensor>> {
+pub fn backward(
+    stream: &Stream,
+    backward: &Backward<Glu, Seen<Tensor>>,
+) -> Result<Projected<Tensor>> {
     let (operands, dy) = (backward.operands(), backward.dy());
     let plan = decide(stream.device().platform(), operands)?;
     if operands.first().spec().is_empty() {
@@ -227,8 +177,13 @@ pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Pr
             Projected::Packed(packed) => Projected::Packed(empty(packed)?),
         });
     }
+    if let Plan::Stepped(unit, steps) = plan {
+        return stepped_gradients(stream, dy, operands, unit, steps);
+    }
     let Some(unit) = plan.unit() else {
-        return product_gradients(stream, dy, operands);
+        let (gate, up) = parts(operands)?;
+        let gradients = product_gradients(stream, dy, [&gate, &up])?;
+        return laid_out(stream, gradients, operands.key().projections);
     };
     match operands.projected() {
         Projected::Packed(packed) => {
@@ -350,14 +305,58 @@ fn halves(layout: &Layout) -> Result<Layout, burn_cann::LayoutError> {
 fn product_gradients(
     stream: &Stream,
     dy: &Tensor,
-    operands: &Operands<Seen<Tensor>>,
+    [gate, up]: [&Tensor; 2],
+) -> Result<[Tensor; 2]> {
+    Ok([base::mul(stream, dy, up)?, base::mul(stream, dy, gate)?])
+}
+
+/// Lays the gradients of gate and up out as these projections.
+fn laid_out(
+    stream: &Stream,
+    [gate, up]: [Tensor; 2],
+    projections: Projections,
 ) -> Result<Projected<Tensor>> {
-    let (gate, up) = parts(operands)?;
-    let (gate, up) = (base::mul(stream, dy, &up)?, base::mul(stream, dy, &gate)?);
-    let projections = operands.key().projections;
     if projections == Projections::Separate {
         return Ok(Projected::Separate { gate, up });
     }
     let halves = base::cat(stream, &[&gate, &up], gate.shape().len() - 1)?;
     Ok(Projected::Packed(in_turns(stream, halves, projections)?))
+}
+
+/// Returns gate and up after the steps.
+fn stepped(stream: &Stream, operands: &Operands<Seen<Tensor>>, steps: Steps) -> Result<Stepped> {
+    let (gate, up) = parts(operands)?;
+    Stepped::new(stream, [&gate, &up], operands.settings(), steps)
+}
+
+/// Returns the gradients of a unit with steps before it.
+fn stepped_gradients(
+    stream: &Stream,
+    dy: &Tensor,
+    operands: &Operands<Seen<Tensor>>,
+    unit: Option<Unit>,
+    steps: Steps,
+) -> Result<Projected<Tensor>> {
+    let dtype = dy.dtype();
+    let stepped = stepped(stream, operands, steps)?;
+    let dy = base::cast(stream, dy, DType::F32)?;
+    let (gate, up) = (&stepped.gate, &stepped.up);
+    let dy = in_shape_of(stream, &dy, gate)?;
+    let after = match unit {
+        None => product_gradients(stream, &dy, [gate, up])?,
+        Some(unit) => {
+            let packed = base::cat(stream, &[gate, up], gate.shape().len() - 1)?;
+            let gradient = fused_grad(stream, &dy, &packed, unit)?;
+            match split(&gradient.reshape(packed.shape())?)? {
+                Projected::Separate { gate, up } => [gate, up],
+                Projected::Packed(_) => unreachable!("halves are two"),
+            }
+        }
+    };
+    let [gate, up] = stepped.gradients(stream, after)?;
+    let gradients = [
+        base::cast(stream, &gate, dtype)?,
+        base::cast(stream, &up, dtype)?,
+    ];
+    laid_out(stream, gradients, operands.key().projections)
 }

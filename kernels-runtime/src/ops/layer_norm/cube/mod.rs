@@ -12,74 +12,34 @@
 
 mod kernels;
 
-use super::{
-    Backward, Gradients, LayerNormBackend, LayerNormKernel, Normalised, Operands, Tensors, Wanted,
-};
+use super::{Each, Launch, LayerNorm, Operands};
 use crate::gpu::launch::{
     contiguous, cubes, dim, element_of, uninitialised, uninitialised_as, units, vector_size, zeros,
     zeros_as,
 };
 use crate::gpu::rows::{self, Parts};
-use crate::gpu::{BASE, Deferred, like, normalisable};
-use crate::ops::operands::checked;
-use crate::registry::{Implementation, Launch};
+use crate::gpu::{BASE, OnGpu, normalisable};
+use crate::ops::fused::{Backward, Made, OpLaunch};
+use crate::registry::{self, Implementation};
 use crate::semantics::SemanticsKey;
-use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, Shape, TensorMetadata};
 use burn_cubecl::cubecl::prelude::{BufferArg, ElemType};
 use burn_cubecl::tensor::CubeTensor;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    launch: Launch::LayerNorm(super::launch),
+    launch: registry::Launch::LayerNorm(Launch(OpLaunch::of::<LayerNorm, Cube>())),
     accepts: |key| matches!(key, SemanticsKey::LayerNorm(_)),
     limits: Some(|_, tensors| normalisable(tensors)),
     ..BASE
 };
 
-impl LayerNormBackend for Cube {
-    fn layer_norm(operands: Tensors<Self>) -> FloatTensor<Self> {
-        Self::layer_norm_forward(operands).y
-    }
-}
-
-impl LayerNormKernel for Cube {
-    fn layer_norm_forward(operands: Tensors<Self>) -> Normalised<FloatTensor<Self>> {
-        checked(operands.dtype());
-        let mut deferred = Deferred::new("burn-kernels/layer_norm", operands.x());
-        let results = [
-            like(operands.x()),
-            operands.statistic(),
-            operands.statistic(),
-        ];
-        let operands = operands.map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results(results, move |tensors| {
-            forward(operands.clone().map(|operand| tensors.tensor(operand)))
-        });
-        let mut next = || results.next().expect("there are three results");
-        Normalised {
-            y: next(),
-            mean: next(),
-            rstd: next(),
-        }
+impl OnGpu for LayerNorm {
+    fn forward(operands: Operands<CubeTensor>, _: Option<&Each<bool>>) -> Made<CubeTensor> {
+        forward(operands)
     }
 
-    fn layer_norm_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {
-        let (operands, wanted) = (backward.operands(), *backward.wanted());
-        let mut deferred = Deferred::new("burn-kernels/layer_norm_backward", operands.x());
-        let weight = wanted.weight.then(|| operands.weight());
-        let bias = operands.bias().filter(|_| wanted.bias);
-        let results = [Some(operands.x()), weight, bias];
-        let results: Vec<_> = results.into_iter().flatten().map(like).collect();
-        let backward = backward.map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results(results, move |tensors| {
-            gradients(backward.clone().map(|operand| tensors.tensor(operand)))
-        });
-        let mut next = || results.next().expect("there are as many as were wanted");
-        Gradients {
-            x: next(),
-            weight: wanted.weight.then(&mut next),
-            bias: wanted.bias.then(&mut next),
-        }
+    fn backward(backward: Backward<Self, CubeTensor>) -> Each<Option<CubeTensor>> {
+        gradients(backward)
     }
 }
 
@@ -126,14 +86,14 @@ impl Norm {
 }
 
 /// Returns the result, the means and the `rstd`.
-fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
+fn forward(operands: Operands<CubeTensor>) -> Made<CubeTensor> {
     let (per_row, _) = operands.statistic();
     let norm = Norm::new(operands);
     let x = norm.operands.x();
     if norm.is_empty() {
         let statistics = [(); 2].map(|()| zeros(x, per_row.clone()));
         let y = zeros_as(x, x.shape(), x.dtype);
-        return std::iter::once(y).chain(statistics).collect();
+        return Made::new(y).saving(statistics);
     }
     let y = uninitialised_as(x, x.shape(), x.dtype);
     let [mean, rstd] = [(); 2].map(|()| uninitialised(x, per_row.clone()));
@@ -165,18 +125,19 @@ fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
             norm.element(),
         );
     }
-    vec![y, mean, rstd]
+    Made::new(y).saving([mean, rstd])
 }
 
 /// Returns the gradients of `x` and, as far as they are wanted, of the weight and the bias.
-fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
-    let (operands, dy, mean, rstd, wanted) = backward.into_parts();
+fn gradients(backward: Backward<LayerNorm, CubeTensor>) -> Each<Option<CubeTensor>> {
+    let [mean, rstd] = backward.saved().clone();
+    let (operands, dy, .., wanted) = backward.into_parts();
     let (norm, [dy, mean, rstd]) = (Norm::new(operands), [dy, mean, rstd].map(contiguous));
     let x = norm.operands.x();
     if norm.is_empty() {
         let parameters = norm.operands.weight().shape();
         let zeros = |shape| zeros_as(x, shape, x.dtype);
-        return with_wanted(zeros(x.shape()), wanted, || {
+        return with_wanted(zeros(x.shape()), &wanted, || {
             [(); 2].map(|()| zeros(parameters.clone()))
         });
     }
@@ -187,7 +148,7 @@ fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
         rows::held(norm.vectors, units),
     ) {
         let statistics = [mean, rstd];
-        return with_wanted(dx.clone(), wanted, || {
+        return with_wanted(dx.clone(), &wanted, || {
             all_gradients(&norm, each, dy, statistics, dx)
         });
     }
@@ -210,24 +171,24 @@ fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
             norm.element(),
         );
     }
-    with_wanted(dx, wanted, || parameter_gradients(&norm, [dy, mean, rstd]))
+    with_wanted(dx, &wanted, || parameter_gradients(&norm, [dy, mean, rstd]))
 }
 
-/// Returns the gradient of `x` and those of the parameters that are wanted.
+/// Returns the gradient of `x` and, if one is wanted, those of the parameters.
 fn with_wanted(
     dx: CubeTensor,
-    wanted: Wanted,
+    wanted: &Each<bool>,
     parameters: impl FnOnce() -> [CubeTensor; 2],
-) -> Vec<CubeTensor> {
-    if !wanted.weight && !wanted.bias {
-        return vec![dx];
+) -> Each<Option<CubeTensor>> {
+    let [weight, bias] = match wanted.weight || wanted.bias {
+        true => parameters().map(Some),
+        false => [None, None],
+    };
+    Each {
+        x: Some(dx),
+        weight,
+        bias,
     }
-    let [weight, bias] = parameters();
-    let parameters = [(weight, wanted.weight), (bias, wanted.bias)];
-    let parameters = parameters
-        .into_iter()
-        .filter_map(|(gradient, is_wanted)| is_wanted.then_some(gradient));
-    std::iter::once(dx).chain(parameters).collect()
 }
 
 /// Writes the gradient of `x`, and returns those of the weight and of the bias. Each unit holds `each` vectors of a row.

@@ -18,10 +18,11 @@ mod kernel;
 
 pub(crate) use kernel::IMPLEMENTATION;
 
-use super::{Backward, Gradients, Normalised, Operands};
+use super::{Each, LayerNorm, Operands};
 use crate::npu::refused::one_float;
 use crate::npu::views::{as_rows, in_shape_of, one_per_row};
-use crate::npu::{Refused, Result, Seen, Specified, base};
+use crate::npu::{OnNpu, Refused, Result, Seen, Specified, base};
+use crate::ops::fused::{Backward, Made};
 use burn_cann::ops::layer_norm::{check, check_backward, layer_norm, layer_norm_backward};
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 
@@ -58,63 +59,59 @@ pub fn decide<T: Specified>(
     Ok(())
 }
 
-/// Returns the result, with the shape and dtype of `x`, and the statistics, one value for each row in f32.
-///
-/// # Errors
-/// Returns an error if [`decide`] refuses the operands or CANN fails.
-pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Normalised<Tensor>> {
-    decide(stream.device().platform(), operands)?;
-    let x: &Tensor = operands.x();
-    if x.spec().is_empty() {
-        // A row without elements has statistics too, which no operator writes.
-        let (shape, _) = operands.statistic();
-        let zeros = || base::filled(stream, DType::F32, shape.as_slice(), 0.0);
-        return Ok(Normalised {
-            y: Tensor::empty(stream, x.dtype(), x.shape())?,
-            mean: zeros()?,
-            rstd: zeros()?,
-        });
+impl OnNpu for LayerNorm {
+    fn forward(
+        stream: &Stream,
+        operands: &Operands<Seen<Tensor>>,
+        _: Option<&Each<bool>>,
+    ) -> Result<Made<Tensor>> {
+        decide(stream.device().platform(), operands)?;
+        let x: &Tensor = operands.x();
+        if x.spec().is_empty() {
+            // A row without elements has statistics too, which no operator writes.
+            let (shape, _) = operands.statistic();
+            let zeros = || base::filled(stream, DType::F32, shape.as_slice(), 0.0);
+            let y = Tensor::empty(stream, x.dtype(), x.shape())?;
+            return Ok(Made::new(y).saving([zeros()?, zeros()?]));
+        }
+        let rows = x.with_layout(as_rows(x.spec())?)?;
+        let bias = operands.bias().map(|bias| &bias.0);
+        let (weight, eps) = (Some(&operands.weight().0), operands.settings().eps);
+        let found = layer_norm(stream, &rows, weight, bias, eps)?;
+        Ok(Made::new(found.y.reshape(x.shape())?).saving([found.mean, found.rstd]))
     }
-    let rows = x.with_layout(as_rows(x.spec())?)?;
-    let bias = operands.bias().map(|bias| &bias.0);
-    let (weight, eps) = (Some(&operands.weight().0), operands.settings().eps);
-    let found = layer_norm(stream, &rows, weight, bias, eps)?;
-    Ok(Normalised {
-        y: found.y.reshape(x.shape())?,
-        mean: found.mean,
-        rstd: found.rstd,
-    })
-}
 
-/// Returns the gradients of `x` and, if they are wanted, of the weight and the bias.
-///
-/// # Errors
-/// Returns an error as [`forward`] does.
-pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Gradients<Tensor>> {
-    let (operands, wanted) = (backward.operands(), *backward.wanted());
-    decide(stream.device().platform(), operands)?;
-    let (x, weight): (&Tensor, &Tensor) = (operands.x(), operands.weight());
-    if x.spec().is_empty() {
-        let zeros = |wanted: bool| {
-            let zeros = || base::filled(stream, weight.dtype(), weight.shape(), 0.0);
-            wanted.then(zeros).transpose()
+    fn backward(
+        stream: &Stream,
+        backward: &Backward<Self, Seen<Tensor>>,
+    ) -> Result<Each<Option<Tensor>>> {
+        let (operands, wanted) = (backward.operands(), backward.wanted());
+        let [mean, rstd] = backward.saved();
+        decide(stream.device().platform(), operands)?;
+        let (x, weight): (&Tensor, &Tensor) = (operands.x(), operands.weight());
+        if x.spec().is_empty() {
+            let zeros = |wanted: bool| {
+                let zeros = || base::filled(stream, weight.dtype(), weight.shape(), 0.0);
+                wanted.then(zeros).transpose()
+            };
+            return Ok(Each {
+                x: Some(Tensor::empty(stream, x.dtype(), x.shape())?),
+                weight: zeros(wanted.weight)?,
+                bias: zeros(wanted.bias)?,
+            });
+        }
+        let rows = |tensor: &Tensor| -> Result<Tensor> {
+            Ok(tensor.with_layout(as_rows(tensor.spec())?)?)
         };
-        return Ok(Gradients {
-            x: Tensor::empty(stream, x.dtype(), x.shape())?,
-            weight: zeros(wanted.weight)?,
-            bias: zeros(wanted.bias)?,
-        });
+        let x_rows = rows(x)?;
+        let dy = in_shape_of(stream, &rows(backward.dy())?, &x_rows)?;
+        let mean = one_per_row(&x_rows, mean)?;
+        let rstd = one_per_row(&x_rows, rstd)?;
+        let found = layer_norm_backward(stream, &dy, &x_rows, &mean, &rstd, Some(weight))?;
+        Ok(Each {
+            x: Some(found.dx.reshape(x.shape())?),
+            weight: wanted.weight.then_some(found.dweight),
+            bias: wanted.bias.then_some(found.dbias),
+        })
     }
-    let rows =
-        |tensor: &Tensor| -> Result<Tensor> { Ok(tensor.with_layout(as_rows(tensor.spec())?)?) };
-    let x_rows = rows(x)?;
-    let dy = in_shape_of(stream, &rows(backward.dy())?, &x_rows)?;
-    let mean = one_per_row(&x_rows, backward.mean())?;
-    let rstd = one_per_row(&x_rows, backward.rstd())?;
-    let found = layer_norm_backward(stream, &dy, &x_rows, &mean, &rstd, Some(weight))?;
-    Ok(Gradients {
-        x: found.dx.reshape(x.shape())?,
-        weight: wanted.weight.then_some(found.dweight),
-        bias: wanted.bias.then_some(found.dbias),
-    })
 }

@@ -1,13 +1,10 @@
-use crate::npu::Seen;
-use crate::npu::backend::{BASE, give, take};
+use crate::npu::backend::BASE;
 use crate::npu::limits::ask;
-use crate::ops::linear::{
-    self, Backward, Gradients, LinearBackend, LinearKernel, Operands, Tensors, npu,
-};
-use crate::ops::operands::checked;
-use crate::registry::{Implementation, Launch};
+use crate::ops::fused::OpLaunch;
+use crate::ops::linear::{Launch, Linear, Operands, npu};
+use crate::registry::{self, Implementation};
 use crate::semantics::{LinearKey, SemanticsKey, Shift};
-use burn_cann::backend::{CannBackend, CannTensor};
+use burn::backend::Remote;
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     accepts: |key| matches!(key, SemanticsKey::Linear(_)),
@@ -19,31 +16,13 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
             npu::decide(platform, &Operands::new(x, weight, bias, key)?)
         })
     }),
-    launch: Launch::Linear(linear::launch),
+    operators: Some(|key, _, _| {
+        let LinearKey { shift, .. } = key.known();
+        Ok(match shift {
+            Shift::None => vec!["aclnnMatmul"],
+            Shift::Bias => vec!["aclnnInplaceCopy", "aclnnInplaceAddmm"],
+        })
+    }),
+    launch: registry::Launch::Linear(Launch(OpLaunch::of::<Linear, Remote>())),
     ..BASE
 };
-
-impl LinearBackend for CannBackend {
-    fn fused_linear(operands: Tensors<Self>) -> CannTensor {
-        Self::fused_linear_forward(operands)
-    }
-}
-
-impl LinearKernel for CannBackend {
-    fn fused_linear_forward(operands: Tensors<Self>) -> CannTensor {
-        checked(operands.dtype());
-        let stream = operands.x().stream().clone();
-        give(npu::forward(&stream, &operands.map(Seen::from)))
-    }
-
-    fn fused_linear_backward(backward: Backward<CannTensor>) -> Gradients<CannTensor> {
-        let stream = backward.operands().x().stream().clone();
-        let found = take(npu::backward(&stream, &backward.map(Seen::from)));
-        let of = |tensor| give(Ok(tensor));
-        Gradients {
-            x: found.x.map(of),
-            weight: found.weight.map(of),
-            bias: found.bias.map(of),
-        }
-    }
-}

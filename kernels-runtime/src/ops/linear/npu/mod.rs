@@ -16,10 +16,11 @@ mod kernel;
 
 pub(crate) use kernel::IMPLEMENTATION;
 
-use super::{Backward, Gradients, Operands, Sizes};
+use super::{Each, Linear, Operands, Sizes};
 use crate::npu::refused::one_float;
 use crate::npu::views::reshaped;
-use crate::npu::{Refused, Result, Seen, Specified, base};
+use crate::npu::{OnNpu, Refused, Result, Seen, Specified, base};
+use crate::ops::fused::{Backward, Made};
 use crate::semantics::OutputLayout;
 use burn_cann::ops::matmul;
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
@@ -54,53 +55,54 @@ pub fn decide<T: Specified>(
     Ok(())
 }
 
-/// Returns the result, `[.., outputs]`.
-///
-/// # Errors
-/// Returns an error if [`decide`] refuses the operands or CANN fails.
-pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<Tensor> {
-    decide(stream.device().platform(), operands)?;
-    let (sizes, shape) = (operands.sizes(), operands.result());
-    let x = rows(stream, operands.x(), sizes.rows, sizes.inputs)?;
-    let weight = inputs_first(operands)?;
-    let y = match operands.bias() {
-        None => base::product(stream, &x, &weight)?,
-        Some(bias) => {
-            let y = repeated(stream, bias, sizes.rows)?;
-            base::add_product(stream, &y, &x, &weight)?;
-            y
-        }
-    };
-    Ok(y.reshape(shape.as_slice())?)
-}
-
-/// Returns the wanted gradients.
-///
-/// # Errors
-/// Returns an error as [`forward`] does.
-pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Gradients<Tensor>> {
-    let (operands, wanted) = (backward.operands(), *backward.wanted());
-    decide(stream.device().platform(), operands)?;
-    let sizes = operands.sizes();
-    let dy = rows(stream, backward.dy(), sizes.rows, sizes.outputs)?;
-    let of_x = || -> Result<Tensor> {
-        let weight = inputs_first(operands)?.transpose(0, 1)?;
-        let dx = base::product(stream, &dy, &weight)?;
-        Ok(dx.reshape(operands.x().shape())?)
-    };
-    let of_weight = || {
+impl OnNpu for Linear {
+    fn forward(
+        stream: &Stream,
+        operands: &Operands<Seen<Tensor>>,
+        _: Option<&Each<bool>>,
+    ) -> Result<Made<Tensor>> {
+        decide(stream.device().platform(), operands)?;
+        let (sizes, shape) = (operands.sizes(), operands.result());
         let x = rows(stream, operands.x(), sizes.rows, sizes.inputs)?;
-        let (left, right) = match operands.key().layout {
-            OutputLayout::InputMajor => (&x, &dy),
-            OutputLayout::OutputMajor => (&dy, &x),
+        let weight = inputs_first(operands)?;
+        let y = match operands.bias() {
+            None => base::product(stream, &x, &weight)?,
+            Some(bias) => {
+                let y = repeated(stream, bias, sizes.rows)?;
+                base::add_product(stream, &y, &x, &weight)?;
+                y
+            }
         };
-        base::product(stream, &left.transpose(0, 1)?, right)
-    };
-    Ok(Gradients {
-        x: wanted.x.then(of_x).transpose()?,
-        weight: wanted.weight.then(of_weight).transpose()?,
-        bias: wanted.bias.then(|| column_sums(stream, &dy)).transpose()?,
-    })
+        Ok(Made::new(y.reshape(shape.as_slice())?))
+    }
+
+    fn backward(
+        stream: &Stream,
+        backward: &Backward<Self, Seen<Tensor>>,
+    ) -> Result<Each<Option<Tensor>>> {
+        let (operands, wanted) = (backward.operands(), backward.wanted());
+        decide(stream.device().platform(), operands)?;
+        let sizes = operands.sizes();
+        let dy = rows(stream, backward.dy(), sizes.rows, sizes.outputs)?;
+        let of_x = || -> Result<Tensor> {
+            let weight = inputs_first(operands)?.transpose(0, 1)?;
+            let dx = base::product(stream, &dy, &weight)?;
+            Ok(dx.reshape(operands.x().shape())?)
+        };
+        let of_weight = || {
+            let x = rows(stream, operands.x(), sizes.rows, sizes.inputs)?;
+            let (left, right) = match operands.key().layout {
+                OutputLayout::InputMajor => (&x, &dy),
+                OutputLayout::OutputMajor => (&dy, &x),
+            };
+            base::product(stream, &left.transpose(0, 1)?, right)
+        };
+        Ok(Each {
+            x: wanted.x.then(of_x).transpose()?,
+            weight: wanted.weight.then(of_weight).transpose()?,
+            bias: wanted.bias.then(|| column_sums(stream, &dy)).transpose()?,
+        })
+    }
 }
 
 /// Returns a tensor as rows of `width` elements.
@@ -128,7 +130,7 @@ fn repeated(stream: &Stream, vector: &Tensor, count: usize) -> Result<Tensor> {
 }
 
 /// Returns the sum of the rows, which is computed in f32 and rounded once.
-fn column_sums(stream: &Stream, dy: &Tensor) -> Result<Tensor> {
+pub(in crate::ops) fn column_sums(stream: &Stream, dy: &Tensor) -> Result<Tensor> {
     if dy.spec().is_empty() {
         return base::filled(stream, dy.dtype(), &dy.shape()[1..], 0.0);
     }

@@ -1,14 +1,15 @@
+use crate::mode::Mode;
 use crate::npu::Seen;
 use crate::npu::backend::{BASE, give, take};
 use crate::npu::limits::{ask, indices};
-use crate::ops::cross_entropy::npu::any;
+use crate::ops::cross_entropy::npu::{any, losses};
 use crate::ops::linear_cross_entropy::{
     self, Backward, Gradients, Kept, LinearCrossEntropyBackend, LinearCrossEntropyKernel, Operands,
     Tensors, Wanted, npu,
 };
 use crate::ops::operands::checked;
-use crate::registry::{Implementation, Launch};
-use crate::semantics::{LinearCrossEntropyKey, SemanticsKey, Shift};
+use crate::registry::{FloatType, Implementation, Launch};
+use crate::semantics::{LinearCrossEntropyKey, LossReduction, SemanticsKey, Shift};
 use burn_cann::backend::{CannBackend, CannTensor};
 use std::convert::Infallible;
 
@@ -25,6 +26,26 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
             let operands = Operands::new(hidden, weight, bias, targets, settings, key)?;
             npu::decide(platform, &operands)
         })
+    }),
+    operators: Some(|key, float, mode| {
+        let LinearCrossEntropyKey {
+            cap,
+            reduction,
+            shift,
+            ..
+        } = key.known();
+        let casts = if float == FloatType::F32 { 0 } else { 2 };
+        let bias = (shift == Shift::Bias).then_some("aclnnAdd");
+        let gradient: &[_] = match (mode, reduction) {
+            (Mode::Inference, _) | (_, LossReduction::None) => &[],
+            _ => &["aclnnCrossEntropyLossGrad", "aclnnMatmul", "aclnnMatmul"],
+        };
+        let casts = std::iter::repeat_n("aclnnCast", casts);
+        let logits = casts.chain(["aclnnMatmul"]).chain(bias);
+        Ok(logits
+            .chain(losses(cap))
+            .chain(gradient.iter().copied())
+            .collect())
     }),
     launch: Launch::LinearCrossEntropy(linear_cross_entropy::launch),
     ..BASE

@@ -7,4 +7,4 @@ pub(crate) mod site;
 pub use super::router::Launch;
 pub(crate) use super::router::cases;
 #[cfg(feature = "remote")]
-pub(crate) use super::router::{RouterKernel, remote};
+pub(crate) use super::router::remote;

@@ -295,7 +295,7 @@ fn either<const D: usize>(
     }
     let due = live::composite_is_due(at, mode, &hidden, block.variant());
     let due = due.map(|due| live::Composite {
-        x: hidden.clone(),
+        x: hidden.clone().into_dispatch(),
         part: live::Compared::Of(match due.width {
             // Only some of these tokens are compared: those whose choice does not depend on rounding.
             live::Width::Rows(rows) => live::Width::Rows(rows.more()),

@@ -1,4 +1,4 @@
-use super::super::sort::Groups;
+use super::super::sort::by_expert;
 use crate::kernel::rounded;
 use crate::ops::{compute_dtype, same_dtype_as};
 use burn::tensor::{IndexingUpdateOp, Int, Tensor, TensorData};
@@ -37,7 +37,7 @@ pub fn each(
         // There may be more tokens without elements than there is memory for their choices.
         return Tensor::zeros([tokens, hidden], (&device, dtype));
     }
-    let groups = Groups::of_data(&indices.into_data(), experts);
+    let groups = by_expert(&indices.into_data(), experts);
     let compute = compute_dtype(dtype);
     let routing = same_dtype_as(routing, compute).reshape([tokens * choices, 1]);
     let mut sum = Tensor::<2>::zeros([tokens, hidden], (&device, compute));

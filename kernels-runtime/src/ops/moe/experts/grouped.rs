@@ -1,15 +1,16 @@
 //! Experts with adapters, by kernels for rows that are grouped by expert. No tensor has the size of the weights, forward or
 //! backward.
 
-use super::{Adapter, GateUp, Projection, Weights};
+use super::{Adapter, GateUp, KERNEL, Projection, Weights};
 use crate::ops::glu;
+use crate::ops::moe::steps::{PRODUCT, UNIT};
 use crate::ops::moe::{Permuted, Stack, grouped_matmul, moe_permute, moe_unpermute};
 use crate::semantics::{ExpertLayout, MoeExpertsKey};
 use burn::tensor::{Int, Tensor};
 
 /// Computes the experts of a mixture: sorts the tokens by expert, multiplies all rows of a projection at once, and adds up
 /// the results of each token. The operands are those of [`fused`](super::fused()). A step for which the device has no kernel
-/// is computed by its reference.
+/// is computed by its reference, and the report has a row for each kind of step.
 pub(super) fn experts(
     x: Tensor<2>,
     indices: Tensor<2, Int>,
@@ -36,8 +37,16 @@ pub(super) fn experts(
         limit,
         sparsity: None,
     };
-    let unit = glu::fused(inputs.clone(), settings, key.unit())
-        .unwrap_or_else(|_| glu::reference(inputs, settings, key.unit()));
+    let first = match &inputs {
+        glu::Inputs::Packed(x) | glu::Inputs::Separate { gate: x, .. } => x.clone(),
+    };
+    let of = inputs.clone();
+    let unit = UNIT.run(
+        KERNEL,
+        &[&first.into_dispatch()],
+        || glu::fused(of, settings, key.unit()),
+        || glu::reference(inputs, settings, key.unit()),
+    );
     moe_unpermute(project(&weights.down, unit), row_map, Some(routing))
 }
 
@@ -86,6 +95,11 @@ fn product(
     weights: Stack<3, 2>,
     layout: ExpertLayout,
 ) -> Tensor<2> {
-    grouped_matmul::fused(x.clone(), counts.clone(), weights.clone(), layout)
-        .unwrap_or_else(|_| grouped_matmul::reference(x, counts.clone(), weights, layout))
+    let (rows, of) = (x.clone(), weights.clone());
+    PRODUCT.run(
+        KERNEL,
+        &[&x.clone().into_dispatch()],
+        || grouped_matmul::fused(rows, counts.clone(), of, layout),
+        || grouped_matmul::reference(x, counts.clone(), weights, layout),
+    )
 }

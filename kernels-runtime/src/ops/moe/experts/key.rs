@@ -67,15 +67,7 @@ impl MoeExpertsKey {
     }
 }
 
-/// The order of the axes of an expert's weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ExpertLayout {
-    /// `[out, in]`, as in PyTorch's `Linear`: Qwen, Mixtral, DeepSeek.
-    Linear,
-    /// `[in, out]`, as a matrix product takes it: gpt-oss, Llama 4.
-    Matmul,
-}
+pub use kernels_simd::keys::ExpertLayout;
 
 /// The biases of the projections of an expert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

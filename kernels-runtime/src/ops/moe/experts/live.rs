@@ -40,33 +40,42 @@ impl Experts {
 }
 
 impl Tensors for Experts {
+    /// Visits the tensors in the order of the checked operands, which the limits of implementations read: all weights, then
+    /// all biases. Adapters, which are not among the operands, come last.
     fn visit(&mut self, visitor: &mut impl Visitor) {
         visitor.tensor("x", &mut self.x);
         visitor.tensor("routing", &mut self.routing);
-        match &mut self.weights.gate_up {
-            GateUp::Packed(gate_up) => projection(["gate_up", "gate_up_bias"], gate_up, visitor),
-            GateUp::Separate { gate, up } => {
-                projection(["gate", "gate_bias"], gate, visitor);
-                projection(["up", "up_bias"], up, visitor);
+        let mut projections = named(&mut self.weights);
+        for (names, one) in projections.iter_mut().flatten() {
+            stack(names[0], &mut one.weight, visitor);
+        }
+        for (names, one) in projections.iter_mut().flatten() {
+            if let Some(biases) = &mut one.bias {
+                stack(names[1], biases, visitor);
             }
         }
-        projection(["down", "down_bias"], &mut self.weights.down, visitor);
+        for (_, one) in projections.iter_mut().flatten() {
+            if let Some(adapter) = &mut one.adapter {
+                visitor.tensor("adapter_a", &mut adapter.a);
+                visitor.tensor("adapter_b", &mut adapter.b);
+            }
+        }
     }
 }
 
-fn projection(
-    [weight, bias]: [&'static str; 2],
-    projection: &mut Projection,
-    visitor: &mut impl Visitor,
-) {
-    stack(weight, &mut projection.weight, visitor);
-    if let Some(biases) = &mut projection.bias {
-        stack(bias, biases, visitor);
-    }
-    if let Some(adapter) = &mut projection.adapter {
-        visitor.tensor("adapter_a", &mut adapter.a);
-        visitor.tensor("adapter_b", &mut adapter.b);
-    }
+/// A projection with the names of its weight and its bias.
+type Named<'a> = ([&'static str; 2], &'a mut Projection);
+
+/// Returns the projections gate (with up, if they are packed), up (if it is separate) and down.
+fn named(weights: &mut Weights) -> [Option<Named<'_>>; 3] {
+    let Weights { gate_up, down } = weights;
+    let (gate, up): (Named<'_>, Option<Named<'_>>) = match gate_up {
+        GateUp::Packed(both) => ((["gate_up", "gate_up_bias"], both), None),
+        GateUp::Separate { gate, up } => {
+            ((["gate", "gate_bias"], gate), Some((["up", "up_bias"], up)))
+        }
+    };
+    [Some(gate), up, Some((["down", "down_bias"], down))]
 }
 
 fn stack<const STACKED: usize, const SINGLE: usize>(
@@ -105,7 +114,7 @@ impl Operands for Experts {
         let settings = Settings { key, limit };
         let Self { x, indices, .. } = self;
         let operands = super::Operands::of(x, indices, self.routing, self.weights, settings);
-        Tensor::from_dispatch(operands.run(implementation))
+        Tensor::from_dispatch(super::Experts::run(operands, implementation).y)
     }
 
     /// Takes the first and the last token, and the experts that they are routed to.
@@ -169,5 +178,88 @@ impl Experts {
         let (size, hidden) = (root_mean_square(&self.x), self.x.dims()[1] as f64);
         let gate = root_mean_square(&gate.weight.expert(0));
         larger(size * gate * hidden.sqrt(), size)
+    }
+}
+
+#[cfg(all(test, feature = "cpu"))]
+mod tests {
+    use super::*;
+    use crate::kernel::Collect;
+    use crate::ops::operands::Described;
+    use crate::semantics::{ExpertBias, ExpertLayout, Projections};
+    use burn::tensor::Device;
+
+    /// The tensors of a site are those of a direct call, in the same order: limits of implementations read both.
+    #[test]
+    fn tensors_have_the_order_of_the_checked_operands() {
+        const EXPERTS: usize = 3;
+        let device = Device::flex();
+        let ones = |shape: [usize; 2]| Tensor::<2>::ones(shape, &device);
+        let weight = |listed: bool, shape: [usize; 2]| -> Stack<3, 2> {
+            match listed {
+                true => Stack::List(vec![ones(shape); EXPERTS]),
+                false => Stack::Stacked(ones(shape).unsqueeze::<3>().repeat_dim(0, EXPERTS)),
+            }
+        };
+        let bias = |listed: bool, features: usize| -> Stack<2, 1> {
+            match listed {
+                true => Stack::List(vec![Tensor::ones([features], &device); EXPERTS]),
+                false => Stack::Stacked(ones([EXPERTS, features])),
+            }
+        };
+        for listed in [false, true] {
+            for separate in [false, true] {
+                let projection = |inputs: usize, features: usize| {
+                    let weight = weight(listed, [inputs, features]);
+                    Projection::new(weight).with_bias(bias(listed, features))
+                };
+                let (weights, projections) = match separate {
+                    true => {
+                        let [gate, up] = [projection(4, 5), projection(4, 5)];
+                        (
+                            Weights::separate(gate, up, projection(5, 4)),
+                            Projections::Separate,
+                        )
+                    }
+                    false => (
+                        Weights::packed(projection(4, 10), projection(5, 4)),
+                        Projections::Chunked,
+                    ),
+                };
+                let key = MoeExpertsKey {
+                    projections,
+                    layout: ExpertLayout::Matmul,
+                    bias: ExpertBias::All,
+                    ..MoeExpertsKey::QWEN3
+                };
+                let indices = Tensor::<2, Int>::from_data([[0, 1], [2, 0]], &device);
+                let (x, routing) = (ones([2, 4]), ones([2, 2]));
+                let settings = Settings { key, limit: None };
+                let direct = super::super::Operands::of(
+                    x.clone(),
+                    indices.clone(),
+                    routing.clone(),
+                    weights.clone(),
+                    settings,
+                );
+                let mut of_site = Experts {
+                    x,
+                    told: indices.clone(),
+                    indices,
+                    routing,
+                    weights,
+                    limit: None,
+                    key,
+                };
+                let of_site = Collect::of(&mut of_site);
+                let of_site: Vec<_> = of_site
+                    .tensors()
+                    .into_iter()
+                    .map(Described::shape)
+                    .collect();
+                let direct: Vec<_> = direct.all().into_iter().map(Described::shape).collect();
+                assert_eq!(of_site, direct, "listed {listed}, separate {separate}");
+            }
+        }
     }
 }

@@ -28,7 +28,6 @@
 //! whose products with the rows of an expert are added to its result.
 
 mod adapter;
-mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
@@ -42,29 +41,26 @@ pub(crate) mod live;
 pub mod npu;
 mod operands;
 mod reference;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
 mod settings;
 mod sharded;
 pub(crate) mod site;
 mod weights;
 
 pub use adapter::Adapter;
-pub use autodiff::{ExpertsBackend, ExpertsKernel, Gradients, Tensors};
 pub use each::each;
 pub(crate) use operands::check;
-pub use operands::{Backward, Operands};
+#[cfg(feature = "remote")]
+pub(crate) use operands::remote;
+pub use operands::{Each, Experts, Launch, Operands};
 pub use reference::reference;
-pub use settings::{Settings, Wanted};
+pub use settings::Settings;
 pub use sharded::{Part, sharded};
 pub use weights::{GateUp, Projection, Weights};
 
-use crate::ops::define::launched;
 use crate::ops::implementation;
 use crate::reason::Reason;
 use crate::registry::{KernelSpec, declare_kernel};
 use crate::semantics::MoeExpertsKey;
-use burn::backend::{Dispatch, DispatchTensor};
 use burn::tensor::{Int, Tensor};
 
 declare_kernel! {
@@ -121,10 +117,5 @@ pub fn fused(
     let settings = Settings { key, limit };
     let operands = Operands::of(x, indices, routing, weights, settings);
     let found = implementation(KERNEL, key, operands.all())?;
-    Ok(Tensor::from_dispatch(operands.run(found)))
+    Ok(Tensor::from_dispatch(Experts::run(operands, found).y))
 }
-
-launched!(
-    Operands<DispatchTensor, DispatchTensor> => DispatchTensor,
-    <Dispatch as ExpertsBackend>::experts
-);

@@ -1,95 +1,92 @@
-use super::{Settings, Wanted, Weights};
-use crate::ops::define::{backward, operands};
+use super::{Settings, Weights};
+use crate::ops::fused::declare::operation;
+use crate::ops::fused::{Like, Saved};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use crate::semantics::{Clamp, ExpertBias, ExpertLayout, MoeExpertsKey, Projections};
-use burn::backend::DispatchTensor;
+use burn::backend::{DispatchTensor, Shape};
 use burn::tensor::{DType, Int, Tensor};
+
+pub(super) use kernels_simd::moe::experts::{BIASES, DOWN, GATE, UP};
 
 const OP: &str = "experts";
 
-/// The indices of the groups of weights. The groups of biases follow in the same order.
-pub(super) const GATE: usize = 0;
-pub(super) const UP: usize = 1;
-pub(super) const DOWN: usize = 2;
-pub(super) const BIASES: usize = 3;
-
-operands! {
+operation! {
+    /// The experts of a mixture.
+    Experts {
+        name: "experts",
+        title: "experts",
+        kernel: "npu_fused_moe",
+        saved: 1,
+        dtypes: Operands::float_dtype,
+    }
     /// The checked operands of the experts of a mixture. `F` is the type of float tensors, `I` that of integer
     /// tensors.
     Operands<F, I>
     floats {
-        /// Returns the tokens, `[T, H]`.
-        x: One,
-        /// Returns the routing weights, `[T, k]`.
-        routing: One,
-        /// Returns the weights of the experts, in six groups.
-        weights: Lists,
+        /// The tokens, `[T, H]`.
+        x: One "x",
+        /// The routing weights, `[T, k]`.
+        routing: One "the routing weights",
+        /// The weights in six groups: gate (with up, if packed), up, down, and their biases. Each group is one stacked tensor,
+        /// one tensor for each expert, or empty; see the [module](super) for the shapes.
+        weights: Lists "a weight",
     }
     ints {
-        /// Returns the experts of each token, `[T, k]`.
+        /// The experts of each token, `[T, k]`.
         indices,
     }
     numbers {
-        /// Returns the variant to compute, with its limit.
+        /// The variant to compute, with its limit.
         settings: Settings,
     }
 }
 
 impl<F: Described, I: Described> Operands<F, I> {
-    /// Makes the operands. `x` is `[T, H]`, `indices` and `routing` are `[T, k]`. `weights` are six groups: gate (with
-    /// up, if packed), up, down, and their biases. Each group is one stacked tensor, one tensor for each expert, or
-    /// empty; see the [module](super) for the shapes.
-    ///
-    /// # Errors
-    /// Returns an error if the shapes don't fit together, if the indices are not integers, if the limit is negative or
-    /// NaN, or if the operands don't match the key.
-    pub fn new(
-        x: F,
-        indices: I,
-        routing: F,
-        weights: Vec<Vec<F>>,
-        settings: Settings,
-    ) -> Result<Self, Mismatch> {
-        let key = settings.key;
-        let [tokens, hidden] = operands::dims(OP, "x", &x)?;
-        let chosen: [usize; 2] = operands::dims(OP, "the indices", &indices)?;
-        operands::integers(OP, "the indices", indices.dtype())?;
+    fn check(&self) -> Result<(), Mismatch> {
+        let key = self.settings.key;
+        let [tokens, hidden] = operands::dims(OP, "x", &self.x)?;
+        let chosen: [usize; 2] = operands::dims(OP, "the indices", &self.indices)?;
+        operands::integers(OP, "the indices", self.indices.dtype())?;
         require!(
-            chosen[0] == tokens && routing.shape().as_slice() == chosen,
+            chosen[0] == tokens && self.routing.shape().as_slice() == chosen,
             "experts: x has {tokens} tokens, the indices are {chosen:?} and the routing weights {:?}; \
              both must be [{tokens}, k]",
-            routing.shape().as_slice()
+            self.routing.shape().as_slice()
         );
         require!(
-            settings.limit.is_some() == (key.clamp == Clamp::Limit),
+            self.settings.limit.is_some() == (key.clamp == Clamp::Limit),
             "experts: {key} {}",
-            if settings.limit.is_some() {
+            if self.settings.limit.is_some() {
                 "has no clamp, but a limit is given"
             } else {
                 "needs the limit"
             }
         );
-        if let Some(limit) = settings.limit {
+        if let Some(limit) = self.settings.limit {
             require!(
                 limit >= 0.0,
                 "experts: the limit of the clamp is {limit}; it must be a number that is not negative"
             );
         }
-        check_weights(&weights, hidden, key)?;
-        Ok(Self {
-            x,
-            indices,
-            routing,
-            weights,
-            settings,
-        })
+        check_weights(&self.weights, hidden, key)
+    }
+
+    fn results(&self) -> [Like; 1] {
+        [(self.x.shape(), self.x.dtype())]
+    }
+
+    /// Slots without an expert have no row, so a backend may keep fewer.
+    fn saved(&self) -> [Saved; 1] {
+        let rows = self.indices.shape().num_elements();
+        let shape = Shape::new([rows, 2 * self.width()]);
+        [Saved::at_most("what forward kept", (shape, self.x.dtype()))]
     }
 
     /// Returns the dtype of `x` and the weights. The routing weights have the same dtype, or f32.
     ///
     /// # Errors
     /// Returns an error if the dtypes differ, or if kernels don't take the dtype.
-    pub fn dtype(&self) -> Result<DType, Mismatch> {
+    fn float_dtype(&self) -> Result<DType, Mismatch> {
         let weights = self.weights.iter().flatten();
         let weights = weights.map(|weight| ("a weight", weight));
         let dtype = operands::one_dtype(OP, std::iter::once(("x", &self.x)).chain(weights))?;
@@ -101,6 +98,16 @@ impl<F: Described, I: Described> Operands<F, I> {
         Ok(dtype)
     }
 
+    /// Returns the number of experts.
+    pub(super) fn experts(&self) -> usize {
+        let down = &self.weights[DOWN];
+        let first = down[0].shape();
+        match first.num_dims() {
+            3 => first[0],
+            _ => down.len(),
+        }
+    }
+
     /// Returns the width of an expert, `I`.
     pub fn width(&self) -> usize {
         let down = self.weights[DOWN][0].shape();
@@ -109,36 +116,6 @@ impl<F: Described, I: Described> Operands<F, I> {
             ExpertLayout::Linear => down[last],
             ExpertLayout::Matmul => down[last - 1],
         }
-    }
-
-    /// Adds the gradient of the result, the tensor that the forward pass kept, and the flags of the wanted gradients.
-    ///
-    /// # Errors
-    /// Returns an error if `dy` does not have the shape and dtype of `x`, if `kept` is not `[R, 2I]` with at most one
-    /// row for each slot, if there is not one flag for each weight, or if dtypes differ.
-    pub fn backward(self, dy: F, kept: F, wanted: Wanted) -> Result<Backward<F, I>, Mismatch> {
-        let dtype = self.dtype()?;
-        operands::like(OP, ("dy", &dy), ("x", &self.x.shape(), dtype))?;
-        let [rows, width] = operands::dims(OP, "what forward kept", &kept)?;
-        let slots = self.indices.shape().num_elements();
-        require!(
-            rows <= slots && width == 2 * self.width() && kept.dtype() == dtype,
-            "experts: what forward kept is [{rows}, {width}] of {:?}, but must be [R, {}] of \
-             {dtype:?}, R at most {slots}",
-            kept.dtype(),
-            2 * self.width()
-        );
-        let flags = wanted.weights.iter().map(Vec::len);
-        require!(
-            flags.eq(self.weights.iter().map(Vec::len)),
-            "experts: there is not one flag for each weight whose gradient may be wanted"
-        );
-        Ok(Backward {
-            operands: self,
-            dy,
-            kept,
-            wanted,
-        })
     }
 }
 
@@ -155,25 +132,11 @@ impl Operands<DispatchTensor, DispatchTensor> {
     ) -> Self {
         checked(Self::new(
             x.into_dispatch(),
-            indices.into_dispatch(),
             routing.into_dispatch(),
             weights.into_dispatch(),
+            indices.into_dispatch(),
             settings,
         ))
-    }
-}
-
-backward! {
-    /// The operands of the backward pass.
-    Backward<F, I> of Operands<F, I> {
-        /// Returns the gradient of the result.
-        dy: F,
-        /// Returns the tensor that the forward pass kept.
-        kept: F,
-    }
-    wanted {
-        /// Returns the flags of the wanted gradients.
-        wanted: Wanted
     }
 }
 
@@ -192,9 +155,9 @@ pub(crate) fn check(
     let indices = Facts::from(indices);
     let operands = checked(Operands::new(
         x,
-        indices,
         routing,
         weights.facts(),
+        indices,
         settings,
     ));
     for projection in weights.each() {

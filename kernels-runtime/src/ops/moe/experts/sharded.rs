@@ -5,7 +5,8 @@
 //! send the results back. So each part sends to each shard and each shard to each part (all-to-all), and the backward
 //! pass does the same in the other direction.
 
-use super::{Weights, check, fused, reference};
+use super::{KERNEL, Weights, check, fused, reference};
+use crate::ops::moe::steps::SHARD;
 use crate::ops::moe::{Permuted, moe_permute, moe_unpermute};
 use crate::ops::operands::checked;
 use crate::semantics::MoeExpertsKey;
@@ -32,7 +33,8 @@ pub struct Part {
 /// one device, except that the results of half types are rounded once more, before they are weighted. An expert without
 /// rows has zero gradients here too, if there is a token at all.
 ///
-/// Each device uses its fused kernels, and the reference where it has none. A transfer needs the number of its rows, so
+/// Each device uses its fused kernels, and the reference where it has none or the policy says so; the report counts both.
+/// A transfer needs the number of its rows, so
 /// the host waits for one small tensor of each part, and for the indices where a reference reads them. Burn moves tensors between its remote devices, as NPUs are, by way of
 /// the host.
 ///
@@ -205,7 +207,11 @@ impl Shard<'_> {
         let routing = Tensor::ones(shape, (&rows.device(), dtype));
         let weights = || self.weights.clone();
         let (x, chosen, ones) = (rows.clone(), indices.clone(), routing.clone());
-        fused(x, chosen, ones, weights(), self.limit, self.key)
-            .unwrap_or_else(|_| reference(rows, indices, routing, weights(), self.limit, self.key))
+        SHARD.run(
+            KERNEL,
+            &[&rows.clone().into_dispatch()],
+            || fused(x, chosen, ones, weights(), self.limit, self.key),
+            || reference(rows, indices, routing, weights(), self.limit, self.key),
+        )
     }
 }

@@ -8,7 +8,6 @@
 //! Weights are `[E, K, N]` with [`ExpertLayout::Matmul`] and `[E, N, K]` with
 //! [`ExpertLayout::Linear`], in one tensor or in a list of `E` tensors without the first axis.
 
-mod autodiff;
 #[cfg(feature = "cpu")]
 mod cpu;
 #[cfg(feature = "gpu")]
@@ -17,11 +16,10 @@ pub(in crate::ops::moe) mod cube;
 pub mod npu;
 mod operands;
 mod reference;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
 
-pub use autodiff::{Gradients, GroupedMatmulBackend, GroupedMatmulKernel, Tensors};
-pub use operands::{Backward, Operands, Wanted};
+#[cfg(feature = "remote")]
+pub(crate) use operands::remote;
+pub use operands::{Each, GroupedMatmul, Operands};
 pub use reference::reference;
 
 use super::{Stack, on_gpu, on_npu, refuse};
@@ -30,7 +28,6 @@ use crate::dispatch::Query;
 use crate::ops::operands::{Facts, checked};
 use crate::reason::Reason;
 use crate::semantics::ExpertLayout;
-use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
 use std::ops::Range;
 
@@ -54,28 +51,17 @@ pub fn fused(
 ) -> Result<Tensor<2>, Reason> {
     let weights = weights.into();
     let (x, counts) = (x.into_dispatch(), counts.into_dispatch());
-    let operands = checked(Operands::new(x, counts, weights.into_dispatch(), layout));
+    let operands = checked(Operands::new(x, weights.into_dispatch(), counts, layout));
     for weight in operands.weights() {
         let query = Query::of_one_dtype(&[operands.x(), weight]);
         refuse(
             KernelOp::GroupedMatmul,
             query,
-            || {
-                on_npu!(npu::takes(
-                    operands.x(),
-                    operands.counts(),
-                    operands.weights(),
-                    operands.layout()
-                ))
-            },
+            || on_npu!(npu::takes(&operands)),
             || on_gpu!(cube::takes(&operands)),
         )?;
     }
-    Ok(Tensor::from_dispatch(launch(operands)))
-}
-
-fn launch(operands: Operands<DispatchTensor, DispatchTensor>) -> DispatchTensor {
-    <burn::backend::Dispatch as GroupedMatmulBackend>::grouped_matmul(operands)
+    Ok(Tensor::from_dispatch(GroupedMatmul::run(operands).y))
 }
 
 /// Panics if [`Operands::new`] would return an error. Returns the number of experts and of features.
@@ -87,7 +73,7 @@ fn check(
     layout: ExpertLayout,
 ) -> (usize, usize) {
     let (x, counts) = (Facts::from(x), Facts::from(counts));
-    let operands = checked(Operands::new(x, counts, weights.facts(), layout));
+    let operands = checked(Operands::new(x, weights.facts(), counts, layout));
     (operands.experts(), operands.result()[1])
 }
 

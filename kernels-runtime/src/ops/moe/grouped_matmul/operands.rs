@@ -1,45 +1,51 @@
-use crate::ops::define::{backward, operands};
+use crate::ops::fused::declare::operation;
+use crate::ops::fused::{Like, Saved};
 use crate::ops::operands::{self, Described, Mismatch, require};
 use crate::semantics::ExpertLayout;
 use burn::backend::Shape;
-use burn::tensor::DType;
 
 const OP: &str = "grouped matmul";
 
-operands! {
+operation! {
+    /// Products of rows grouped by expert, a part of the experts of a mixture.
+    GroupedMatmul {
+        name: "grouped_matmul",
+        title: "grouped matmul",
+        kernel: "npu_fused_moe",
+        saved: 0,
+        part: true,
+    }
     /// The checked operands of grouped products. `F` is the type of float tensors, `I` that of integer tensors.
     Operands<F, I>
     floats {
-        /// Returns the rows, `[R, K]`.
-        x: One,
-        /// Returns the weights, one stacked tensor or one for each expert.
-        weights: List,
+        /// The rows, `[R, K]`.
+        x: One "x",
+        /// The weights: one stacked tensor, `[E, K, N]` or `[E, N, K]` as the layout states, or one for each expert, without
+        /// the first axis.
+        weights: List "a weight",
     }
     ints {
-        /// Returns the number of rows of each expert, `[E]`.
+        /// The number of rows of each expert, `[E]`.
         counts,
     }
     numbers {
-        /// Returns the layout of the weights.
+        /// The layout of the weights.
         layout: ExpertLayout,
     }
 }
 
 impl<F: Described, I: Described> Operands<F, I> {
-    /// Makes the operands. `x` is `[R, K]`, `counts` has one integer for each expert, and `weights` is one stacked
-    /// tensor, `[E, K, N]` or `[E, N, K]` as the layout states, or a list of `E` tensors without the first axis.
-    ///
-    /// # Errors
-    /// Returns an error if the shapes don't fit together, if the counts are not integers, or if there are no experts.
-    pub fn new(x: F, counts: I, weights: Vec<F>, layout: ExpertLayout) -> Result<Self, Mismatch> {
-        let (experts, sizes) = operands::stack::<3, 2, F>(OP, &weights)?;
-        fits(&x, &counts, experts, sizes, layout)?;
-        Ok(Self {
-            x,
-            counts,
-            weights,
-            layout,
-        })
+    fn check(&self) -> Result<(), Mismatch> {
+        let (experts, sizes) = operands::stack::<3, 2, F>(OP, &self.weights)?;
+        fits(&self.x, &self.counts, experts, sizes, self.layout)
+    }
+
+    fn results(&self) -> [Like; 1] {
+        [(self.result(), self.x.dtype())]
+    }
+
+    fn saved(&self) -> [Saved; 0] {
+        []
     }
 
     /// Returns the number of experts.
@@ -56,58 +62,6 @@ impl<F: Described, I: Described> Operands<F, I> {
             ExpertLayout::Matmul => weight[last],
         };
         Shape::new([self.x.shape()[0], features])
-    }
-
-    /// Returns the common dtype of `x` and the weights.
-    ///
-    /// # Errors
-    /// Returns an error if the dtypes differ, or if kernels don't take the dtype.
-    pub fn dtype(&self) -> Result<DType, Mismatch> {
-        let weights = self.weights.iter().map(|weight| ("a weight", weight));
-        operands::one_dtype(OP, std::iter::once(("x", &self.x)).chain(weights))
-    }
-
-    /// Adds the gradient of the result and the flags of the wanted gradients: one for `x` and one for each weight
-    /// tensor.
-    ///
-    /// # Errors
-    /// Returns an error if `dy` does not have the shape and dtype of the result, if there is not one flag for each
-    /// tensor, or if dtypes differ.
-    pub fn backward(self, dy: F, wanted: Wanted) -> Result<Backward<F, I>, Mismatch> {
-        let dtype = self.dtype()?;
-        operands::like(OP, ("dy", &dy), ("the result", &self.result(), dtype))?;
-        require!(
-            wanted.weights.len() == self.weights.len(),
-            "grouped matmul: {} gradients of weights are wanted or not, but there are {} weights",
-            wanted.weights.len(),
-            self.weights.len()
-        );
-        Ok(Backward {
-            operands: self,
-            dy,
-            wanted,
-        })
-    }
-}
-
-/// The flags of the wanted gradients.
-#[derive(Clone, Debug)]
-pub struct Wanted {
-    /// True if the gradient of the rows is wanted.
-    pub x: bool,
-    /// One flag for each weight tensor, true if its gradient is wanted.
-    pub weights: Vec<bool>,
-}
-
-backward! {
-    /// The operands of the backward pass.
-    Backward<F, I> of Operands<F, I> {
-        /// Returns the gradient of the result.
-        dy: F,
-    }
-    wanted {
-        /// Returns the flags of the wanted gradients.
-        wanted: Wanted
     }
 }
 

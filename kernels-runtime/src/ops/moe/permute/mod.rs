@@ -27,8 +27,6 @@ pub(crate) mod operands;
 mod reference;
 #[cfg(feature = "remote")]
 pub(crate) mod remote;
-#[cfg(feature = "cpu")]
-mod slots;
 
 pub use autodiff::{
     PermuteBackend, PermuteKernel, SortTensors, SpreadTensors, SumTensors, WeighTensors,
@@ -36,6 +34,8 @@ pub use autodiff::{
 pub use operands::{Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward};
 pub use reference::reference;
 
+use super::experts::KERNEL;
+use super::steps::PERMUTE;
 use super::{on_gpu, on_npu, refuse};
 use crate::device::KernelOp;
 use crate::dispatch::Query;
@@ -56,11 +56,11 @@ pub struct Permuted {
     pub counts: Tensor<1, Int>,
 }
 
-/// Sorts tokens by expert: with the fused kernel if the device has one for the tokens' dtype, otherwise
-/// with the [`reference`](reference()). See [`fused`] for shapes.
+/// Sorts tokens by expert: with the fused kernel if the device has one for the tokens' dtype and the policy allows it,
+/// otherwise with the [`reference`](reference()). The report counts the call. See [`fused`] for shapes.
 ///
 /// # Panics
-/// Panics if the shapes don't fit together, if there is no expert, or, except on an NPU and a GPU, if an index is below 0
+/// Panics if the policy requires the kernel and it can't run. Panics if the shapes don't fit together, if there is no expert, or, except on an NPU and a GPU, if an index is below 0
 /// or above `num_experts`.
 pub fn moe_permute(
     tokens: Tensor<2>,
@@ -68,8 +68,13 @@ pub fn moe_permute(
     num_experts: usize,
     num_out_tokens: Option<usize>,
 ) -> Permuted {
-    fused(tokens.clone(), indices.clone(), num_experts, num_out_tokens)
-        .unwrap_or_else(|_| reference(tokens, indices, num_experts, num_out_tokens))
+    let (x, chosen) = (tokens.clone(), indices.clone());
+    PERMUTE.run(
+        KERNEL,
+        &[&tokens.clone().into_dispatch()],
+        || fused(x, chosen, num_experts, num_out_tokens),
+        || reference(tokens, indices, num_experts, num_out_tokens),
+    )
 }
 
 /// Sorts tokens by expert with the fused kernel of their device: a counting sort, then one copy.

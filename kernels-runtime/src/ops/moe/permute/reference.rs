@@ -1,4 +1,4 @@
-use super::super::sort::Groups;
+use super::super::sort::by_expert;
 use super::Permuted;
 use crate::ops::{compute_dtype, same_dtype_as};
 use burn::tensor::{DType, IndexingUpdateOp, Int, IntDType, Tensor};
@@ -99,7 +99,7 @@ fn refuse_others(owner: &Tensor<1, Int>, indices: Tensor<2, Int>, num_experts: u
     let ends: Vec<i64> = Tensor::cat(ends.into(), 0).into_data().iter().collect();
     if ends[0] < 0 || ends[1] > num_experts as i64 {
         // Panics with the token of the index.
-        Groups::of_data(&indices.into_data(), num_experts);
+        by_expert(&indices.into_data(), num_experts);
         unreachable!("an index is outside");
     }
 }

@@ -5,8 +5,9 @@ use crate::ops::moe::permute::{
     PermuteBackend, PermuteKernel, Sort, SortTensors, Spread, SpreadTensors, SpreadWeighed, Sum,
     SumTensors, Weigh, WeighBackward, WeighTensors,
 };
+use crate::remote::Kernels;
 use crate::remote::call::{Like, like, send};
-use crate::remote::{Host, Kernels};
+use burn::backend::ir::BackendIr;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Remote, Shape, TensorMetadata};
 
@@ -21,7 +22,7 @@ const WEIGH_BACKWARD: &str = "burn-kernels/weigh_rows_backward";
 const BYTES_OF_A_ROW: usize = 24;
 
 /// Adds the server's handlers of the operations.
-pub(crate) fn handlers<B: Host + PermuteKernel>(kernels: Kernels<B>) -> Kernels<B> {
+pub(crate) fn handlers<B: BackendIr + PermuteKernel>(kernels: Kernels<B>) -> Kernels<B> {
     kernels
         .handle(SORT, |call, (num_experts, rows): (usize, usize)| {
             call.expect_size(num_experts)?;

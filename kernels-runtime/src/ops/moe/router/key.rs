@@ -77,17 +77,7 @@ impl RouterKey {
     };
 }
 
-/// The function that turns a router's logits into scores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scoring {
-    /// Softmax over all experts.
-    Softmax,
-    /// The logistic function of each logit.
-    Sigmoid,
-    /// Softmax over the chosen experts. There are no scores before the choice.
-    SoftmaxOfChosen,
-}
+pub use kernels_simd::keys::{Grouping, Renormalise, RouterWeights, Scoring};
 
 /// The correction of a router's choice by a bias, one value for each expert. Weights come from the
 /// scores without the bias.
@@ -98,40 +88,6 @@ pub enum Correction {
     None,
     /// The experts with the largest score + bias are chosen (Wang et al., arXiv:2408.15664).
     Bias,
-}
-
-/// The limit of a token's choice to the groups that score best. A group is a range of adjacent experts; all
-/// groups have the same size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Grouping {
-    /// No limit: a token chooses from all experts.
-    None,
-    /// A group scores as its best expert (DeepSeek-V2).
-    Max,
-    /// A group scores as the sum of its two best experts (DeepSeek-V3).
-    TopTwo,
-}
-
-/// The division of the weights of a token's experts by their sum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Renormalise {
-    /// No division.
-    None,
-    /// Division by the sum + 1e-20. If all scores of a token are zero, its weights stay zero. Sums of a
-    /// softmax are never so small that the addend changes them.
-    Sum,
-}
-
-/// The dtype of a router's weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RouterWeights {
-    /// The dtype of the logits.
-    Logits,
-    /// The dtype that scores are computed in: f32, or f64 for f64 logits.
-    Wide,
 }
 
 impl fmt::Display for RouterKey {

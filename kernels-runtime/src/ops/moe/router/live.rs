@@ -36,7 +36,7 @@ impl Operands for Router {
     fn launch(self, implementation: &'static Implementation) -> Choice {
         let of = self.clone();
         let operands = super::Operands::of(self.logits, self.bias, &self.routing);
-        let routed = Routed::from(operands.run(implementation));
+        let routed = Routed::from(super::Router::run(operands, implementation));
         Choice { routed, of }
     }
 
@@ -114,28 +114,25 @@ impl Choice {
 #[cfg(all(test, feature = "cpu"))]
 mod tests {
     use super::*;
+    use crate::kernel::any_rank::flat;
     use crate::live::{VerifyError, verify};
+    use crate::ops::fused::{Made, OpLaunch};
+    use crate::ops::moe::router;
     use crate::registry::Launch;
     use crate::semantics::RouterKey;
     use burn::backend::DispatchTensor;
     use burn::tensor::{Distribution, Int};
 
+    type Call = router::Operands<DispatchTensor>;
+    type Run = fn(Call) -> Made<DispatchTensor>;
+
     /// Runs the kernel of the CPU.
-    fn right(
-        call: crate::ops::moe::router::Operands<DispatchTensor>,
-    ) -> (DispatchTensor, DispatchTensor) {
-        let implementations = crate::ops::moe::experts::KERNEL.implementations.iter();
-        let mut launches = implementations.filter_map(|one| match one.launch {
-            Launch::MoeBlock(launch) => Some(launch),
-            _ => None,
-        });
-        launches.next().expect("the CPU has a router")(call)
+    fn right(call: Call) -> Made<DispatchTensor> {
+        router::Router::run(call, &router::IMPLEMENTATION)
     }
 
     /// Chooses the experts that score worst.
-    fn worst(
-        call: crate::ops::moe::router::Operands<DispatchTensor>,
-    ) -> (DispatchTensor, DispatchTensor) {
+    fn worst(call: Call) -> Made<DispatchTensor> {
         let mut first = true;
         // The first tensor is the logits.
         right(call.map(|tensor| match std::mem::take(&mut first) {
@@ -145,30 +142,26 @@ mod tests {
     }
 
     /// Chooses the right experts, but with the weights of those that score worst.
-    fn weights_of_others(
-        call: crate::ops::moe::router::Operands<DispatchTensor>,
-    ) -> (DispatchTensor, DispatchTensor) {
-        (worst(call.clone()).0, right(call).1)
+    fn weights_of_others(call: Call) -> Made<DispatchTensor> {
+        Made {
+            y: worst(call.clone()).y,
+            ..right(call)
+        }
     }
 
     /// Returns the right weights with the next experts.
-    fn others(
-        call: crate::ops::moe::router::Operands<DispatchTensor>,
-    ) -> (DispatchTensor, DispatchTensor) {
-        let (weights, indices) = right(call);
-        let next = Tensor::<2, Int>::from_dispatch(indices).add_scalar(1);
-        (weights, next.into_dispatch())
+    fn others(call: Call) -> Made<DispatchTensor> {
+        let made = right(call);
+        let next = Tensor::<2, Int>::from_dispatch(made.ints[0].clone()).add_scalar(1);
+        Made::new(made.y).and_ints(next.into_dispatch())
     }
 
-    fn check(
-        launch: fn(
-            crate::ops::moe::router::Operands<DispatchTensor>,
-        ) -> (DispatchTensor, DispatchTensor),
-        router: &Router,
-    ) -> Result<f64, VerifyError> {
+    fn check(run: Run, router: &Router) -> Result<f64, VerifyError> {
+        let run: &'static Run = Box::leak(Box::new(run));
+        let launch = router::Launch(OpLaunch::by::<router::Router>(run));
         let implementation = Implementation {
             launch: Launch::MoeBlock(launch),
-            ..crate::ops::moe::router::IMPLEMENTATION
+            ..router::IMPLEMENTATION
         };
         verify(Box::leak(Box::new(implementation)), router)
     }
@@ -230,8 +223,8 @@ mod tests {
     struct Seen(Vec<Vec<f32>>);
 
     impl Visitor for Seen {
-        fn tensor<const D: usize>(&mut self, _: &'static str, tensor: &mut Tensor<D>) {
-            let values = tensor.to_data().iter::<f32>().collect();
+        fn visit(&mut self, _: &'static str, tensor: &mut DispatchTensor) {
+            let values = flat(tensor).into_data().iter::<f32>().collect();
             self.0.push(values);
         }
     }

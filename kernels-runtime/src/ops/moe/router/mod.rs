@@ -16,7 +16,6 @@
 //! `dl = s · (ds − Σ(ds·s))` for a softmax, over all experts with `ds = 0` for those not chosen, and
 //! `dl = ds · s · (1 − s)` for a sigmoid. The choice and the correction have no gradient.
 
-mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
 mod cpu;
@@ -28,28 +27,28 @@ pub(crate) mod live;
 pub mod npu;
 mod operands;
 mod reference;
-#[cfg(feature = "remote")]
-pub(crate) mod remote;
 mod routing;
 mod settled;
 
-pub use autodiff::{RouterBackend, RouterKernel, Tensors};
 #[cfg(feature = "cpu")]
 pub(crate) use cpu::IMPLEMENTATION;
 pub(crate) use operands::check;
 #[cfg(feature = "remote")]
-pub(crate) use operands::weights_dtype;
-pub use operands::{Backward, Operands};
+pub(crate) use operands::remote;
+pub use operands::{Each, Launch, Operands, Router};
 pub use reference::reference;
 pub use routing::{Routing, RoutingError};
 
 pub(crate) use settled::{Among, mask, settled};
 
-use crate::ops::define::launched;
+use super::experts::KERNEL;
+use super::steps::ROUTE;
+use crate::ops::fused::Made;
 use crate::ops::implementation;
+use crate::ops::operands::array;
 use crate::reason::Reason;
 use crate::semantics::{MoeBlockKey, SharedExpert};
-use burn::backend::{Dispatch, DispatchTensor};
+use burn::backend::DispatchTensor;
 use burn::tensor::{Int, Tensor};
 
 /// The experts of each token and their weights.
@@ -61,23 +60,29 @@ pub struct Routed {
     pub indices: Tensor<2, Int>,
 }
 
-impl From<(DispatchTensor, DispatchTensor)> for Routed {
-    fn from((weights, indices): (DispatchTensor, DispatchTensor)) -> Self {
+impl From<Made<DispatchTensor>> for Routed {
+    fn from(made: Made<DispatchTensor>) -> Self {
+        let [indices] = array(made.ints);
         Self {
-            weights: Tensor::from_dispatch(weights),
+            weights: Tensor::from_dispatch(made.y),
             indices: Tensor::from_dispatch(indices),
         }
     }
 }
 
-/// Routes tokens: with the fused kernel if the device has one for the logits' dtype, otherwise with the
-/// [`reference`](reference()). See [`fused`] for shapes.
+/// Routes tokens: with the fused kernel if the device has one for the logits' dtype and the policy allows it, otherwise with
+/// the [`reference`](reference()). The report counts the call. See [`fused`] for shapes.
 ///
 /// # Panics
-/// Panics if the shapes don't fit together, or if `bias` is not present exactly when the key has a correction.
+/// Panics if the policy requires the kernel and it can't run. Panics if the shapes don't fit together, or if `bias` is not present exactly when the key has a correction.
 pub fn route(logits: Tensor<2>, bias: Option<Tensor<1>>, routing: &Routing) -> Routed {
-    fused(logits.clone(), bias.clone(), routing)
-        .unwrap_or_else(|_| reference(logits, bias, routing))
+    let (of, correction) = (logits.clone(), bias.clone());
+    ROUTE.run(
+        KERNEL,
+        &[&logits.clone().into_dispatch()],
+        || fused(of, correction, routing),
+        || reference(logits, bias, routing),
+    )
 }
 
 /// Routes tokens with the fused kernel of their device.
@@ -97,11 +102,6 @@ pub fn fused(
 ) -> Result<Routed, Reason> {
     let key = MoeBlockKey::new(routing.key(), SharedExpert::None);
     let operands = Operands::of(logits, bias, routing);
-    let found = implementation(super::experts::KERNEL, key, [operands.logits()])?;
-    Ok(operands.run(found).into())
+    let found = implementation(KERNEL, key, [operands.logits()])?;
+    Ok(Router::run(operands, found).into())
 }
-
-launched!(
-    Operands<DispatchTensor> => (DispatchTensor, DispatchTensor),
-    <Dispatch as RouterBackend>::route
-);

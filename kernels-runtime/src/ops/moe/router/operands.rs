@@ -1,5 +1,6 @@
 use super::Routing;
-use crate::ops::define::operands;
+use crate::ops::fused::declare::operation;
+use crate::ops::fused::{Like, Saved};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{Correction, RouterWeights};
@@ -8,39 +9,36 @@ use burn::tensor::{DType, IntDType, Tensor};
 
 const OP: &str = "router";
 
-operands! {
+operation! {
+    /// The choice of experts. The weights of the chosen are the result, and their indices a result of integers.
+    Router {
+        name: "route",
+        title: "router",
+        kernel: "npu_fused_moe",
+        saved: 0,
+        dtypes: Operands::float_dtype,
+    }
     /// The checked operands of a router.
     Operands<T> {
-        /// Returns the logits, `[tokens, experts]`.
-        logits: One,
-        /// Returns the correction of the choice, `[experts]`.
-        bias: Maybe,
+        /// The logits, `[tokens, experts]`.
+        logits: One "the logits",
+        /// The correction of the choice, `[experts]`. It is there exactly if the key has a correction, and has no gradient.
+        bias: Maybe "the bias",
     }
     numbers {
-        /// Returns the variant to compute, with its numbers.
+        /// The variant to compute, with its numbers.
         routing: Routing,
-        /// Returns the type of the experts' indices.
+        /// The type of the experts' indices, which must hold them.
         ints: IntDType,
     }
 }
 
 impl<T: Described> Operands<T> {
-    /// Makes the operands. `logits` is `[tokens, experts]`. `bias`, the correction of the choice, is `[experts]`, and
-    /// must be present exactly if the key has a correction. The chosen experts are returned as `ints`.
-    ///
-    /// # Errors
-    /// Returns an error if the shapes don't fit together, if `bias` is not present exactly when the key has a
-    /// correction, or if `ints` can't hold the indices.
-    pub fn new(
-        logits: T,
-        bias: Option<T>,
-        routing: Routing,
-        ints: IntDType,
-    ) -> Result<Self, Mismatch> {
-        fits(&logits, &routing)?;
-        let experts = routing.num_experts();
-        operands::holds(OP, "the indices of experts", ints, experts - 1)?;
-        match (routing.key().correction, &bias) {
+    fn check(&self) -> Result<(), Mismatch> {
+        fits(&self.logits, &self.routing)?;
+        let experts = self.routing.num_experts();
+        operands::holds(OP, "the indices of experts", self.ints, experts - 1)?;
+        match (self.routing.key().correction, &self.bias) {
             (Correction::None, None) => {}
             (Correction::Bias, Some(bias)) => {
                 let [length] = operands::dims(OP, "the bias", bias)?;
@@ -53,27 +51,32 @@ impl<T: Described> Operands<T> {
                 return Err(Mismatch::new(format_args!(
                     "router: there is a bias, but {} has no correction; add a bias of the logits \
                      to them",
-                    routing.key()
+                    self.routing.key()
                 )));
             }
             (Correction::Bias, None) => {
-                let key = routing.key();
+                let key = self.routing.key();
                 return Err(Mismatch::new(format_args!("router: {key} needs a bias")));
             }
         }
-        Ok(Self {
-            logits,
-            bias,
-            routing,
-            ints,
-        })
+        Ok(())
+    }
+
+    fn results(&self) -> [Like; 2] {
+        let dtype = weights_dtype(self.logits.dtype(), &self.routing);
+        let shape = Shape::new([self.logits.shape()[0], self.routing.top_k()]);
+        [(shape.clone(), dtype), (shape, self.ints.into())]
+    }
+
+    fn saved(&self) -> [Saved; 0] {
+        []
     }
 
     /// Returns the dtype of the logits. The bias has the dtype that scores are computed in.
     ///
     /// # Errors
     /// Returns an error if the bias has another dtype, or if kernels don't take the dtype of the logits.
-    pub fn dtype(&self) -> Result<DType, Mismatch> {
+    fn float_dtype(&self) -> Result<DType, Mismatch> {
         let dtype = operands::float(OP, "the logits", self.logits.dtype())?;
         if let Some(bias) = &self.bias {
             require!(
@@ -96,53 +99,6 @@ impl Operands<DispatchTensor> {
         let bias = bias.map(|bias| same_dtype_as(bias.detach(), compute).into_dispatch());
         let ints = device.settings().int_dtype;
         checked(Self::new(logits.into_dispatch(), bias, *routing, ints))
-    }
-}
-
-operands! {
-    /// The operands of the backward pass.
-    Backward<F, I>
-    floats {
-        /// Returns the gradient of the weights.
-        dw: One,
-        /// Returns the logits, `[tokens, experts]`.
-        logits: One,
-    }
-    ints {
-        /// Returns the experts that were chosen.
-        indices,
-    }
-    numbers {
-        /// Returns the variant that was computed.
-        routing: Routing,
-    }
-}
-
-impl<F: Described, I: Described> Backward<F, I> {
-    /// Makes the operands. `dw`, the gradient of the weights, and `indices`, the chosen experts, are
-    /// `[tokens, top_k]`.
-    ///
-    /// # Errors
-    /// Returns an error if the shapes don't fit together, or if the dtypes are not those of the forward pass.
-    pub fn new(dw: F, logits: F, indices: I, routing: Routing) -> Result<Self, Mismatch> {
-        let tokens = fits(&logits, &routing)?;
-        let dtype = operands::float(OP, "the logits", logits.dtype())?;
-        let shape = Shape::new([tokens, routing.top_k()]);
-        let weights = weights_dtype(dtype, &routing);
-        operands::like(OP, ("dw", &dw), ("the weights", &shape, weights))?;
-        require!(
-            indices.shape() == shape,
-            "router: the indices are {:?}, but {:?} were chosen",
-            indices.shape().as_slice(),
-            shape.as_slice()
-        );
-        operands::integers(OP, "the indices", indices.dtype())?;
-        Ok(Self {
-            dw,
-            logits,
-            indices,
-            routing,
-        })
     }
 }
 

@@ -2,6 +2,7 @@ use crate::kernel::softmax;
 use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{Correction, Grouping, Renormalise, RouterKey, Scoring};
 use burn::tensor::{Tensor, activation};
+use serde::{Deserialize, Serialize};
 
 /// A router's key with numbers that fit together.
 ///
@@ -17,7 +18,8 @@ use burn::tensor::{Tensor, activation};
 /// assert!(Routing::new(RouterKey::QWEN3_MOE, 8, 9).is_err());
 /// # Ok::<(), burn_kernels::ops::moe::router::RoutingError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Numbers", into = "Numbers")]
 pub struct Routing {
     key: RouterKey,
     num_experts: usize,
@@ -25,6 +27,41 @@ pub struct Routing {
     groups: usize,
     chosen_groups: usize,
     scale: f64,
+}
+
+/// The numbers of a routing as they are written. They are checked when they are read.
+#[derive(Serialize, Deserialize)]
+struct Numbers {
+    key: RouterKey,
+    num_experts: usize,
+    top_k: usize,
+    groups: [usize; 2],
+    scale: f64,
+}
+
+impl From<Routing> for Numbers {
+    fn from(routing: Routing) -> Self {
+        Self {
+            key: routing.key,
+            num_experts: routing.num_experts,
+            top_k: routing.top_k,
+            groups: [routing.groups, routing.chosen_groups],
+            scale: routing.scale,
+        }
+    }
+}
+
+impl TryFrom<Numbers> for Routing {
+    type Error = RoutingError;
+
+    fn try_from(numbers: Numbers) -> Result<Self, RoutingError> {
+        let routing = Self::new(numbers.key, numbers.num_experts, numbers.top_k)?;
+        let routing = match numbers.groups {
+            [1, 1] => routing,
+            [groups, chosen] => routing.limited_to_groups(groups, chosen)?,
+        };
+        routing.scaled(numbers.scale)
+    }
 }
 
 /// The error of router numbers that don't fit together.
@@ -166,12 +203,6 @@ impl Routing {
     /// Returns the number of experts that a token chooses.
     pub const fn top_k(&self) -> usize {
         self.top_k
-    }
-
-    /// Returns the number of groups, and the number of groups that a token chooses from.
-    #[cfg(feature = "remote")]
-    pub(crate) const fn groups(&self) -> [usize; 2] {
-        [self.groups, self.chosen_groups]
     }
 
     /// Returns the factor of the weights.

@@ -12,21 +12,18 @@
 
 mod kernels;
 
-use super::{
-    Backward, Gradients, Operands, QkNormRopeBackend, QkNormRopeKernel, Tensors, composed,
-};
+use super::{Each, Launch, Operands, QkNormRope, composed};
 use crate::gpu::launch::{
     contiguous, cubes, dim, element_of, uninitialised, uninitialised_as, units, vector_size,
     zeros_as,
 };
 use crate::gpu::rows::{self, Parts};
-use crate::gpu::{BASE, Deferred, columns, indexable, like};
-use crate::ops::operands::checked;
+use crate::gpu::{BASE, Deferred, OnGpu, columns, indexable};
+use crate::ops::fused::{Backward, BackwardOn, Gradients, Made, MadeOn, OpLaunch, Tensors};
 use crate::ops::rope::cube::kernels::Order;
 use crate::ops::rope::rotary_width;
-use crate::registry::{Implementation, Launch};
+use crate::registry::{self, Implementation};
 use crate::semantics::{QkNorm, Rounding, SemanticsKey};
-use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, Shape, TensorMetadata};
 use burn::tensor::DType;
 use burn_cubecl::cubecl::prelude::{BufferArg, ElemType};
@@ -34,7 +31,7 @@ use burn_cubecl::tensor::CubeTensor;
 use kernels::{Rounded, SizesLaunch};
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    launch: Launch::QkNormRope(super::launch),
+    launch: registry::Launch::QkNormRope(Launch(OpLaunch::of::<QkNormRope, Cube>())),
     accepts: |key| matches!(key, SemanticsKey::QkNormRope(_)),
     limits: Some(|_, tensors| {
         indexable(tensors)?;
@@ -48,52 +45,28 @@ pub(super) const IMPLEMENTATION: Implementation = Implementation {
     ..BASE
 };
 
-impl QkNormRopeBackend for Cube {
-    fn qk_norm_rope(operands: Tensors<Self>) -> FloatTensor<Self> {
-        Self::qk_norm_rope_forward(operands)
-    }
-}
-
-impl QkNormRopeKernel for Cube {
-    fn qk_norm_rope_forward(operands: Tensors<Self>) -> FloatTensor<Self> {
-        checked(operands.dtype());
-        if operands.key().norm == QkNorm::None {
-            return composed::forward::<Self>(operands);
-        }
-        let mut deferred = Deferred::new("burn-kernels/qk_norm_rope", operands.x());
-        let result = operands.result();
-        let operands = operands.map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results([result], move |tensors| {
-            vec![forward(
-                operands.clone().map(|operand| tensors.tensor(operand)),
-            )]
-        });
-        results.next().expect("there is one result")
+impl OnGpu for QkNormRope {
+    fn forward(operands: Operands<CubeTensor>, _: Option<&Each<bool>>) -> Made<CubeTensor> {
+        Made::new(forward(operands))
     }
 
-    fn qk_norm_rope_backward(
-        backward: Backward<FloatTensor<Self>>,
-    ) -> Gradients<FloatTensor<Self>> {
-        let operands = backward.operands();
-        if operands.key().norm == QkNorm::None {
-            return composed::backward::<Self>(backward);
+    fn backward(backward: Backward<Self, CubeTensor>) -> Each<Option<CubeTensor>> {
+        gradients(backward)
+    }
+
+    fn call(operands: Tensors<Self, Cube>, wanted: Option<&Each<bool>>) -> MadeOn<Cube> {
+        match operands.key().norm {
+            QkNorm::None => composed::forward::<Cube>(operands),
+            QkNorm::Head | QkNorm::Row => Deferred::forward::<Self>(operands, wanted),
         }
-        let mut deferred = Deferred::new("burn-kernels/qk_norm_rope_backward", operands.x());
-        let weight = operands.weight().filter(|_| backward.weight_gradient());
-        let has_weight = weight.is_some();
-        let wanted: Vec<_> = std::iter::once(operands.x())
-            .chain(weight)
-            .map(like)
-            .collect();
-        let backward = backward.map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results(wanted, move |tensors| {
-            gradients(backward.clone().map(|operand| tensors.tensor(operand)))
-        });
-        let mut next = || results.next().expect("there are as many as were wanted");
-        Gradients {
-            x: next(),
-            weight: has_weight.then(&mut next),
-        }
+    }
+
+    fn call_backward(backward: BackwardOn<Self, Cube>) -> Gradients<Self, Cube> {
+        let of_heads = match backward.operands().key().norm {
+            QkNorm::None => composed::backward::<Cube>,
+            QkNorm::Head | QkNorm::Row => Deferred::backward::<Self>,
+        };
+        composed::with_tables::<Cube>(backward, of_heads)
     }
 }
 
@@ -249,14 +222,14 @@ fn forward(operands: Operands<CubeTensor>) -> CubeTensor {
 }
 
 /// Returns the gradients of `x` and, if it is wanted, of the weight.
-fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
-    let is_wanted = backward.weight_gradient();
-    let (operands, dy) = backward.into_parts();
+fn gradients(backward: Backward<QkNormRope, CubeTensor>) -> Each<Option<CubeTensor>> {
+    let is_wanted = backward.wanted().weight;
+    let (operands, dy, ..) = backward.into_parts();
     let (call, dy) = (Heads::new(operands), contiguous(dy));
     let dx = uninitialised_as(&dy, call.operands.x().shape(), dy.dtype);
     if call.is_empty() {
         let weight = is_wanted.then(|| zeros_as(&dy, call.weight().shape(), dy.dtype));
-        return std::iter::once(dx).chain(weight).collect();
+        return Each::of_heads(Some(dx), weight);
     }
     let rstd = uninitialised(&dy, Shape::new([call.rows]));
     let [x, cos, sin] = call.tensors();
@@ -284,7 +257,7 @@ fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
         );
     }
     let weight = is_wanted.then(|| weight_gradient(&call, dy, rstd));
-    std::iter::once(dx).chain(weight).collect()
+    Each::of_heads(Some(dx), weight)
 }
 
 /// Returns the gradient of the weight.

@@ -1,24 +1,28 @@
 use super::decide;
 use crate::npu::backend::BASE;
-use crate::npu::limits::ask;
+use crate::npu::limits::{ask, of_float};
+use crate::ops::fused::{BackwardOn, FusedKernel, Gradients, MadeOn, OpLaunch, Tensors};
 use crate::ops::operands::checked;
-use crate::ops::qk_norm_rope::{
-    self, Backward, Gradients, Pair, QkNormRopeKernel, Settings, Tensors, composed,
-};
-use crate::ops::rms_norm;
-use crate::registry::{Implementation, Launch};
+use crate::ops::qk_norm_rope::{Each, Launch, Pair, QkNormRope, Settings, composed};
+use crate::ops::{rms_norm, rope};
+use crate::registry::{self, Implementation};
 use crate::semantics::{QkNorm, QkNormRopeKey, SemanticsKey};
-use burn_cann::backend::{CannBackend, CannTensor};
+use burn::backend::Remote;
+use burn_cann::backend::CannBackend;
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     // The order in which the gradient of the weight is summed is not fixed.
     deterministic: false,
-    accepts: |key| match key {
-        SemanticsKey::QkNormRope(key) => {
-            key.norm == QkNorm::None || rms_norm::npu::is_dispatched(key.rms_norm())
-        }
-        _ => false,
-    },
+    accepts: |key| matches!(key, SemanticsKey::QkNormRope(_)),
+    operators: Some(|key, float, _| {
+        let key: QkNormRopeKey = key.known();
+        let mut of_one = match key.norm {
+            QkNorm::None => Vec::new(),
+            _ => rms_norm::npu::operators(key.rms_norm(), of_float(float)),
+        };
+        of_one.extend(rope::npu::operators(key.rope()));
+        Ok([&of_one[..], &of_one[..]].concat())
+    }),
     limits: Some(|key, tensors| {
         let key: QkNormRopeKey = key.known();
         let has_norm = key.norm != QkNorm::None;
@@ -34,17 +38,17 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
             decide(platform, &k)
         })
     }),
-    launch: Launch::QkNormRope(qk_norm_rope::launch),
+    launch: registry::Launch::QkNormRope(Launch(OpLaunch::of::<QkNormRope, Remote>())),
     ..BASE
 };
 
-impl QkNormRopeKernel for CannBackend {
-    fn qk_norm_rope_forward(operands: Tensors<Self>) -> CannTensor {
+impl FusedKernel<QkNormRope> for CannBackend {
+    fn forward(operands: Tensors<QkNormRope, Self>, _: Option<&Each<bool>>) -> MadeOn<Self> {
         checked(operands.dtype());
         composed::forward::<Self>(operands)
     }
 
-    fn qk_norm_rope_backward(backward: Backward<CannTensor>) -> Gradients<CannTensor> {
-        composed::backward::<Self>(backward)
+    fn backward(backward: BackwardOn<QkNormRope, Self>) -> Gradients<QkNormRope, Self> {
+        composed::with_tables::<Self>(backward, composed::backward::<Self>)
     }
 }

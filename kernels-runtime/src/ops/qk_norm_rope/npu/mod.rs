@@ -32,7 +32,7 @@ pub fn decide(platform: &Platform, operands: &Operands<Seen<Spec>>) -> Result<()
         let settings = rms_norm::Settings { eps, group_size };
         let weight = operands.weight().cloned();
         let norm = rms_norm::Operands::new(rows, weight, None, settings, key.rms_norm())?;
-        rms_norm::npu::decide_dispatch(platform, &norm)?;
+        rms_norm::npu::decide(platform, &norm)?;
     }
     let placed = match key.layout {
         HeadLayout::Bnsd => of(&[b, heads, s, d])?,

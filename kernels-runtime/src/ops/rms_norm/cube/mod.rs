@@ -7,20 +7,21 @@
 //! | the weight's gradient | [`kernels::weight_gradient`], then the sum of its parts | dy, x and the gate once more |
 //! | both, of rows that fit into registers, without groups or a gate | [`kernels::backward_of_part`], then the sum of its parts | dy and x once; dx |
 //!
-//! A second read of a row comes from the cache, unless the row is long.
+//! A second read of a row comes from the cache, unless the row is long. Norms with a bias take the reference.
 
 pub(in crate::ops) mod kernels;
 
-use super::{Backward, Gradients, Operands, RmsNormBackend, RmsNormKernel, Tensors};
+use super::{Each, Launch, Operands, RmsNorm};
 use crate::gpu::launch::{
     contiguous, cubes, dim, element_of, uninitialised, uninitialised_as, units, vector_size, zeros,
     zeros_as,
 };
 use crate::gpu::rows::{self, Parts};
-use crate::gpu::{BASE, Deferred, like, normalisable};
-use crate::ops::operands::checked;
-use crate::registry::{Implementation, Launch};
-use crate::semantics::{Rounding, SemanticsKey};
+use crate::gpu::{BASE, OnGpu, normalisable};
+use crate::ops::fused::{Backward, Made, OpLaunch, Tensors};
+use crate::ops::operands::{Mismatch, require};
+use crate::registry::{self, Implementation};
+use crate::semantics::{Rounding, SemanticsKey, Shift};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, Shape, TensorMetadata};
 use burn::tensor::DType;
@@ -29,48 +30,27 @@ use burn_cubecl::tensor::CubeTensor;
 use kernels::RowLaunch;
 
 pub(in crate::ops) const IMPLEMENTATION: Implementation = Implementation {
-    launch: Launch::RmsNorm(super::launch),
-    accepts: |key| matches!(key, SemanticsKey::RmsNorm(_)),
+    launch: registry::Launch::RmsNorm(Launch(OpLaunch::of::<RmsNorm, Cube>())),
+    accepts: |key| matches!(key, SemanticsKey::RmsNorm(key) if key.shift == Shift::None),
     limits: Some(|_, tensors| normalisable(tensors)),
     ..BASE
 };
 
-impl RmsNormBackend for Cube {
-    fn rms_norm(operands: Tensors<Self>) -> FloatTensor<Self> {
-        Self::rms_norm_forward(operands).0
-    }
-}
-
-impl RmsNormKernel for Cube {
-    fn rms_norm_forward(operands: Tensors<Self>) -> (FloatTensor<Self>, FloatTensor<Self>) {
-        checked(operands.dtype());
-        let mut deferred = Deferred::new("burn-kernels/rms_norm", operands.x());
-        let results = [like(operands.x()), operands.rstd()];
-        let operands = operands.map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results(results, move |tensors| {
-            forward(operands.clone().map(|operand| tensors.tensor(operand)))
-        });
-        let mut next = || results.next().expect("there are two results");
-        (next(), next())
+impl OnGpu for RmsNorm {
+    fn fits(operands: &Tensors<Self, Cube>, _: &[FloatTensor<Cube>]) -> Result<(), Mismatch> {
+        require!(
+            operands.bias().is_none(),
+            "RMSNorm: GPUs have no kernel that adds a bias; use the reference"
+        );
+        Ok(())
     }
 
-    fn rms_norm_backward(backward: Backward<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {
-        let operands = backward.operands();
-        let mut deferred = Deferred::new("burn-kernels/rms_norm_backward", operands.x());
-        let weight = operands.weight().filter(|_| backward.weight_gradient());
-        let (has_weight, has_gate) = (weight.is_some(), operands.gate().is_some());
-        let wanted = [Some(operands.x()), operands.gate(), weight];
-        let wanted: Vec<_> = wanted.into_iter().flatten().map(like).collect();
-        let backward = backward.map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results(wanted, move |tensors| {
-            gradients(backward.clone().map(|operand| tensors.tensor(operand)))
-        });
-        let mut next = || results.next().expect("there are as many as were wanted");
-        Gradients {
-            x: next(),
-            gate: has_gate.then(&mut next),
-            weight: has_weight.then(&mut next),
-        }
+    fn forward(operands: Operands<CubeTensor>, _: Option<&Each<bool>>) -> Made<CubeTensor> {
+        forward(operands)
+    }
+
+    fn backward(backward: Backward<Self, CubeTensor>) -> Each<Option<CubeTensor>> {
+        gradients(backward)
     }
 }
 
@@ -154,12 +134,12 @@ impl Norm {
 }
 
 /// Returns the result and `rstd`.
-fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
+fn forward(operands: Operands<CubeTensor>) -> Made<CubeTensor> {
     let (like, (per_row, _)) = (operands.x().shape(), operands.rstd());
     let norm = Norm::new(operands);
     let x = norm.operands.x();
     if norm.is_empty() {
-        return vec![zeros_as(x, like, x.dtype), zeros(x, per_row)];
+        return Made::new(zeros_as(x, like, x.dtype)).saving([zeros(x, per_row)]);
     }
     let y = uninitialised_as(x, like, x.dtype);
     let rstd = uninitialised(x, per_row);
@@ -187,26 +167,33 @@ fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
             norm.element(),
         );
     }
-    vec![y, rstd]
+    Made::new(y).saving([rstd])
 }
 
 /// Returns the gradients of `x`, of the gate and, if it is wanted, of the weight.
-fn gradients(backward: Backward<CubeTensor>) -> Vec<CubeTensor> {
-    let is_wanted = backward.weight_gradient();
-    let (operands, dy, rstd) = backward.into_parts();
+fn gradients(backward: Backward<RmsNorm, CubeTensor>) -> Each<Option<CubeTensor>> {
+    let [rstd] = backward.saved().clone();
+    let (operands, dy, .., wanted) = backward.into_parts();
     let (norm, [dy, rstd]) = (Norm::new(operands), [dy, rstd].map(contiguous));
-    if let (true, Some(each)) = (is_wanted, norm.held()) {
-        return both_gradients(&norm, each, dy, rstd);
+    if let (true, Some(each)) = (wanted.weight, norm.held()) {
+        let [x, weight] = both_gradients(&norm, each, dy, rstd).map(Some);
+        return Each {
+            x,
+            weight,
+            ..Each::default()
+        };
     }
-    let mut gradients = row_gradients(&norm, &dy, &rstd);
-    if is_wanted {
-        gradients.push(weight_gradient(&norm, dy, rstd));
+    let mut of_rows = row_gradients(&norm, &dy, &rstd).into_iter();
+    Each {
+        x: of_rows.next(),
+        gate: of_rows.next(),
+        weight: wanted.weight.then(|| weight_gradient(&norm, dy, rstd)),
+        bias: None,
     }
-    gradients
 }
 
 /// Returns the gradients of `x` and of the weight. Each unit holds `each` vectors of a row.
-fn both_gradients(norm: &Norm, each: usize, dy: CubeTensor, rstd: CubeTensor) -> Vec<CubeTensor> {
+fn both_gradients(norm: &Norm, each: usize, dy: CubeTensor, rstd: CubeTensor) -> [CubeTensor; 2] {
     let (x, units) = (norm.operands.x(), norm.units());
     let parts = Parts::for_cubes(norm.rows, units);
     let dx = uninitialised_as(x, x.shape(), x.dtype);
@@ -235,7 +222,7 @@ fn both_gradients(norm: &Norm, each: usize, dy: CubeTensor, rstd: CubeTensor) ->
             norm.element(),
         );
     }
-    vec![dx, rows::sum((sums, x.dtype))]
+    [dx, rows::sum((sums, x.dtype))]
 }
 
 /// Returns the gradients of `x` and of the gate.

@@ -7,26 +7,27 @@
 //! | weight, offset 0, one group | `N` | `G` | computes exactly this |
 //! | offset 1 | `1 + w` in f32, `N` | the same, `G` | the mixed form, x in a half type and gamma in f32, keeps small weights, forward and backward; `aclnnGemmaRmsNorm` would save two launches over `[n]` elements, but only forward |
 //! | no weight | ones, `N` | ones, `G` | CANN requires gamma |
-//! | groups | ones, `N` over groups, times the gain | times the gain, `G`, sum of `dy · x̂` | gamma has one element for each element of a group, the weight one for each element of all groups: 4 reads and writes in place of 2 |
-//! | gate after the norm | `N`, `aclnnSilu`, product: 7 | 16 | packing both for `aclnnSwiGlu` moves as much |
-//! | gate before the norm | `aclnnSilu`, product, `N`: 7 | 17 | as above. Half types are computed in f32 between casts, since the key does not round the input of the norm and `rstd` enlarges errors |
+//! | groups | ones, `N` over groups, times the gain | times the gain, `G`, sum of `dy · x̂` | gamma has one element for each element of a group, the weight one for each element of all groups: 4 reads and writes in place of 2. Half types are computed in f32 between casts, as the products with the gain, forward and backward, would round again |
+//! | gate after the norm | `N`, `aclnnSilu`, product: 7 | 16 | packing both for `aclnnSwiGlu` moves as much. Half types are computed in f32 between casts, because the key's product with the gate is in f32 |
+//! | gate before the norm | `aclnnSilu`, product, `N`: 7 | 17 | as above, and `rstd` enlarges errors of the norm's input |
+//! | a bias | `N`, `aclnnAdd` | `G`, `aclnnReduceSum` of `dy` in f32 | 4 reads and writes in place of 2. Half types are computed in f32 between casts if the rounding is `gemma`, which rounds behind the bias |
 //! | rounding `llama` | as `gemma` | as `gemma` | `N` rounds once where Llama rounds twice, so it is nearer to the exact result; `aclnnAddRmsNorm` rounds as Llama does, but reads and writes a sum that nobody needs |
 //! | f64, different types | refused | | CANN computes in f32 |
-//! | groups; a gate after the norm in a half type | computed, but refused at dispatch | | `limits` functions don't receive the group size; `N` rounds before the gate, which no key does |
 //!
 //! The gradient of the weight is summed in f32. On Ascend 910B and 910C, the order of the sum is not fixed unless the
 //! device is configured otherwise.
 
 mod kernel;
 
-pub(crate) use kernel::IMPLEMENTATION;
+pub(crate) use kernel::{IMPLEMENTATION, width};
 
-use super::{Backward, Operands, Parts};
+use super::{Each, Operands, RmsNorm};
 use crate::npu::refused::one_float;
 use crate::npu::views::{as_rows, contiguous, in_shape_of, one_per_row, rows};
-use crate::npu::{Refused, Result, Seen, Specified, base};
-use crate::reason::Reason;
-use crate::semantics::{Gating, Groups, Offset, RmsNormKey, Scale};
+use crate::npu::{OnNpu, Refused, Result, Seen, Specified, base};
+use crate::ops::fused::{Backward, Made};
+use crate::ops::linear::npu::column_sums;
+use crate::semantics::{Gating, Groups, Offset, RmsNormKey, Rounding, Scale, Shift};
 use burn_cann::ops::rms_norm::{check, check_grad, rms_norm, rms_norm_grad};
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
 
@@ -52,27 +53,10 @@ pub struct Plan {
     pub gain: Option<Offset>,
     /// The place of the gate.
     pub gating: Gating,
+    /// True if a bias is added.
+    pub shifted: bool,
     /// True if the call is computed in f32, between casts.
     pub widened: bool,
-}
-
-/// Returns whether dispatch takes the key. `limits` functions don't receive the group size, a number of the call.
-pub(crate) fn is_dispatched(key: RmsNormKey) -> bool {
-    key.groups == Groups::One
-}
-
-/// Decides as [`decide`] does at dispatch, but refuses calls that would be rounded as no key states.
-pub(crate) fn decide_dispatch(
-    platform: &Platform,
-    operands: &Operands<Seen<Spec>>,
-) -> Result<Plan, Refused> {
-    // CANN's operators round between the norm and the gate.
-    let gated = operands.key().gating == Gating::AfterNorm;
-    if gated && operands.x().dtype != DType::F32 {
-        let why = "a gate after the norm is computed in f32 alone";
-        return Err(Refused::new(Reason::Dtype, why));
-    }
-    decide(platform, operands)
 }
 
 /// Returns the operators that compute a call of these operands.
@@ -84,7 +68,11 @@ pub fn decide<T: Specified>(
     operands: &Operands<Seen<T>>,
 ) -> Result<Plan, Refused> {
     let x = operands.x().spec();
-    let named = [("weight", operands.weight()), ("gate", operands.gate())];
+    let named = [
+        ("weight", operands.weight()),
+        ("gate", operands.gate()),
+        ("bias", operands.bias()),
+    ];
     let others = named
         .into_iter()
         .filter_map(|(name, tensor)| Some((name, tensor?.spec())));
@@ -110,7 +98,8 @@ impl Plan {
             width,
             gain: (grouped && weighted).then_some(key.offset),
             gating: key.gating,
-            widened: key.gating == Gating::BeforeNorm && dtype != DType::F32,
+            shifted: key.shift == Shift::Bias,
+            widened: dtype != DType::F32 && rounds_late(key),
         }
     }
 
@@ -127,10 +116,14 @@ impl Plan {
         if self.widened {
             operators.retain(|operator| *operator != "aclnnCast");
             let weighted = self.gamma != Gamma::Ones || self.gain.is_some();
-            let casts = if weighted { 3 } else { 2 };
+            let casts = 1 + usize::from(weighted) + usize::from(self.gating != Gating::None);
             operators.splice(0..0, vec!["aclnnCast"; casts]);
-            operators.push("aclnnCast");
         }
+        if self.shifted {
+            operators.extend(self.widened.then_some("aclnnCast"));
+            operators.push("aclnnAdd");
+        }
+        operators.extend(self.widened.then_some("aclnnCast"));
         operators
     }
 
@@ -169,6 +162,33 @@ impl Plan {
     }
 }
 
+/// Returns whether several operators would round where the key does not.
+fn rounds_late(key: RmsNormKey) -> bool {
+    let weighted_groups = key.groups == Groups::Many && key.scale == Scale::Weight;
+    let bias_first = key.shift == Shift::Bias && key.rounding == Rounding::Gemma;
+    key.gating != Gating::None || weighted_groups || bias_first
+}
+
+/// Returns the operators over tensors as large as `x` that compute a key.
+pub(crate) fn operators(key: RmsNormKey, dtype: DType) -> Vec<&'static str> {
+    let plan = Plan::new(1, dtype, key);
+    // Gamma and the weight are vectors. In f32, no casts are needed.
+    let mut vectors = match plan.widened {
+        true => usize::from(key.scale == Scale::Weight) + usize::from(plan.shifted),
+        false => usize::MAX,
+    };
+    let mut operators = plan.forward();
+    operators.retain(|operator| match *operator {
+        "aclnnAdds" | "aclnnInplaceFillScalar" => false,
+        "aclnnCast" if vectors > 0 => {
+            vectors -= 1;
+            false
+        }
+        _ => true,
+    });
+    operators
+}
+
 impl Gamma {
     fn dtype(self, dtype: DType) -> DType {
         match self {
@@ -194,82 +214,112 @@ fn gain_operators(gain: Option<Offset>) -> Vec<&'static str> {
     }
 }
 
+impl OnNpu for RmsNorm {
+    fn forward(
+        stream: &Stream,
+        operands: &Operands<Seen<Tensor>>,
+        _: Option<&Each<bool>>,
+    ) -> Result<Made<Tensor>> {
+        let norm = Norm::new(stream, operands)?;
+        let Norm { x, gate, .. } = &norm;
+        let (y, rstd) = match gate {
+            Some(gate) if norm.plan.gating == Gating::BeforeNorm => {
+                norm.of(&base::mul(stream, x, &base::silu(stream, gate)?)?)?
+            }
+            Some(gate) => {
+                let (y, rstd) = norm.of(x)?;
+                (base::mul(stream, &y, &base::silu(stream, gate)?)?, rstd)
+            }
+            None => norm.of(x)?,
+        };
+        let y = match operands.bias() {
+            Some(bias) if !y.spec().is_empty() => {
+                base::add(stream, &y, &base::cast(stream, bias, y.dtype())?)?
+            }
+            _ => y,
+        };
+        // A row without elements has an `rstd` too, which no operator writes.
+        let rstd = match x.spec().is_empty() {
+            true => base::filled(stream, DType::F32, operands.rstd().0.as_slice(), 0.0)?,
+            false => rstd,
+        };
+        Ok(Made::new(base::cast(stream, &y, operands.x().dtype())?).saving([rstd]))
+    }
+
+    fn backward(
+        stream: &Stream,
+        backward: &Backward<Self, Seen<Tensor>>,
+    ) -> Result<Each<Option<Tensor>>> {
+        let (operands, [rstd]) = (backward.operands(), backward.saved());
+        let norm = Norm::new(stream, operands)?;
+        let dy = base::cast(stream, backward.dy(), norm.x.dtype())?;
+        let found = norm.backward(&dy, rstd, backward.wanted().weight)?;
+        let dtype = operands.x().dtype();
+        let cast = |tensor: Option<Tensor>| {
+            let tensor = tensor.as_ref();
+            tensor
+                .map(|tensor| base::cast(stream, tensor, dtype))
+                .transpose()
+        };
+        let d_bias = backward.wanted().bias.then(|| {
+            let [.., n] = *dy.shape() else {
+                unreachable!("x has an axis, as was checked")
+            };
+            let dy = contiguous(stream, &dy)?.reshape([rows(dy.spec()), n])?;
+            column_sums(stream, &dy)
+        });
+        Ok(Each {
+            x: cast(found.x)?,
+            weight: cast(found.weight)?,
+            gate: cast(found.gate)?,
+            bias: cast(d_bias.transpose()?)?,
+        })
+    }
+}
+
 /// A call, forward or backward, with its tensors in the type that it is computed in.
 struct Norm<'a> {
     stream: &'a Stream,
     plan: Plan,
-    tensors: Parts<Tensor>,
+    x: Tensor,
+    weight: Option<Tensor>,
+    gate: Option<Tensor>,
     eps: f64,
-}
-
-/// Returns the result, with the shape and dtype of `x`, and `rstd`, one value for each row or group in f32.
-///
-/// # Errors
-/// Returns an error if [`decide`] refuses the operands or CANN fails.
-pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<(Tensor, Tensor)> {
-    let norm = Norm::new(stream, operands)?;
-    let Parts { x, gate, .. } = &norm.tensors;
-    let (y, rstd) = match gate {
-        Some(gate) if norm.plan.gating == Gating::BeforeNorm => {
-            norm.of(&base::mul(stream, x, &base::silu(stream, gate)?)?)?
-        }
-        Some(gate) => {
-            let (y, rstd) = norm.of(x)?;
-            (base::mul(stream, &y, &base::silu(stream, gate)?)?, rstd)
-        }
-        None => norm.of(x)?,
-    };
-    // A row without elements has an `rstd` too, which no operator writes.
-    let rstd = match x.spec().is_empty() {
-        true => base::filled(stream, DType::F32, operands.rstd().0.as_slice(), 0.0)?,
-        false => rstd,
-    };
-    Ok((base::cast(stream, &y, operands.x().dtype())?, rstd))
-}
-
-/// Returns the gradients of `x`, of the gate and, if it is wanted, of the weight.
-///
-/// # Errors
-/// Returns an error as [`forward`] does.
-pub fn backward(stream: &Stream, backward: &Backward<Seen<Tensor>>) -> Result<Parts<Tensor>> {
-    let norm = Norm::new(stream, backward.operands())?;
-    let dy = base::cast(stream, backward.dy(), norm.tensors.x.dtype())?;
-    let gradients = norm.backward(&dy, backward.rstd(), backward.weight_gradient())?;
-    cast(stream, &gradients, backward.operands().x().dtype())
-}
-
-/// Casts the tensors to another type.
-fn cast(stream: &Stream, tensors: &Parts<Tensor>, dtype: DType) -> Result<Parts<Tensor>> {
-    let cast = |tensor: &Tensor| base::cast(stream, tensor, dtype);
-    Ok(Parts {
-        x: cast(&tensors.x)?,
-        weight: tensors.weight.as_ref().map(cast).transpose()?,
-        gate: tensors.gate.as_ref().map(cast).transpose()?,
-    })
 }
 
 impl<'a> Norm<'a> {
     fn new(stream: &'a Stream, operands: &Operands<Seen<Tensor>>) -> Result<Self> {
         let plan = decide(stream.device().platform(), operands)?;
-        let (x, weight, gate) = operands.clone().into_parts();
+        let x = operands.x();
         let dtype = if plan.widened { DType::F32 } else { x.dtype() };
-        let tensors = Parts { x, weight, gate }.map(|Seen(tensor)| tensor);
+        let cast = |tensor: &Seen<Tensor>| base::cast(stream, tensor, dtype);
         Ok(Self {
             stream,
             plan,
-            tensors: cast(stream, &tensors, dtype)?,
+            x: cast(x)?,
+            weight: operands.weight().map(cast).transpose()?,
+            gate: operands.gate().map(cast).transpose()?,
             eps: operands.settings().eps,
         })
     }
 
-    fn backward(&self, dy: &Tensor, rstd: &Tensor, wanted: bool) -> Result<Parts<Tensor>> {
-        let Self { stream, plan, .. } = *self;
-        let Parts { x, gate, .. } = &self.tensors;
+    /// Returns the gradients of `x`, of the gate and, if it is wanted, of the weight.
+    fn backward(&self, dy: &Tensor, rstd: &Tensor, wanted: bool) -> Result<Each<Option<Tensor>>> {
+        let Self {
+            stream,
+            plan,
+            x,
+            gate,
+            ..
+        } = self;
         let product = |a: &Tensor, b: &Tensor| base::mul(stream, a, b);
         let Some(gate) = gate else {
             let (x, weight) = self.gradients(dy, x, rstd, wanted)?;
-            let gate = None;
-            return Ok(Parts { x, weight, gate });
+            return Ok(Each {
+                x: Some(x),
+                weight,
+                ..Each::default()
+            });
         };
         let silu = base::silu(stream, gate)?;
         let (x, weight, d_silu) = if plan.gating == Gating::BeforeNorm {
@@ -281,8 +331,12 @@ impl<'a> Norm<'a> {
             let (y, _) = self.of(x)?;
             (d_x, weight, product(dy, &y)?)
         };
-        let gate = Some(base::silu_backward(stream, &d_silu, gate)?);
-        Ok(Parts { x, weight, gate })
+        Ok(Each {
+            x: Some(x),
+            weight,
+            gate: Some(base::silu_backward(stream, &d_silu, gate)?),
+            bias: None,
+        })
     }
 
     /// Returns `x` normalised and scaled, but not gated, and `rstd`.
@@ -309,7 +363,7 @@ impl<'a> Norm<'a> {
         rstd: &Tensor,
         wanted: bool,
     ) -> Result<(Tensor, Option<Tensor>)> {
-        let weight = self.tensors.weight.as_ref().filter(|_| wanted);
+        let weight = self.weight.as_ref().filter(|_| wanted);
         if x.spec().is_empty() {
             let zero =
                 |weight: &Tensor| base::filled(self.stream, weight.dtype(), weight.shape(), 0.0);
@@ -356,7 +410,7 @@ impl<'a> Norm<'a> {
 
     fn gamma(&self) -> Result<Tensor> {
         let Self { stream, plan, .. } = self;
-        match (plan.gamma, &self.tensors.weight) {
+        match (plan.gamma, &self.weight) {
             (Gamma::Weight, Some(weight)) => Ok(weight.clone()),
             (Gamma::OnePlusWeight, Some(weight)) => {
                 base::add_number(stream, &base::cast(stream, weight, DType::F32)?, 1.0)
@@ -367,7 +421,7 @@ impl<'a> Norm<'a> {
 
     /// Multiplies by the weight if the operator's gamma is not the weight.
     fn times_gain(&self, y: &Tensor) -> Result<Tensor> {
-        match (self.plan.gain, &self.tensors.weight) {
+        match (self.plan.gain, &self.weight) {
             (Some(offset), Some(weight)) => {
                 let scaled = base::mul(self.stream, y, weight)?;
                 match offset {

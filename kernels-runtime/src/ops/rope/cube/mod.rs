@@ -4,51 +4,38 @@
 pub(in crate::ops) mod kernels;
 
 use super::operands::rotary_width;
-use super::{Operands, RopeBackend, RopeKernel, Tensors};
+use super::table_gradient::with_tables;
+use super::{Each, Launch, Operands, Rope};
 use crate::gpu::launch::{
     contiguous, cubes_of, element_of, uninitialised_as, units, vector_size, with_rows,
 };
-use crate::gpu::{BASE, Deferred, like};
-use crate::ops::operands::{array, checked};
-use crate::registry::{Implementation, Launch};
+use crate::gpu::{BASE, Deferred, OnGpu};
+use crate::ops::fused::{Backward, BackwardOn, Gradients, Made, OpLaunch};
+use crate::ops::operands::array;
+use crate::registry::{self, Implementation};
 use crate::semantics::{HeadLayout, RopeKey, RopeStyle, SemanticsKey, TableLayout};
-use burn::backend::tensor::FloatTensor;
 use burn::backend::{Cube, TensorMetadata};
 use burn_cubecl::tensor::CubeTensor;
 use kernels::{Order, Places, SizesLaunch};
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    launch: Launch::Rope(super::launch),
+    launch: registry::Launch::Rope(Launch(OpLaunch::of::<Rope, Cube>())),
     accepts: |key| matches!(key, SemanticsKey::Rope(_)),
     ..BASE
 };
 
-impl RopeBackend for Cube {
-    fn rope(operands: Tensors<Self>) -> FloatTensor<Self> {
-        Self::rope_forward(operands)
-    }
-}
-
-impl RopeKernel for Cube {
-    fn rope_forward(operands: Tensors<Self>) -> FloatTensor<Self> {
-        deferred("burn-kernels/rope", operands, false)
+impl OnGpu for Rope {
+    fn forward(operands: Operands<CubeTensor>, _: Option<&Each<bool>>) -> Made<CubeTensor> {
+        Made::new(rotate(operands, false))
     }
 
-    fn rope_backward(operands: Tensors<Self>) -> FloatTensor<Self> {
-        deferred("burn-kernels/rope_backward", operands, true)
+    fn backward(backward: Backward<Self, CubeTensor>) -> Each<Option<CubeTensor>> {
+        Each::of_x(rotate(Operands::back(backward), true))
     }
-}
 
-fn deferred(id: &'static str, operands: Tensors<Cube>, is_backward: bool) -> FloatTensor<Cube> {
-    checked(operands.dtype());
-    let mut deferred = Deferred::new(id, operands.x());
-    let result = like(operands.x());
-    let operands = operands.map(|tensor| deferred.operand(tensor));
-    let mut results = deferred.results([result], move |tensors| {
-        let operands = operands.clone().map(|operand| tensors.tensor(operand));
-        vec![rotate(operands, is_backward)]
-    });
-    results.next().expect("there is one result")
+    fn call_backward(backward: BackwardOn<Self, Cube>) -> Gradients<Self, Cube> {
+        with_tables::<Cube>(backward, Deferred::backward::<Self>)
+    }
 }
 
 fn rotate(operands: Operands<CubeTensor>, is_backward: bool) -> CubeTensor {

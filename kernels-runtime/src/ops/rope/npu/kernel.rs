@@ -1,10 +1,13 @@
 use crate::npu::backend::{BASE, give};
 use crate::npu::limits::ask;
 use crate::npu::{Refused, Result, Seen};
+use crate::ops::fused::{BackwardOn, FusedKernel, Gradients, Made, MadeOn, OpLaunch, Tensors};
 use crate::ops::operands::checked;
-use crate::ops::rope::{self, Operands, Pair, RopeKernel, Tensors, npu};
-use crate::registry::{Implementation, Launch};
+use crate::ops::rope::table_gradient::with_tables;
+use crate::ops::rope::{Each, Launch, Operands, Pair, Rope, npu};
+use crate::registry::{self, Implementation};
 use crate::semantics::{RopeKey, Sections, SemanticsKey};
+use burn::backend::Remote;
 use burn_cann::backend::{CannBackend, CannTensor};
 use burn_cann::{Spec, Stream, Tensor};
 
@@ -20,7 +23,12 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
             npu::decide(platform, &k)
         })
     }),
-    launch: Launch::Rope(rope::launch),
+    operators: Some(|key, _, _| {
+        // Queries and keys.
+        let of_one = npu::operators(key.known());
+        Ok([&of_one[..], &of_one[..]].concat())
+    }),
+    launch: registry::Launch::Rope(Launch(OpLaunch::of::<Rope, Remote>())),
     ..BASE
 };
 
@@ -34,18 +42,20 @@ fn rows(table: Seen<Spec>, key: RopeKey) -> Result<Seen<Spec>, Refused> {
     }
 }
 
-impl RopeKernel for CannBackend {
-    fn rope_forward(operands: Tensors<Self>) -> CannTensor {
-        rotate(operands, npu::forward)
+impl FusedKernel<Rope> for CannBackend {
+    fn forward(operands: Tensors<Rope, Self>, _: Option<&Each<bool>>) -> MadeOn<Self> {
+        Made::new(rotate(operands, npu::forward))
     }
 
-    fn rope_backward(operands: Tensors<Self>) -> CannTensor {
-        rotate(operands, npu::backward)
+    fn backward(backward: BackwardOn<Rope, Self>) -> Gradients<Rope, Self> {
+        with_tables::<Self>(backward, |backward| {
+            Each::of_x(rotate(Operands::back(backward), npu::backward))
+        })
     }
 }
 
 fn rotate(
-    operands: Tensors<CannBackend>,
+    operands: Operands<CannTensor>,
     run: fn(&Stream, &Operands<Seen<Tensor>>) -> Result<Tensor>,
 ) -> CannTensor {
     checked(operands.dtype());

@@ -16,7 +16,7 @@
 //! | heads of 896 elements and more | refused | CANN's limit |
 //! | cosines and sines of different shapes, f64, different types | refused | |
 //!
-//! The gradients of tables are plain operations on every backend, so this module does not compute them.
+//! The gradients of tables are plain operations of the backend, as on every device.
 
 mod kernel;
 
@@ -29,7 +29,7 @@ use crate::npu::views::{contiguous, halves_by_turns, neighbours, reshaped};
 use crate::npu::{Refused, Result, Seen, Specified, base};
 use crate::ops::operands::array;
 use crate::reason::Reason;
-use crate::semantics::{HeadLayout, RopeKey, RopeStyle, TableLayout};
+use crate::semantics::{HeadLayout, RopeKey, RopeStyle, RotaryWidth, TableLayout};
 use burn_cann::ops::rotary::{Axes, Style, check, check_grad, rotary, rotary_grad};
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
 use std::ops::Range;
@@ -98,6 +98,18 @@ pub fn decide<T: Specified>(
         layout: key.layout,
     };
     plan.within_limits(platform, [b, heads, s], table)
+}
+
+/// Returns the operators over tensors as large as `x` that compute a key, with tables of the type of `x`.
+pub(crate) fn operators(key: RopeKey) -> Vec<&'static str> {
+    let mut operators = vec!["aclnnRotaryPositionEmbedding"];
+    if key.style == RopeStyle::InterleavedToHalf {
+        operators.insert(0, "aclnnInplaceCopy");
+    }
+    if key.width == RotaryWidth::Partial {
+        operators.push("aclnnCat");
+    }
+    operators
 }
 
 fn axes(layout: HeadLayout) -> Axes {

@@ -2,8 +2,8 @@
 
 use super::super::operands::{BIASES, DOWN, GATE, UP};
 use super::Call;
-use crate::gpu::launch::{contiguous, uninitialised_as};
-use crate::ops::glu::{self, Projected};
+use crate::gpu::launch::uninitialised_as;
+use crate::ops::glu;
 use crate::ops::moe::cube::sort;
 use crate::ops::moe::grouped_matmul::cube::{Columns, Groups, Product, Sources};
 use crate::ops::moe::permute;
@@ -15,7 +15,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 /// The operands, contiguous, and the sorted slots.
 pub(super) struct Layer {
-    pub(super) call: Call<CubeTensor>,
+    pub(super) call: Call,
     /// The row of each slot.
     pub(super) row_map: CubeTensor,
     /// The slot of each row.
@@ -37,8 +37,7 @@ pub(super) struct Part {
 }
 
 impl Layer {
-    pub(super) fn new(call: Call<CubeTensor>) -> Self {
-        let call = call.map(contiguous);
+    pub(super) fn new(call: Call) -> Self {
         let [experts, a, b] = call.down().shape().dims();
         let [tokens, choices] = call.indices.shape().dims();
         let rows = tokens * choices;
@@ -137,6 +136,6 @@ impl Layer {
             limit: settings.limit,
             sparsity: None,
         };
-        checked(glu::Operands::new(Projected::Packed(kept), settings, key))
+        checked(glu::Operands::new(kept, None, settings, key))
     }
 }

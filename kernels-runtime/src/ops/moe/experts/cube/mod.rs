@@ -26,24 +26,25 @@ mod kernels;
 mod launch;
 mod layer;
 
-use super::super::cube::{entries::entries, stack};
+use super::super::cube::stack;
 use super::super::grouped_matmul::cube::multiplies;
 use super::operands::{BIASES, DOWN};
-use super::{
-    Backward, ExpertsBackend, ExpertsKernel, Gradients, Operands, Settings, Tensors, Wanted,
-};
-use crate::gpu::{BASE, Deferred, Like, indexable, like};
+use super::{Each, Experts, Launch, Operands, Settings};
+use crate::gpu::launch::contiguous;
+use crate::gpu::{BASE, OnGpu, indexable};
+use crate::ops::fused::{Backward, Made, OpLaunch, Tensors};
 use crate::ops::moe::cube::sort::sorts;
-use crate::ops::operands::checked;
+use crate::ops::operands::{Mismatch, array, require};
 use crate::reason::Reason;
-use crate::registry::{Implementation, Launch};
+use crate::registry::{self, Implementation};
 use crate::semantics::SemanticsKey;
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Cube, DispatchTensor, Shape, TensorMetadata};
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Cube, DispatchTensor, TensorMetadata};
+use burn_cubecl::tensor::CubeTensor;
 use layer::Layer;
 
 pub(super) const IMPLEMENTATION: Implementation = Implementation {
-    launch: Launch::MoeExperts(super::launch),
+    launch: registry::Launch::MoeExperts(Launch(OpLaunch::of::<Experts, Cube>())),
     accepts: |key| matches!(key, SemanticsKey::MoeExperts(_)),
     limits: Some(|_, tensors| takes(tensors)),
     ..BASE
@@ -78,80 +79,48 @@ fn takes(tensors: &[&DispatchTensor]) -> Result<(), Reason> {
     }
 }
 
-/// Panics if the sizes of a call that nobody [decided](takes) are beyond the kernels' limits.
-fn assert_fits(operands: &Tensors<Cube>) {
-    let slots = operands.indices().shape().num_elements();
-    let (width, hidden) = (operands.width(), operands.x().shape()[1]);
-    let experts = match &operands.weights()[2][..] {
-        [down] if down.shape().num_dims() == 3 => down.shape()[0],
-        list => list.len(),
-    };
-    assert!(
-        sorts(slots, experts) && multiplies(slots, experts, [hidden, 2 * width]),
-        "experts: kernels for GPUs don't take {slots} slots of {experts} experts from {hidden} to {width} features"
-    );
-}
-
-impl ExpertsBackend for Cube {
-    fn experts(operands: Tensors<Self>) -> FloatTensor<Self> {
-        Self::experts_forward(operands, false).0
-    }
-}
-
-impl ExpertsKernel for Cube {
-    fn experts_forward(
-        operands: Tensors<Self>,
-        keep: bool,
-    ) -> (FloatTensor<Self>, Option<FloatTensor<Self>>) {
-        let dtype = checked(operands.dtype());
-        assert_fits(&operands);
-        let mut deferred = Deferred::new("burn-kernels/moe_experts", operands.x());
-        let kept = Shape::new([
-            operands.indices().shape().num_elements(),
-            2 * operands.width(),
-        ]);
-        let results = std::iter::once(like(operands.x())).chain(keep.then_some((kept, dtype)));
-        let call = Call::new(&operands).map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results(results.collect::<Vec<_>>(), move |tensors| {
-            let layer = Layer::new(call.clone().map(|operand| tensors.tensor(operand)));
-            let (y, kept) = layer.forward();
-            std::iter::once(y).chain(keep.then_some(kept)).collect()
-        });
-        let y = results.next().expect("there is a result");
-        (y, results.next())
-    }
-
-    fn experts_backward(
-        backward: Backward<FloatTensor<Self>, IntTensor<Self>>,
-    ) -> Gradients<FloatTensor<Self>> {
-        let (operands, dy, kept, wanted) = backward.into_parts();
-        checked(operands.dtype());
-        assert_fits(&operands);
+impl OnGpu for Experts {
+    /// Checks the sizes of a call that nobody [decided](takes), and that a GPU has kept what it gets.
+    fn fits(operands: &Tensors<Self, Cube>, saved: &[FloatTensor<Cube>]) -> Result<(), Mismatch> {
         let slots = operands.indices().shape().num_elements();
-        assert_eq!(
-            kept.shape()[0],
-            slots,
-            "experts: the forward pass on a GPU keeps a row for each slot"
+        let (width, hidden) = (operands.width(), operands.x().shape()[1]);
+        let experts = operands.experts();
+        require!(
+            sorts(slots, experts) && multiplies(slots, experts, [hidden, 2 * width]),
+            "experts: kernels for GPUs don't take {slots} slots of {experts} experts from {hidden} to {width} features"
         );
-        let mut deferred = Deferred::new("burn-kernels/moe_experts_backward", &dy);
-        let call = Call::new(&operands);
+        for kept in saved {
+            let rows = kept.shape()[0];
+            require!(
+                rows == slots,
+                "experts: the forward pass on a GPU keeps a row for each slot, but there are {rows} rows for {slots}"
+            );
+        }
+        Ok(())
+    }
+
+    fn forward(
+        operands: Operands<CubeTensor, CubeTensor>,
+        wanted: Option<&Each<bool>>,
+    ) -> Made<CubeTensor> {
+        let (y, kept) = Layer::new(Call::new(&operands)).forward();
+        Made::new(y).saving(wanted.map(|_| kept))
+    }
+
+    fn backward(backward: Backward<Self, CubeTensor>) -> Each<Option<CubeTensor>> {
+        let (operands, dy, saved, _, wanted) = backward.into_parts();
+        let [kept] = array(saved);
+        let layer = Layer::new(Call::new(&operands));
         let wants = Wants::new(&wanted);
-        let results = wants.results(&call);
-        let call = call.map(|tensor| deferred.operand(tensor));
-        let [dy, kept] = [dy, kept].map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results(results, move |tensors| {
-            let layer = Layer::new(call.clone().map(|operand| tensors.tensor(operand)));
-            let [dy, kept] = [&dy, &kept].map(|operand| tensors.tensor(operand.clone()));
-            backward::gradients(&layer, dy, kept, wants)
-        });
-        let mut next = || results.next().expect("there are as many as were wanted");
+        let mut found = backward::gradients(&layer, dy, kept, wants).into_iter();
+        let mut next = || found.next().expect("there are as many as were wanted");
         let [x, routing] = [wants.x, wants.routing].map(|wants| wants.then(&mut next));
         let groups = operands.weights().iter().zip(wants.weights);
-        let of_group = |(group, wants): (&Vec<FloatTensor<Self>>, bool)| match wants {
+        let of_group = |(group, wants): (&Vec<CubeTensor>, bool)| match wants {
             true => stack::apart(next(), group),
             false => vec![None; group.len()],
         };
-        Gradients {
+        Each {
             x,
             routing,
             weights: groups.map(of_group).collect(),
@@ -162,47 +131,34 @@ impl ExpertsKernel for Cube {
 /// The number of groups of weights and biases.
 const GROUPS: usize = 2 * BIASES;
 
-/// A call, with the weights of each group in one tensor and the indices in i32.
-#[derive(Clone)]
-struct Call<T> {
-    x: T,
-    routing: T,
-    indices: T,
-    weights: [Option<T>; GROUPS],
+/// A call, with contiguous tensors, the weights of each group in one, and the indices in i32.
+struct Call {
+    x: CubeTensor,
+    routing: CubeTensor,
+    indices: CubeTensor,
+    weights: [Option<CubeTensor>; GROUPS],
     settings: Settings,
 }
 
-impl Call<FloatTensor<Cube>> {
-    fn new(operands: &Operands<FloatTensor<Cube>, IntTensor<Cube>>) -> Self {
+impl Call {
+    fn new(operands: &Operands<CubeTensor, CubeTensor>) -> Self {
         let groups = operands.weights();
         let stacked = |group: usize| {
             let rank = if group < BIASES { 3 } else { 2 };
             let tensors = &groups[group];
-            (!tensors.is_empty()).then(|| stack::stacked(tensors, rank))
+            (!tensors.is_empty()).then(|| contiguous(stack::stacked(tensors, rank)))
         };
         Self {
-            x: operands.x().clone(),
-            routing: operands.routing().clone(),
-            indices: entries(operands.indices().clone()),
+            x: contiguous(operands.x().clone()),
+            routing: contiguous(operands.routing().clone()),
+            indices: contiguous(operands.indices().clone()),
             weights: std::array::from_fn(stacked),
             settings: operands.settings(),
         }
     }
-}
-
-impl<T> Call<T> {
-    fn map<U>(self, mut each: impl FnMut(T) -> U) -> Call<U> {
-        Call {
-            x: each(self.x),
-            routing: each(self.routing),
-            indices: each(self.indices),
-            weights: self.weights.map(|group| group.map(&mut each)),
-            settings: self.settings,
-        }
-    }
 
     /// Returns the weights of down, which there always are.
-    fn down(&self) -> &T {
+    fn down(&self) -> &CubeTensor {
         self.weights[DOWN]
             .as_ref()
             .expect("experts have a projection of down")
@@ -218,22 +174,11 @@ struct Wants {
 }
 
 impl Wants {
-    fn new(wanted: &Wanted) -> Self {
+    fn new(wanted: &Each<bool>) -> Self {
         Self {
             x: wanted.x,
             routing: wanted.routing,
             weights: std::array::from_fn(|group| wanted.weights[group].contains(&true)),
         }
-    }
-
-    /// Returns the shapes of the wanted gradients.
-    fn results(self, call: &Call<FloatTensor<Cube>>) -> Vec<Like> {
-        let plain = [(self.x, &call.x), (self.routing, &call.routing)];
-        let groups = self.weights.into_iter().zip(&call.weights);
-        let groups = groups.filter_map(|(wants, group)| Some((wants, group.as_ref()?)));
-        let all = plain.into_iter().chain(groups);
-        all.filter(|(wants, _)| *wants)
-            .map(|(_, tensor)| like(tensor))
-            .collect()
     }
 }

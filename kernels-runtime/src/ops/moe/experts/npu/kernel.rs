@@ -1,14 +1,13 @@
-use crate::npu::Seen;
-use crate::npu::backend::{BASE, give, take};
+use crate::npu::backend::BASE;
 use crate::npu::limits::{Specs, ask, indices};
-use crate::ops::moe::experts::{
-    self, Backward, ExpertsKernel, Gradients, Operands, Settings, Tensors, npu,
-};
-use crate::ops::operands::checked;
-use crate::registry::{Implementation, Launch};
-use crate::semantics::{MoeExpertsKey, Projections, SemanticsKey};
-use burn_cann::Spec;
-use burn_cann::backend::{CannBackend, CannTensor};
+use crate::npu::{Refused, Seen};
+use crate::ops::fused::OpLaunch;
+use crate::ops::moe::experts::{Experts, Launch, Operands, Settings, npu};
+use crate::reason::Reason;
+use crate::registry::{self, FloatType, Implementation};
+use crate::semantics::{Clamp, ExpertBias, MoeExpertsKey, Projections, SemanticsKey};
+use burn::backend::Remote;
+use burn_cann::{DType, Spec};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     // The order in which the gradients of weights are summed is not fixed.
@@ -17,50 +16,45 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     limits: Some(|key, tensors| {
         let key: MoeExpertsKey = key.known();
         ask(tensors, |platform, mut specs| {
-            let settings = Settings { key, limit: None };
+            // Any limit: it changes nothing here.
+            let limit = (key.clamp == Clamp::Limit).then_some(1.0);
+            let settings = Settings { key, limit };
             let (x, routing) = (specs.one(), specs.one());
             let indices = Seen(indices(routing.shape())?);
-            let operands = Operands::new(x, indices, routing, in_groups(specs, key), settings)?;
-            npu::decide(platform, &operands)
+            let operands = Operands::new(x, routing, in_groups(specs, key), indices, settings)?;
+            let decided = npu::decide(platform, &operands)?;
+            // CANN rounds results with a bias to f16 between its operators, which the budget of the key has no room for.
+            if key.bias == ExpertBias::All && operands.x().dtype == DType::F16 {
+                let why = "experts with biases are not exact enough in f16";
+                return Err(Refused::new(Reason::Dtype, why));
+            }
+            Ok(decided)
         })
     }),
-    launch: Launch::MoeExperts(experts::launch),
+    operators: Some(|key, float, mode| {
+        let operators = npu::operators(key.known(), float != FloatType::F32, mode);
+        operators.map_err(|refused| refused.why)
+    }),
+    launch: registry::Launch::MoeExperts(Launch(OpLaunch::of::<Experts, Remote>())),
     ..BASE
 };
 
-/// Returns the six groups of weights for a key without biases.
+/// Returns the six groups of weights and biases.
 fn in_groups(specs: Specs, key: MoeExpertsKey) -> Vec<Vec<Seen<Spec>>> {
     let weights: Vec<_> = specs.collect();
-    let separate = key.projections == Projections::Separate;
-    let count = if separate { 3 } else { 2 };
-    let mut found = weights.chunks((weights.len() / count).max(1));
-    let mut next = || found.next().unwrap_or_default().to_vec();
-    let gate = next();
-    let up = if separate { next() } else { Vec::new() };
-    vec![gate, up, next(), Vec::new(), Vec::new(), Vec::new()]
-}
-
-impl ExpertsKernel for CannBackend {
-    fn experts_forward(operands: Tensors<Self>, keep: bool) -> (CannTensor, Option<CannTensor>) {
-        checked(operands.dtype());
-        let stream = operands.x().stream().clone();
-        let operands = operands.map(Seen::from, Seen::from);
-        let (y, kept) = take(npu::forward(&stream, &operands, keep));
-        (give(Ok(y)), kept.map(|kept| give(Ok(kept))))
-    }
-
-    fn experts_backward(backward: Backward<CannTensor, CannTensor>) -> Gradients<CannTensor> {
-        let stream = backward.operands().x().stream().clone();
-        let gradients = take(npu::backward(
-            &stream,
-            &backward.map(Seen::from, Seen::from),
-        ));
-        let back = |tensor: Option<_>| tensor.map(|tensor| give(Ok(tensor)));
-        let group = |group: Vec<_>| group.into_iter().map(back).collect();
-        Gradients {
-            x: back(gradients.x),
-            routing: back(gradients.routing),
-            weights: gradients.weights.into_iter().map(group).collect(),
-        }
-    }
+    let (separate, biased) = (
+        key.projections == Projections::Separate,
+        key.bias == ExpertBias::All,
+    );
+    let projections = if separate { 3 } else { 2 };
+    let groups = if biased { 2 * projections } else { projections };
+    let mut found = weights.chunks((weights.len() / groups).max(1));
+    let mut next = |there: bool| match there {
+        true => found.next().unwrap_or_default().to_vec(),
+        false => Vec::new(),
+    };
+    let is_there = [true, separate, true];
+    let weights = is_there.map(&mut next);
+    let biases = is_there.map(|there| next(there && biased));
+    weights.into_iter().chain(biases).collect()
 }

@@ -12,139 +12,37 @@
 //! | `dp` | `a · q` summed over each row, `q = W_downᵀ dy` | `aclnnMoeTokenUnpermuteGrad` would need the rows of down again, which costs a product |
 //! | `dW_down` | `p` multiplies `a`, not `dy` | `dp` needs `a` too, and in most models the rows of `a` are narrower |
 //! | routing weights in f32 beside half types | rounded to the half type | CANN's have the type of the rows |
-//! | biases | refused | their gradients are sums by expert, for which CANN has no operator |
-//! | a clamp, an offset of up, an activation that the gated unit refuses | refused | |
+//! | biases | added by the grouped products; `dp` has another grouped product, of `dy` and the bias of down | CANN adds them in f32 |
+//! | gradients of biases | grouped products with ones, and with `p` for that of down | CANN has no sum by expert |
+//! | a clamp, an offset of up | as the gated unit, in f32 | |
+//! | an activation that the gated unit refuses | refused | |
+//! | lists of experts, one tensor of rows for each (`groupType` −1) | not used | the host would have to wait for the number of rows of each expert, and CANN takes no expert without rows there. Lists share the rows and the counts of stacked weights |
 //! | lists of more than 128 experts, more than 1024 stacked, more than 512 choices | refused | CANN's limits |
 //!
 //! An index below 0 or above `E` is counted on the device and taken for nobody's; the next read of the session is an
 //! error (`npu/mistakes`).
 
 mod kernel;
+mod plan;
 
 pub(crate) use kernel::IMPLEMENTATION;
+pub use plan::{Plan, decide};
+pub(crate) use plan::{operators, unit_of_key};
 
-use super::super::grouped_matmul::npu::{Over, Weights, limits, sizes};
-use super::super::permute::Sort;
-use super::super::permute::npu::{by_row, by_slot, counts, decide_sort};
-use super::operands::{DOWN, GATE, UP};
-use super::{Backward, Gradients, Operands, Wanted};
+use super::super::grouped_matmul::npu::{Over, Parts, Weights};
+use super::super::permute::npu::{by_row, by_slot, counts};
+use super::operands::{BIASES, DOWN, GATE, UP};
+use super::{Each, Experts, Operands};
 use crate::npu::mistakes::{Counts, without_mistakes};
-use crate::npu::refused::one_float;
 use crate::npu::views::contiguous;
-use crate::npu::{Refused, Result, Seen, Specified, base};
+use crate::npu::{OnNpu, Refused, Result, Seen, base};
+use crate::ops::fused::{Backward, Made};
 use crate::ops::glu::{self, Projected};
-use crate::ops::operands::array;
-use crate::reason::Reason;
-use crate::semantics::{Clamp, ExpertBias, GluKey, MoeExpertsKey, Projections};
-use burn::tensor::IntDType;
-use burn_cann::ops::grouped_matmul::check_grad;
-use burn_cann::ops::moe::{
-    check_permute, check_permute_grad, check_unpermute, permute, permute_grad, unpermute,
-};
-use burn_cann::{DType, Platform, Spec, Stream, Tensor};
-
-/// The arguments of the operators besides the tensors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
-    /// The gated unit of packed rows, which are all that the backward pass keeps.
-    pub unit: GluKey,
-    /// True if gate and up are two products.
-    pub separate: bool,
-    /// The number of experts.
-    pub experts: usize,
-    /// The width of an expert.
-    pub width: usize,
-}
-
-/// Returns the key of the gated unit of packed rows, or an error if no operators compute experts of this key.
-pub(crate) fn unit_of_key(key: MoeExpertsKey) -> Result<GluKey, Refused> {
-    if key.bias == ExpertBias::All || key.clamp == Clamp::Limit {
-        let why = format!("CANN has no operators with gradients for {key}");
-        return Err(Refused::new(Reason::Semantics, why));
-    }
-    let mut unit = key.unit();
-    if unit.projections == Projections::Separate {
-        unit.projections = Projections::Chunked;
-    }
-    glu::npu::of_key(unit).map(|_| unit)
-}
-
-/// Returns the arguments with which the operators compute these operands.
-///
-/// # Errors
-/// Returns the reason if no operators compute them.
-pub fn decide<T: Specified>(
-    platform: &Platform,
-    operands: &Operands<Seen<T>, Seen<T>>,
-) -> Result<Plan, Refused> {
-    let key = operands.settings().key;
-    let unit = unit_of_key(key)?;
-    let (x, routing) = (operands.x().spec(), operands.routing().spec());
-    let weights = operands.weights().iter().flatten();
-    let dtype = one_float(("x", x), weights.map(|weight| ("a weight", weight.spec())))?;
-    if one_float(("routing", routing), [])? != dtype && routing.dtype != DType::F32 {
-        let why = format!(
-            "the routing weights are of type {}, x of {dtype}",
-            routing.dtype
-        );
-        return Err(Refused::new(Reason::MixedDtypes, why));
-    }
-    let [experts, width, _] = sizes(&operands.weights()[DOWN], key.layout);
-    let plan = Plan {
-        unit,
-        separate: key.projections == Projections::Separate,
-        experts,
-        width,
-    };
-    plan.check(platform, operands)?;
-    Ok(plan)
-}
-
-impl Plan {
-    /// Checks CANN's limits, forward and backward.
-    fn check<T: Specified>(
-        &self,
-        platform: &Platform,
-        operands: &Operands<Seen<T>, Seen<T>>,
-    ) -> Result<(), Refused> {
-        let (x, indices) = (operands.x().spec(), operands.indices().spec());
-        let (dtype, hidden) = (x.dtype, x.shape()[1]);
-        let layout = operands.settings().key.layout;
-        let [tokens, k] = array(indices.shape().iter().copied());
-        let rows = (tokens * k).max(1);
-        let of = |shape: [usize; 2]| Spec::contiguous(dtype, shape);
-        let packed = of([rows, 2 * self.width])?;
-        glu::npu::decide(
-            platform,
-            &unit(Projected::Packed(packed.clone()), self.unit)?,
-        )?;
-        for group in operands.weights().iter().filter(|group| !group.is_empty()) {
-            limits(platform, dtype, rows, group, layout, Over::Inputs)?;
-            limits(platform, dtype, rows, group, layout, Over::Features)?;
-        }
-        let groups = Spec::contiguous(DType::I64, [self.experts])?;
-        check_grad(platform, &of([rows, hidden])?, &packed, &groups)?;
-        let slots = Seen(indices.clone());
-        let slots = Sort::<Seen<Spec>, _>::new(slots, self.experts, tokens * k, IntDType::I64)?;
-        decide_sort(platform, &slots)?;
-        if tokens * k > 0 {
-            let (permuted, map) = check_permute(platform, x, indices, None)?;
-            check_permute_grad(platform, &permuted, &map, k)?;
-            let probs = of([tokens, k])?;
-            check_unpermute(platform, &permuted, &map, Some(&probs))?;
-        }
-        Ok(())
-    }
-}
-
-/// Returns the operands of the gated unit.
-fn unit<T: Specified>(
-    projected: Projected<T>,
-    key: GluKey,
-) -> Result<glu::Operands<Seen<T>>, Refused> {
-    let settings = glu::Settings::default();
-    Ok(glu::Operands::new(projected.map(Seen), settings, key)?)
-}
+use crate::semantics::{ExpertBias, GluKey, Projections};
+use burn_cann::ops::grouped_matmul::Groups;
+use burn_cann::ops::moe::{permute, permute_grad, unpermute};
+use burn_cann::{Stream, Tensor};
+use plan::unit;
 
 /// Tokens in the order of their experts.
 struct Sorted {
@@ -165,13 +63,28 @@ struct Pass<'a> {
     plan: Plan,
 }
 
+impl OnNpu for Experts {
+    fn forward(
+        stream: &Stream,
+        operands: &Operands<Seen<Tensor>, Seen<Tensor>>,
+        wanted: Option<&Each<bool>>,
+    ) -> Result<Made<Tensor>> {
+        let (y, kept) = forward(stream, operands, wanted.is_some())?;
+        Ok(Made::new(y).saving(kept))
+    }
+
+    fn backward(
+        stream: &Stream,
+        given: &Backward<Self, Seen<Tensor>>,
+    ) -> Result<Each<Option<Tensor>>> {
+        backward(stream, given)
+    }
+}
+
 /// Returns the result, with the shape and dtype of `x`. If `keep`, also returns gate and up of every slot in the order
 /// of the experts, `[T · k, 2I]`, which [`backward`] needs. Rows of slots without an expert are zeros in it, because a
 /// client of a server can read them.
-///
-/// # Errors
-/// Returns an error if [`decide`] refuses the operands or CANN fails.
-pub fn forward(
+fn forward(
     stream: &Stream,
     operands: &Operands<Seen<Tensor>, Seen<Tensor>>,
     keep: bool,
@@ -190,27 +103,24 @@ pub fn forward(
         row_of_slot,
         counts,
     } = pass.sort(x)?;
-    let (unit, kept) = pass.unit(&rows, &counts, keep)?;
+    let groups = (&counts, Groups::Counts);
+    let (unit, kept) = pass.unit(&rows, groups, keep)?;
     drop(rows);
     let rows = pass
         .weights(DOWN)
-        .cleared_product(stream, &unit, &counts, Over::Inputs)?;
+        .cleared_product(stream, &unit, groups, Over::Inputs)?;
     let probs = base::cast(stream, operands.routing(), x.dtype())?;
     Ok((unpermute(stream, &rows, &row_of_slot, Some(&probs))?, kept))
 }
 
-/// Returns the wanted gradients.
-///
-/// # Errors
-/// Returns an error as [`forward`] does.
-pub fn backward(
+fn backward(
     stream: &Stream,
-    backward: &Backward<Seen<Tensor>, Seen<Tensor>>,
-) -> Result<Gradients<Tensor>> {
+    backward: &Backward<Experts, Seen<Tensor>>,
+) -> Result<Each<Option<Tensor>>> {
     let (operands, wanted) = (backward.operands(), backward.wanted());
     let pass = Pass::new(stream, operands, Counts::Nothing)?;
     let (x, indices) = (operands.x(), &pass.indices);
-    let kept = || Projected::Packed(Tensor::clone(backward.kept()));
+    let kept = || Projected::Packed(Tensor::clone(&backward.saved::<1>()[0]));
     if indices.spec().is_empty() || x.spec().is_empty() {
         return pass.nothing(wanted);
     }
@@ -219,15 +129,16 @@ pub fn backward(
         row_of_slot,
         counts,
     } = pass.sort(backward.dy())?;
+    let groups = (&counts, Groups::Counts);
     let q = pass
         .weights(DOWN)
-        .product(stream, &dy, &counts, Over::Features)?;
+        .product(stream, &dy, groups, Over::Features)?;
     let p = by_row(
         stream,
         &base::cast(stream, operands.routing(), x.dtype())?,
         &row_of_slot,
     )?;
-    let mut gradients = Gradients {
+    let mut gradients = Each {
         x: None,
         routing: None,
         weights: wanted
@@ -238,44 +149,60 @@ pub fn backward(
     };
     let of_group = |group: usize| wanted.weights[group].contains(&true);
     if wanted.routing || of_group(DOWN) {
-        let packed = unit(kept(), pass.plan.unit)?;
+        let packed = unit(kept(), pass.plan.unit, operands.settings())?;
         let a = glu::npu::forward(stream, &packed)?;
         if wanted.routing {
-            gradients.routing = Some(pass.routing_gradient(&a, &q, &row_of_slot)?);
+            let of_bias = match pass.is_biased() {
+                true => Some(pass.weights(DOWN).times_bias(stream, &dy, groups)?),
+                false => None,
+            };
+            let of_bias = of_bias.as_ref();
+            gradients.routing = Some(pass.routing_gradient(&a, &q, of_bias, &row_of_slot)?);
         }
         if of_group(DOWN) {
             let weighed = base::mul(stream, &a, &p)?;
             let wanted = &wanted.weights[DOWN];
             let found = pass
                 .weights(DOWN)
-                .gradients(stream, &weighed, &dy, &counts, wanted)?;
+                .gradients(stream, &weighed, &dy, groups, wanted)?;
             gradients.weights[DOWN] = found;
         }
     }
-    if !(wanted.x || of_group(GATE) || of_group(UP)) {
+    let wanted_bias = &wanted.weights[BIASES + DOWN];
+    gradients.weights[BIASES + DOWN] =
+        pass.weights(DOWN)
+            .bias_gradients(stream, Some(&p), &dy, groups, wanted_bias)?;
+    let of_inputs = [GATE, UP, BIASES + GATE, BIASES + UP];
+    if !(wanted.x || of_inputs.into_iter().any(of_group)) {
         return Ok(gradients);
     }
     let d_unit = base::mul(stream, &q, &p)?;
     drop((q, dy));
-    let packed = unit(kept(), pass.plan.unit)?;
+    let packed = unit(kept(), pass.plan.unit, operands.settings())?;
     let packed = packed.backward(Seen(d_unit)).map_err(Refused::from)?;
     let Projected::Packed(d_kept) = glu::npu::backward(stream, &packed)? else {
         unreachable!("gradients are laid out as the tensors")
     };
     drop(packed);
     let parts = pass.by_projection(&d_kept)?;
+    for (group, part) in &parts {
+        let wanted = &wanted.weights[BIASES + group];
+        gradients.weights[BIASES + group] = pass
+            .weights(*group)
+            .bias_gradients(stream, None, part, groups, wanted)?;
+    }
     if of_group(GATE) || of_group(UP) {
         let rows = permute(stream, x, indices, None)?.tokens;
         for (group, part) in &parts {
             let wanted = &wanted.weights[*group];
             let found = pass
                 .weights(*group)
-                .gradients(stream, &rows, part, &counts, wanted)?;
+                .gradients(stream, &rows, part, groups, wanted)?;
             gradients.weights[*group] = found;
         }
     }
     if wanted.x {
-        gradients.x = Some(pass.x_gradient(&parts, &row_of_slot, &counts)?);
+        gradients.x = Some(pass.x_gradient(&parts, &row_of_slot, groups)?);
     }
     Ok(gradients)
 }
@@ -301,8 +228,13 @@ impl<'a> Pass<'a> {
     }
 
     fn weights(&self, group: usize) -> Weights<'a> {
-        let operands = self.operands;
-        Weights::new(&operands.weights()[group], operands.settings().key.layout)
+        let (all, layout) = (self.operands.weights(), self.operands.settings().key.layout);
+        Weights::new(&all[group], layout).biased(&all[BIASES + group])
+    }
+
+    /// Returns whether the projections have biases.
+    fn is_biased(&self) -> bool {
+        self.operands.settings().key.bias == ExpertBias::All
     }
 
     fn sort(&self, tokens: &Tensor) -> Result<Sorted> {
@@ -316,16 +248,22 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns the gated unit of the rows, and gate and up if they are kept.
-    fn unit(&self, rows: &Tensor, counts: &Tensor, keep: bool) -> Result<(Tensor, Option<Tensor>)> {
+    fn unit(
+        &self,
+        rows: &Tensor,
+        groups: Parts<'_>,
+        keep: bool,
+    ) -> Result<(Tensor, Option<Tensor>)> {
         let Self { stream, plan, .. } = self;
+        let settings = self.operands.settings();
         // A kept tensor leaves the operation, so it must hold only bytes that the operation wrote.
         let product = |group: usize| match keep {
             true => self
                 .weights(group)
-                .cleared_product(stream, rows, counts, Over::Inputs),
+                .cleared_product(stream, rows, groups, Over::Inputs),
             false => self
                 .weights(group)
-                .product(stream, rows, counts, Over::Inputs),
+                .product(stream, rows, groups, Over::Inputs),
         };
         let gate = product(GATE)?;
         let packed = if plan.separate {
@@ -335,20 +273,27 @@ impl<'a> Pass<'a> {
                     projections: Projections::Separate,
                     ..plan.unit
                 };
-                let operands = unit(Projected::Separate { gate, up }, key)?;
+                let operands = unit(Projected::Separate { gate, up }, key, settings)?;
                 return Ok((glu::npu::forward(stream, &operands)?, None));
             }
             base::cat(stream, &[&gate, &up], 1)?
         } else {
             gate
         };
-        let operands = unit(Projected::Packed(packed.clone()), plan.unit)?;
+        let operands = unit(Projected::Packed(packed.clone()), plan.unit, settings)?;
         let unit = glu::npu::forward(stream, &operands)?;
         Ok((unit, keep.then_some(packed)))
     }
 
     /// Returns `Σ a · q` for each slot, zero for slots without an expert, whose rows are undefined.
-    fn routing_gradient(&self, a: &Tensor, q: &Tensor, row_of_slot: &Tensor) -> Result<Tensor> {
+    /// `of_bias` is what the bias of down adds to each row.
+    fn routing_gradient(
+        &self,
+        a: &Tensor,
+        q: &Tensor,
+        of_bias: Option<&Tensor>,
+        row_of_slot: &Tensor,
+    ) -> Result<Tensor> {
         let Self {
             stream,
             operands,
@@ -357,7 +302,10 @@ impl<'a> Pass<'a> {
         } = self;
         let routing = operands.routing();
         let products = base::mul(stream, a, q)?;
-        let sums = base::sum(stream, &products, &[1], true)?;
+        let mut sums = base::sum(stream, &products, &[1], true)?;
+        if let Some(of_bias) = of_bias {
+            sums = base::add(stream, &sums, of_bias)?;
+        }
         let sums = by_slot(stream, &sums, row_of_slot)?.reshape(routing.shape())?;
         let nobody = base::at_least(stream, indices, plan.experts as f64)?;
         base::masked_fill(stream, &sums, &nobody, 0.0)?;
@@ -379,13 +327,13 @@ impl<'a> Pass<'a> {
         &self,
         parts: &[(usize, Tensor)],
         row_of_slot: &Tensor,
-        counts: &Tensor,
+        groups: Parts<'_>,
     ) -> Result<Tensor> {
         let stream = self.stream;
         let mut rows: Option<Tensor> = None;
         for (group, part) in parts {
             let weights = self.weights(*group);
-            let one = weights.cleared_product(stream, part, counts, Over::Features)?;
+            let one = weights.cleared_product(stream, part, groups, Over::Features)?;
             rows = Some(match rows {
                 None => one,
                 Some(before) => base::add(stream, &before, &one)?,
@@ -401,7 +349,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns the gradients for no slots.
-    fn nothing(&self, wanted: &Wanted) -> Result<Gradients<Tensor>> {
+    fn nothing(&self, wanted: &Each<bool>) -> Result<Each<Option<Tensor>>> {
         let Self {
             stream, operands, ..
         } = self;
@@ -417,7 +365,7 @@ impl<'a> Pass<'a> {
                 .map(|(tensor, wanted)| zeros(tensor, *wanted))
                 .collect::<Result<_>>()
         };
-        Ok(Gradients {
+        Ok(Each {
             x: zeros(operands.x(), wanted.x)?,
             routing: zeros(operands.routing(), wanted.routing)?,
             weights: groups.map(of_group).collect::<Result<_>>()?,

@@ -2,9 +2,11 @@
 //!
 //! | case | computation | why |
 //! |---|---|---|
-//! | forward | groups of rows by their counts (`groupType` 0), which stay on the device | |
+//! | forward | groups of rows (`groupType` 0), whose ends stay on the device: sums of the counts, none below 0 or beyond the rows | a caller may give any counts; the next read of the session is then an error (`npu/mistakes`) |
 //! | `dx` | the same, summed over the weights' other axis | |
 //! | `dW` | groups of the summed axis (`groupType` 2), `xᵀ dy` or `dyᵀ x` by the layout | an expert without rows gets zeros |
+//! | biases, of [experts](crate::ops::moe::experts::npu) | the operator's own; bf16 are cast to f32 | CANN's rule |
+//! | gradients of biases | groups of the summed axis, of ones or factors of two columns | CANN has no sum by group. A view of one column would look contiguous, and CANN tells by the strides that the view is exchanged |
 //! | weights of the other layout | a view with exchanged axes | CANN reads the view without a copy |
 //! | weights with other strides | refused | a copy would be as large as the weights: make them contiguous once |
 //! | a list of at most 128 weights | a list of tensors; the parts of a stacked `dW` are views | CANN's limit; there is no copy |
@@ -17,18 +19,24 @@ mod kernel;
 
 pub(crate) use kernel::takes;
 
-use super::{Backward, Gradients, Operands};
+use super::{Each, GroupedMatmul, Operands};
+use crate::npu::mistakes::{Counts, Mistake, nearest};
 use crate::npu::refused::one_float;
 use crate::npu::views::contiguous;
-use crate::npu::{Refused, Result, Seen, Specified, base};
+use crate::npu::{OnNpu, Refused, Result, Seen, Specified, base};
+use crate::ops::fused::{Backward, Made};
 use crate::reason::Reason;
 use crate::semantics::ExpertLayout;
 use burn_cann::ops::grouped_matmul::{
     Groups, check, check_grad, check_list, grouped_matmul_grad, grouped_matmul_into,
     grouped_matmul_of_list,
 };
+use burn_cann::ops::reduce;
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
 use smallvec::SmallVec;
+
+/// The rows of each expert.
+pub(crate) type Parts<'a> = (&'a Tensor, Groups);
 
 /// The axis of the weights that a product sums over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +51,8 @@ pub(crate) enum Over {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weights<'a> {
     tensors: &'a [Seen<Tensor>],
+    /// The biases of the features, one stacked tensor or one for each expert, or none.
+    bias: &'a [Seen<Tensor>],
     layout: ExpertLayout,
 }
 
@@ -118,7 +128,7 @@ pub(crate) fn limits<T: Specified>(
         .collect::<Result<_, Refused>>()?;
     match seen.as_slice() {
         [stacked] if stacked.rank() == 3 => check(platform, &x, stacked, &groups, None)?,
-        list => check_list(platform, &x, &list.iter().collect::<Vec<_>>(), &groups)?,
+        list => check_list(platform, &x, &list.iter().collect::<Vec<_>>(), &groups, &[])?,
     };
     Ok(())
 }
@@ -140,7 +150,16 @@ fn seen(
 
 impl<'a> Weights<'a> {
     pub(crate) fn new(tensors: &'a [Seen<Tensor>], layout: ExpertLayout) -> Self {
-        Self { tensors, layout }
+        Self {
+            tensors,
+            bias: &[],
+            layout,
+        }
+    }
+
+    /// Adds biases, which products over the inputs add to their results.
+    pub(crate) fn biased(self, bias: &'a [Seen<Tensor>]) -> Self {
+        Self { bias, ..self }
     }
 
     /// Returns whether there is one tensor for all experts.
@@ -163,11 +182,11 @@ impl<'a> Weights<'a> {
         self,
         stream: &Stream,
         x: &Tensor,
-        counts: &Tensor,
+        groups: Parts<'_>,
         over: Over,
     ) -> Result<Tensor> {
         let y = Tensor::empty(stream, x.dtype(), [x.shape()[0], self.width(over)])?;
-        self.product_into(stream, x, counts, over, &y)?;
+        self.product_into(stream, x, groups, over, &y)?;
         Ok(y)
     }
 
@@ -176,12 +195,12 @@ impl<'a> Weights<'a> {
         self,
         stream: &Stream,
         x: &Tensor,
-        counts: &Tensor,
+        groups: Parts<'_>,
         over: Over,
     ) -> Result<Tensor> {
         let shape = [x.shape()[0], self.width(over)];
         let y = base::filled(stream, x.dtype(), &shape, 0.0)?;
-        self.product_into(stream, x, counts, over, &y)?;
+        self.product_into(stream, x, groups, over, &y)?;
         Ok(y)
     }
 
@@ -190,7 +209,7 @@ impl<'a> Weights<'a> {
         self,
         stream: &Stream,
         x: &Tensor,
-        counts: &Tensor,
+        groups: Parts<'_>,
         over: Over,
         y: &Tensor,
     ) -> Result<()> {
@@ -199,12 +218,68 @@ impl<'a> Weights<'a> {
             .iter()
             .map(|weight| Ok(weight.with_layout(seen(weight.layout(), self.layout, over)?)?))
             .collect::<Result<_>>()?;
-        let groups = (counts, Groups::Counts);
+        let bias: Vec<Tensor> = match over {
+            Over::Inputs => self
+                .bias
+                .iter()
+                .map(|bias| addend(stream, bias))
+                .collect::<Result<_>>()?,
+            Over::Features => Vec::new(),
+        };
         match self.is_stacked() {
-            true => grouped_matmul_into(stream, x, &seen[0], groups, y)?,
-            false => grouped_matmul_of_list(stream, x, &seen, groups, y)?,
+            true => grouped_matmul_into(stream, x, &seen[0], groups, bias.first(), y)?,
+            false => grouped_matmul_of_list(stream, x, &seen, groups, &bias, y)?,
         }
         Ok(())
+    }
+
+    /// Returns the wanted gradients of the biases: for each expert, the sum of its rows of `dy`, each times its number of
+    /// `factors`, `[R, 1]`, if there are any.
+    pub(crate) fn bias_gradients(
+        self,
+        stream: &Stream,
+        factors: Option<&Tensor>,
+        dy: &Tensor,
+        groups: Parts<'_>,
+        wanted: &[bool],
+    ) -> Result<Vec<Option<Tensor>>> {
+        if !wanted.contains(&true) {
+            return Ok(vec![None; wanted.len()]);
+        }
+        let rows = dy.shape()[0];
+        let twice = match factors {
+            Some(factors) => contiguous(stream, &factors.expand([rows, 2])?)?,
+            None => base::filled(stream, dy.dtype(), &[rows, 2], 1.0)?,
+        };
+        let sums = grouped_matmul_grad(stream, &twice, dy, groups)?;
+        let sums = contiguous(stream, &sums.select(1, 0)?)?;
+        match self.is_stacked() {
+            true => Ok(vec![Some(sums)]),
+            false => each_wanted(wanted, |expert| Ok(sums.select(0, expert)?)),
+        }
+    }
+
+    /// Returns the product of each row with its expert's bias, `[R, 1]`. Rows after the last group have undefined contents.
+    pub(crate) fn times_bias(
+        self,
+        stream: &Stream,
+        rows: &Tensor,
+        groups: Parts<'_>,
+    ) -> Result<Tensor> {
+        let parts: Vec<&Tensor> = self.bias.iter().map(|bias| &bias.0).collect();
+        let bias = match self.is_stacked() {
+            true => contiguous(stream, parts[0])?,
+            false => base::cat(stream, &parts, 0)?,
+        };
+        let shape = [groups.0.shape()[0], rows.shape()[1], 2];
+        let columns = bias
+            .reshape([shape[0], shape[1]])?
+            .unsqueeze(2)?
+            .expand(shape)?;
+        let columns = contiguous(stream, &columns)?;
+        let y = Tensor::empty(stream, rows.dtype(), [rows.shape()[0], 2])?;
+        grouped_matmul_into(stream, rows, &columns, groups, None, &y)?;
+        Ok(y.slice(1, 0..1)?)
     }
 
     /// Returns the wanted gradients of the weights. `inputs` and `features` must be contiguous.
@@ -213,7 +288,7 @@ impl<'a> Weights<'a> {
         stream: &Stream,
         inputs: &Tensor,
         features: &Tensor,
-        counts: &Tensor,
+        groups: Parts<'_>,
         wanted: &[bool],
     ) -> Result<Vec<Option<Tensor>>> {
         if !wanted.contains(&true) {
@@ -224,61 +299,82 @@ impl<'a> Weights<'a> {
             ExpertLayout::Linear => (features, inputs),
         };
         let all = if inputs.shape()[0] == 0 {
-            let shape = [counts.shape()[0], first.shape()[1], second.shape()[1]];
+            let shape = [groups.0.shape()[0], first.shape()[1], second.shape()[1]];
             base::filled(stream, inputs.dtype(), &shape, 0.0)?
         } else {
-            grouped_matmul_grad(stream, first, second, (counts, Groups::Counts))?
+            grouped_matmul_grad(stream, first, second, groups)?
         };
         if self.is_stacked() {
             return Ok(vec![Some(all)]);
         }
-        let one = |expert: usize| -> Result<Tensor> {
-            Ok(all
-                .slice(0, expert..expert + 1)?
-                .reshape(&all.shape()[1..])?)
-        };
-        let parts = wanted.iter().enumerate();
-        parts
-            .map(|(expert, wanted)| wanted.then(|| one(expert)).transpose())
-            .collect()
+        each_wanted(wanted, |expert| Ok(all.select(0, expert)?))
     }
 }
 
-/// Returns the result, `[R, N]`.
-///
-/// # Errors
-/// Returns an error if [`decide`] refuses the operands or CANN fails.
-pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>, Seen<Tensor>>) -> Result<Tensor> {
-    decide(stream.device().platform(), operands)?;
-    cleared_product(stream, operands.x(), operands, Over::Inputs)
+/// Returns the gradients of the experts for which they are wanted.
+fn each_wanted(
+    wanted: &[bool],
+    one: impl Fn(usize) -> Result<Tensor>,
+) -> Result<Vec<Option<Tensor>>> {
+    let experts = wanted.iter().enumerate();
+    experts
+        .map(|(expert, wanted)| wanted.then(|| one(expert)).transpose())
+        .collect()
 }
 
-/// Returns the wanted gradients.
-///
-/// # Errors
-/// Returns an error as [`forward`] does.
-pub fn backward(
+/// Returns a bias in the type that CANN adds.
+fn addend(stream: &Stream, bias: &Tensor) -> Result<Tensor> {
+    let dtype = match bias.dtype() {
+        DType::BF16 => DType::F32,
+        other => other,
+    };
+    contiguous(stream, &base::cast(stream, bias, dtype)?)
+}
+
+impl OnNpu for GroupedMatmul {
+    fn forward(
+        stream: &Stream,
+        operands: &Operands<Seen<Tensor>, Seen<Tensor>>,
+        _: Option<&Each<bool>>,
+    ) -> Result<Made<Tensor>> {
+        decide(stream.device().platform(), operands)?;
+        let ends = ends(stream, operands, Counts::Mistakes)?;
+        let y = cleared_product(stream, operands.x(), operands, &ends, Over::Inputs)?;
+        Ok(Made::new(y))
+    }
+
+    fn backward(
+        stream: &Stream,
+        backward: &Backward<Self, Seen<Tensor>>,
+    ) -> Result<Each<Option<Tensor>>> {
+        let (operands, dy, wanted) = (backward.operands(), backward.dy(), backward.wanted());
+        decide(stream.device().platform(), operands)?;
+        let ends = ends(stream, operands, Counts::Nothing)?;
+        let d_x = wanted
+            .x
+            .then(|| cleared_product(stream, dy, operands, &ends, Over::Features))
+            .transpose()?;
+        let (x, dy) = (contiguous(stream, operands.x())?, contiguous(stream, dy)?);
+        let weights = Weights::new(operands.weights(), operands.layout());
+        let groups = (&ends, Groups::Ends);
+        Ok(Each {
+            x: d_x,
+            weights: weights.gradients(stream, &x, &dy, groups, &wanted.weights)?,
+        })
+    }
+}
+
+/// Returns the end of each expert's rows, which is within the rows, whatever the counts of the caller are.
+fn ends(
     stream: &Stream,
-    backward: &Backward<Seen<Tensor>, Seen<Tensor>>,
-) -> Result<Gradients<Tensor>> {
-    let (operands, dy, wanted) = (backward.operands(), backward.dy(), backward.wanted());
-    decide(stream.device().platform(), operands)?;
-    let d_x = wanted
-        .x
-        .then(|| cleared_product(stream, dy, operands, Over::Features))
-        .transpose()?;
-    let (x, dy) = (contiguous(stream, operands.x())?, contiguous(stream, dy)?);
-    let counts = groups(stream, operands.counts())?;
-    let weights = Weights::new(operands.weights(), operands.layout());
-    Ok(Gradients {
-        x: d_x,
-        weights: weights.gradients(stream, &x, &dy, &counts, &wanted.weights)?,
-    })
-}
-
-/// Returns the counts in the type that CANN takes.
-fn groups(stream: &Stream, counts: &Tensor) -> Result<Tensor> {
-    contiguous(stream, &base::cast(stream, counts, DType::I64)?)
+    operands: &Operands<Seen<Tensor>, Seen<Tensor>>,
+    counts: Counts,
+) -> Result<Tensor> {
+    let (rows, mistakes) = (operands.x().shape()[0], (Mistake::Count, counts));
+    let each = base::cast(stream, operands.counts(), DType::I64)?;
+    let each = nearest(stream, &each, rows, mistakes)?;
+    let ends = reduce::cumsum(stream, &each, 0)?;
+    nearest(stream, &ends, rows, mistakes)
 }
 
 /// Returns a product with zeros in the rows after the last group.
@@ -286,9 +382,10 @@ fn cleared_product(
     stream: &Stream,
     x: &Tensor,
     operands: &Operands<Seen<Tensor>, Seen<Tensor>>,
+    ends: &Tensor,
     over: Over,
 ) -> Result<Tensor> {
-    let counts = groups(stream, operands.counts())?;
     let weights = Weights::new(operands.weights(), operands.layout());
-    weights.cleared_product(stream, &contiguous(stream, x)?, &counts, over)
+    let x = contiguous(stream, x)?;
+    weights.cleared_product(stream, &x, (ends, Groups::Ends), over)
 }

@@ -16,12 +16,12 @@ mod launch;
 
 pub(in crate::ops::moe) use launch::{spread, sum};
 
-use super::super::cube::entries::{entries, holds_mistakes, returned};
 use super::super::cube::sort;
 use super::{
     PermuteBackend, PermuteKernel, SortTensors, SpreadTensors, SpreadWeighed, SumTensors,
     WeighBackward, WeighTensors,
 };
+use crate::gpu::entries::{entries, holds_mistakes, returned};
 use crate::gpu::launch::contiguous;
 use crate::gpu::{Deferred, Like, indexable, like};
 use crate::ops::operands::checked;

@@ -14,6 +14,7 @@
 //! | gradient of the rows | `P`, times the slots' probabilities in the order of rows, free rows cleared | `aclnnMoeTokenUnpermuteGrad` reads the rows, which only the other gradient needs |
 //! | gradient of the probabilities | `P`, product and sum over each row, `U` of one element, free slots cleared | this is what `aclnnMoeTokenUnpermuteGrad` does, except that free rows may hold anything |
 //! | an index beyond the experts' number, or below 0 | its slot counts as free | to refuse it, as the CPU does, the host would have to wait for the device |
+//! | a row map that `sort_slots` did not make | rows in the order of its entries; the next read of the session is an error (`npu/mistakes`) | as above |
 //! | fewer rows than slots | refused | CANN documents dropped rows only for `P` |
 //! | more than 512 choices, 16,777,214 slots or more | refused | CANN's limits: it sorts numbers as f32 |
 
@@ -24,13 +25,14 @@ pub(crate) use kernel::{takes_rows, takes_tokens};
 use super::super::grouped_matmul::npu::integers;
 use super::{Sort, Spread, SpreadWeighed, Sum, Weigh, WeighBackward};
 use crate::npu::backend::ints;
-use crate::npu::mistakes::{Counts, without_mistakes};
+use crate::npu::mistakes::{Counts, Mistake, count, without_mistakes};
 use crate::npu::refused::one_float;
 use crate::npu::views::reshaped;
 use crate::npu::{Refused, Result, Seen, Specified, base};
 use crate::ops::operands::array;
 use crate::reason::Reason;
 use burn_cann::ops::moe::{check_permute, check_permute_grad, permute, permute_grad, unpermute};
+use burn_cann::ops::{compare, elementwise};
 use burn_cann::{DType, Platform, Spec, Stream, Tensor};
 
 /// The numbers that `P` sorts must be below this.
@@ -174,9 +176,11 @@ pub fn spread(stream: &Stream, operands: &Spread<Seen<Tensor>, Seen<Tensor>>) ->
     if rows * width == 0 {
         return Ok(Tensor::empty(stream, tokens.dtype(), [rows, width])?);
     }
-    let spread = permute(stream, tokens, row_map, None)?.tokens;
-    clear_nobody(stream, &spread, row_map)?;
-    Ok(spread)
+    let sorted = sortable(stream, row_map)?;
+    let permuted = permute(stream, tokens, &sorted, None)?;
+    count_changed(stream, row_map, &permuted.row_of_slot)?;
+    clear_nobody(stream, &permuted.tokens, &sorted)?;
+    Ok(permuted.tokens)
 }
 
 /// Writes zeros to the free rows.
@@ -210,11 +214,31 @@ pub(crate) fn by_slot(stream: &Stream, rows: &Tensor, permutation: &Tensor) -> R
     Ok(unpermute(stream, rows, permutation, None)?)
 }
 
-/// Returns the row map as CANN takes it, `[slots]`: free slots get the rows after those of the experts.
+/// Returns the row map with numbers that CANN sorts: 0 stands for numbers below it, the number of slots for all beyond the
+/// rows.
+fn sortable(stream: &Stream, row_map: &Tensor) -> Result<Tensor> {
+    let slots = row_map.spec().len() as i64;
+    Ok(elementwise::clamp(stream, row_map, 0_i64, slots)?)
+}
+
+/// Returns a [`sortable`] row map as CANN takes it, `[slots]`: free slots get the rows after those of the experts. Whatever
+/// the map is, this is a permutation. It changes a map that moving tokens to rows did not make.
 fn permutation(stream: &Stream, row_map: &Tensor) -> Result<Tensor> {
     let slots = row_map.spec().len();
     let one = base::filled(stream, DType::F32, &[slots, 1], 0.0)?;
-    Ok(permute(stream, &one, &reshaped(stream, row_map, [slots])?, None)?.row_of_slot)
+    let map = reshaped(stream, row_map, [slots])?;
+    Ok(permute(stream, &one, &map, None)?.row_of_slot)
+}
+
+/// Counts the entries of a caller's row map that its permutation changes.
+fn count_changed(stream: &Stream, row_map: &Tensor, permutation: &Tensor) -> Result<()> {
+    count(stream, Mistake::Row, || {
+        let slots = row_map.spec().len();
+        let map = reshaped(stream, row_map, [slots])?;
+        let rows = base::cast(stream, permutation, map.dtype())?;
+        let changed = compare::not_equal(stream, &rows, &map)?;
+        base::and(stream, &changed, &base::below(stream, &map, slots as f64)?)
+    })
 }
 
 /// Returns the rows, contiguous, with zeros in free rows.
@@ -235,13 +259,11 @@ pub fn sum_rows(stream: &Stream, operands: &Sum<Seen<Tensor>, Seen<Tensor>>) -> 
     if count * width == 0 {
         return base::filled(stream, rows.dtype(), &[tokens, width], 0.0);
     }
-    let rows = of_somebody(stream, rows, row_map)?;
-    Ok(permute_grad(
-        stream,
-        &rows,
-        &permutation(stream, row_map)?,
-        k,
-    )?)
+    let sorted = sortable(stream, row_map)?;
+    let rows = of_somebody(stream, rows, &sorted)?;
+    let permutation = permutation(stream, &sorted)?;
+    count_changed(stream, row_map, &permutation)?;
+    Ok(permute_grad(stream, &rows, &permutation, k)?)
 }
 
 /// Returns the same sums, with each row multiplied by its slot's probability.
@@ -256,13 +278,11 @@ pub fn weigh_rows(stream: &Stream, operands: &Weigh<Seen<Tensor>, Seen<Tensor>>)
         return base::filled(stream, rows.dtype(), &[row_map.shape()[0], width], 0.0);
     }
     let probs = base::cast(stream, probs, rows.dtype())?;
-    let rows = of_somebody(stream, rows, row_map)?;
-    Ok(unpermute(
-        stream,
-        &rows,
-        &permutation(stream, row_map)?,
-        Some(&probs),
-    )?)
+    let sorted = sortable(stream, row_map)?;
+    let rows = of_somebody(stream, rows, &sorted)?;
+    let permutation = permutation(stream, &sorted)?;
+    count_changed(stream, row_map, &permutation)?;
+    Ok(unpermute(stream, &rows, &permutation, Some(&probs))?)
 }
 
 /// Returns the gradient of the rows of [`weigh_rows`].
@@ -279,6 +299,7 @@ pub fn weigh_rows_d_rows(
     if rows * width == 0 {
         return Ok(Tensor::empty(stream, dy.dtype(), [rows, width])?);
     }
+    let row_map = &sortable(stream, row_map)?;
     let dy = permute(stream, dy, row_map, None)?.tokens;
     weighed(stream, &dy, row_map, probs)
 }
@@ -302,6 +323,7 @@ pub fn weigh_rows_backward(
             d_probs,
         ));
     }
+    let row_map = &sortable(stream, row_map)?;
     let dy = permute(stream, dy, row_map, None)?.tokens;
     let products = base::mul(stream, &dy, rows)?;
     let sums = base::sum(stream, &products, &[1], true)?;

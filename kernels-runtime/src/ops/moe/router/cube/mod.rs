@@ -15,60 +15,44 @@
 
 mod kernels;
 
-use super::super::cube::entries::{entries, returned};
 use super::operands::weights_dtype;
-use super::{Backward, Operands, RouterBackend, RouterKernel, Routing, Tensors};
+use super::{Each, Launch, Operands, Router, Routing};
 use crate::gpu::launch::{
     contiguous, cubes, cubes_of, dim, element_of, uninitialised, uninitialised_as,
-    uninitialised_ints, units,
+    uninitialised_ints, units, zeros_as,
 };
-use crate::gpu::{BASE, Deferred, like};
-use crate::ops::operands::checked;
-use crate::registry::{Implementation, Launch};
+use crate::gpu::{BASE, OnGpu};
+use crate::ops::fused::{Backward, Made, OpLaunch};
+use crate::ops::operands::array;
+use crate::registry::{self, Implementation};
 use crate::semantics::SemanticsKey;
-use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Cube, Shape, TensorMetadata};
-use burn::tensor::DType;
 use burn_cubecl::cubecl::prelude::BufferArg;
 use burn_cubecl::tensor::CubeTensor;
 use kernels::{NumbersLaunch, Terms};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     name: "cubecl-router",
-    launch: Launch::MoeBlock(super::launch),
+    launch: registry::Launch::MoeBlock(Launch(OpLaunch::of::<Router, Cube>())),
     accepts: |key| matches!(key, SemanticsKey::MoeBlock(_)),
     ..BASE
 };
 
-impl RouterBackend for Cube {
-    fn route(operands: Tensors<Self>) -> (FloatTensor<Self>, IntTensor<Self>) {
-        let dtype = checked(operands.dtype());
-        let mut deferred = Deferred::new("burn-kernels/router", operands.logits());
-        let (ints, routing) = (operands.ints(), operands.routing());
-        let shape = Shape::new([operands.logits().shape()[0], routing.top_k()]);
-        let weights = weights_dtype(dtype, &routing);
-        let results = [(shape.clone(), weights), (shape, DType::I32)];
-        let operands = operands.map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results(results, move |tensors| {
-            forward(operands.clone().map(|operand| tensors.tensor(operand)))
-        });
-        let mut next = || results.next().expect("there are two results");
-        (next(), returned(next(), ints))
+impl OnGpu for Router {
+    fn forward(operands: Operands<CubeTensor>, _: Option<&Each<bool>>) -> Made<CubeTensor> {
+        let [weights, indices] = forward(operands);
+        Made::new(weights).and_ints(indices)
     }
-}
 
-impl RouterKernel for Cube {
-    fn route_backward(backward: Backward<FloatTensor<Self>, IntTensor<Self>>) -> FloatTensor<Self> {
-        let mut deferred = Deferred::new("burn-kernels/router_backward", backward.logits());
-        let (result, routing) = (like(backward.logits()), backward.routing());
-        let indices = entries(backward.indices().clone());
-        let tensors = [backward.dw().clone(), backward.logits().clone(), indices];
-        let tensors = tensors.map(|tensor| deferred.operand(tensor));
-        let mut results = deferred.results([result], move |resolve| {
-            let tensors = tensors.clone().map(|operand| resolve.tensor(operand));
-            vec![gradient(tensors, routing)]
-        });
-        results.next().expect("there is one result")
+    fn backward(backward: Backward<Self, CubeTensor>) -> Each<Option<CubeTensor>> {
+        let (operands, dw, _, ints, wanted) = backward.into_parts();
+        let [indices] = array(ints);
+        let logits = operands.logits().clone();
+        let bias = operands.bias().filter(|_| wanted.bias);
+        Each {
+            bias: bias.map(|bias| zeros_as(bias, bias.shape(), bias.dtype)),
+            logits: Some(gradient([dw, logits, indices], operands.routing())),
+        }
     }
 }
 
@@ -103,7 +87,7 @@ fn groups(routing: Routing) -> usize {
 }
 
 /// Returns the weights and the experts.
-fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
+fn forward(operands: Operands<CubeTensor>) -> [CubeTensor; 2] {
     let operands = operands.map(contiguous);
     let (logits, routing) = (operands.logits(), operands.routing());
     let tokens = logits.shape()[0];
@@ -112,7 +96,7 @@ fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
     let weights = uninitialised_as(logits, shape.clone(), dtype);
     let indices = uninitialised_ints(logits, shape);
     if tokens == 0 {
-        return vec![weights, indices];
+        return [weights, indices];
     }
     let open = routing
         .group_limit()
@@ -137,7 +121,7 @@ fn forward(operands: Operands<CubeTensor>) -> Vec<CubeTensor> {
             [logits, &weights].map(element_of),
         );
     }
-    vec![weights, indices]
+    [weights, indices]
 }
 
 fn bias(operands: &Operands<CubeTensor>) -> Option<BufferArg> {

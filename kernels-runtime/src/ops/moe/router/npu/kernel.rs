@@ -1,13 +1,13 @@
-use crate::npu::backend::{BASE, give, take};
+use crate::npu::Refused;
+use crate::npu::backend::BASE;
 use crate::npu::limits::ask;
-use crate::npu::{Refused, Seen};
+use crate::ops::fused::OpLaunch;
 use crate::ops::moe::Routing;
-use crate::ops::moe::router::{self, Backward, RouterBackend, RouterKernel, Tensors, npu};
-use crate::ops::operands::checked;
+use crate::ops::moe::router::{Launch, Router, npu};
 use crate::reason::Reason;
-use crate::registry::{Implementation, Launch};
+use crate::registry::{self, Implementation};
 use crate::semantics::{Grouping, MoeBlockKey, SemanticsKey};
-use burn_cann::backend::{CannBackend, CannTensor};
+use burn::backend::Remote;
 
 /// The number of choices that `limits` assumes, unless there are fewer experts. `limits` functions don't receive the
 /// actual number.
@@ -19,7 +19,7 @@ const GROUPED: usize = 1024;
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     name: "aclnn-router",
-    accepts: |key| matches!(key, SemanticsKey::MoeBlock(key) if npu::is_dispatched(*key)),
+    accepts: |key| matches!(key, SemanticsKey::MoeBlock(key) if npu::operators(key.router(), key.grouping != Grouping::None).is_ok()),
     limits: Some(|key, tensors| {
         let key: MoeBlockKey = key.known();
         ask(&tensors[..1], |platform, mut specs| {
@@ -35,25 +35,11 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
             npu::decide_routing(platform, &logits, &routing)
         })
     }),
-    launch: Launch::MoeBlock(router::launch),
+    operators: Some(|key, _, _| {
+        let key: MoeBlockKey = key.known();
+        let is_limited = key.grouping != Grouping::None;
+        npu::operators(key.router(), is_limited).map_err(|refused| refused.why)
+    }),
+    launch: registry::Launch::MoeBlock(Launch(OpLaunch::of::<Router, Remote>())),
     ..BASE
 };
-
-impl RouterBackend for CannBackend {
-    fn route(operands: Tensors<Self>) -> (CannTensor, CannTensor) {
-        checked(operands.dtype());
-        let stream = operands.logits().stream().clone();
-        let (weights, indices) = take(npu::forward(&stream, &operands.map(Seen::from)));
-        (give(Ok(weights)), give(Ok(indices)))
-    }
-}
-
-impl RouterKernel for CannBackend {
-    fn route_backward(backward: Backward<CannTensor, CannTensor>) -> CannTensor {
-        let stream = backward.logits().stream().clone();
-        give(npu::backward(
-            &stream,
-            &backward.map(Seen::from, Seen::from),
-        ))
-    }
-}

@@ -23,15 +23,15 @@ mod kernel;
 
 pub(crate) use kernel::IMPLEMENTATION;
 
-use super::{Backward, Operands, Routing};
+use super::{Each, Operands, Router, Routing};
 use crate::npu::backend::ints;
+use crate::npu::mistakes::{Counts, Mistake, nearest};
 use crate::npu::refused::one_float;
 use crate::npu::views::contiguous;
-use crate::npu::{Refused, Result, Seen, Specified, base};
+use crate::npu::{OnNpu, Refused, Result, Seen, Specified, base};
+use crate::ops::fused::{Backward, Made};
 use crate::reason::Reason;
-use crate::semantics::{
-    Correction, Grouping, MoeBlockKey, Renormalise, RouterKey, RouterWeights, Scoring,
-};
+use crate::semantics::{Correction, Grouping, Renormalise, RouterKey, RouterWeights, Scoring};
 use burn_cann::ops::moe::{
     Gating, Groups, Order, Scores, check_gating, check_gating_top_k, gating_top_k,
     gating_top_k_softmax_v2,
@@ -69,10 +69,20 @@ pub enum Weights {
     SigmoidShares,
 }
 
-/// Returns whether dispatch takes the key. The number of groups that limits a choice is a number of the call, which
-/// `limits` functions don't receive.
-pub(crate) fn is_dispatched(key: MoeBlockKey) -> bool {
-    of_key(key.router(), key.grouping != Grouping::None).is_some()
+/// Returns the operator that chooses the experts, or what CANN lacks for the key. The choice may be limited to groups.
+pub(crate) fn operators(key: RouterKey, is_limited: bool) -> Result<Vec<&'static str>, Refused> {
+    let plan = of_key(key, is_limited).ok_or_else(|| lack(key))?;
+    Ok(vec![match plan.choice {
+        Choice::ByLogits => "aclnnMoeGatingTopKSoftmaxV2",
+        Choice::ByScores => "aclnnMoeGatingTopK",
+    }])
+}
+
+fn lack(key: RouterKey) -> Refused {
+    Refused::new(
+        Reason::Semantics,
+        format!("CANN's choice of experts has no {key}"),
+    )
 }
 
 /// Returns the operators that compute a key, if some do. The choice may be limited to groups.
@@ -98,10 +108,7 @@ fn of_key(key: RouterKey, is_limited: bool) -> Option<Plan> {
 /// Returns the operators that compute a call of this key, or the reason if none do.
 pub(crate) fn of_routing(routing: &Routing) -> Result<Plan, Refused> {
     let key = routing.key();
-    of_key(key, routing.group_limit().is_some()).ok_or_else(|| {
-        let why = format!("CANN's choice of experts has no {key}");
-        Refused::new(Reason::Semantics, why)
-    })
+    of_key(key, routing.group_limit().is_some()).ok_or_else(|| lack(key))
 }
 
 /// Returns the settings of a choice by scores.
@@ -155,11 +162,37 @@ pub(crate) fn decide_routing(
     Ok(plan)
 }
 
+impl OnNpu for Router {
+    fn forward(
+        stream: &Stream,
+        operands: &Operands<Seen<Tensor>>,
+        _: Option<&Each<bool>>,
+    ) -> Result<Made<Tensor>> {
+        let (weights, indices) = forward(stream, operands)?;
+        Ok(Made::new(weights).and_ints(indices))
+    }
+
+    fn backward(
+        stream: &Stream,
+        backward: &Backward<Self, Seen<Tensor>>,
+    ) -> Result<Each<Option<Tensor>>> {
+        let operands = backward.operands();
+        let bias = operands.bias().filter(|_| backward.wanted().bias);
+        let zeros = |bias: &Seen<Tensor>| base::filled(stream, bias.dtype(), bias.shape(), 0.0);
+        Ok(Each {
+            logits: Some(gradient(
+                stream,
+                operands,
+                backward.dy(),
+                &backward.ints()[0],
+            )?),
+            bias: bias.map(zeros).transpose()?,
+        })
+    }
+}
+
 /// Returns the weights and the experts of every token, `[tokens, k]`.
-///
-/// # Errors
-/// Returns an error if [`decide`] refuses the operands or CANN fails.
-pub fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<(Tensor, Tensor)> {
+fn forward(stream: &Stream, operands: &Operands<Seen<Tensor>>) -> Result<(Tensor, Tensor)> {
     let plan = decide(stream.device().platform(), operands)?;
     let (logits, routing) = (operands.logits(), operands.routing());
     let ints = ints(operands.ints());
@@ -230,20 +263,21 @@ fn wide(stream: &Stream, tensor: &Tensor) -> Result<Tensor> {
     contiguous(stream, &base::cast(stream, tensor, DType::F32)?)
 }
 
-/// Returns the gradient of the logits.
-///
-/// # Errors
-/// Returns an error as [`forward`] does.
-pub fn backward(
+/// Returns the gradient of the logits, given that of the weights and the chosen experts.
+fn gradient(
     stream: &Stream,
-    operands: &Backward<Seen<Tensor>, Seen<Tensor>>,
+    operands: &Operands<Seen<Tensor>>,
+    dw: &Tensor,
+    experts: &Tensor,
 ) -> Result<Tensor> {
     let (logits, routing) = (operands.logits(), operands.routing());
-    let (dw, experts) = (operands.dw(), operands.indices());
     let plan = decide_routing(stream.device().platform(), logits.spec(), &routing)?;
     if logits.spec().is_empty() {
         return Ok(Tensor::empty(stream, logits.dtype(), logits.shape())?);
     }
+    // They come back from the client.
+    let last = logits.shape()[1] - 1;
+    let experts = &nearest(stream, experts, last, (Mistake::Chosen, Counts::Mistakes))?;
     // Sums over experts are computed in f32, as are the scores.
     let wide = base::cast(stream, logits, DType::F32)?;
     let dw = base::mul_number(

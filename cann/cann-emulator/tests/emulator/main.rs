@@ -1,0 +1,63 @@
+//! Tests of the emulator: its runtime, the protocol of two phases, every operator, and everything that it refuses.
+//!
+//! They share one process, and [`common::Session`] gives it to one test at a time.
+
+mod activation;
+mod apply_rotary;
+mod attention;
+mod attention_infer;
+mod attention_infer_limits;
+mod attention_prefix;
+mod attention_second;
+mod attention_varlen;
+mod base;
+mod blends;
+mod common;
+mod compile;
+mod convolution;
+mod convolution_backward;
+mod convolution_limits;
+mod counts;
+mod cross_entropy;
+mod dtypes;
+mod element_losses;
+mod fills;
+mod finalize_routing;
+mod foreach;
+mod gating_top_k;
+mod gradients;
+mod group_norm;
+mod grouped_matmul;
+mod grouped_matmul_integers;
+mod grouped_matmul_integers_limits;
+mod grouped_matmul_versions;
+mod grouped_matmul_weights;
+mod hccl;
+mod hostile;
+mod in_place;
+mod index_put;
+#[cfg(target_os = "linux")]
+mod installed;
+mod layer_norm;
+mod logarithms;
+mod losses;
+mod moe;
+mod norm;
+mod norm_in_place;
+mod places;
+mod products;
+mod promotion;
+mod protocol;
+mod reductions;
+mod rotary;
+mod routing;
+mod routing_v3;
+mod routing_v3_limits;
+mod runtime;
+mod sizes;
+mod threads;
+mod unique;
+mod vectors;
+mod views;
+mod weight_quant;
+mod weight_quant_first;

@@ -1,0 +1,99 @@
+// Made from include/cann/kernel.h by tests/bindings/bindings.rs. Don't edit: run
+// UPDATE_BINDINGS=1 cargo test -p burn-cann-sys bindings
+
+pub use super::types::*;
+
+pub type rtError_t = i32;
+pub type rtStream_t = *mut ::std::os::raw::c_void;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tagRtSmCtrl {
+    _unused: [u8; 0],
+}
+pub type rtSmDesc_t = tagRtSmCtrl;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct tagRtDevBinary {
+    pub magic: u32,
+    pub version: u32,
+    pub data: *const ::std::os::raw::c_void,
+    pub length: u64,
+}
+#[test]
+fn bindgen_test_layout_tagRtDevBinary() {
+    const UNINIT: ::std::mem::MaybeUninit<tagRtDevBinary> = ::std::mem::MaybeUninit::uninit();
+    let ptr = UNINIT.as_ptr();
+    assert_eq!(
+        ::std::mem::size_of:: < tagRtDevBinary > (), 24usize, concat!("Size of: ",
+        stringify!(tagRtDevBinary))
+    );
+    assert_eq!(
+        ::std::mem::align_of:: < tagRtDevBinary > (), 8usize, concat!("Alignment of ",
+        stringify!(tagRtDevBinary))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).magic) as usize - ptr as usize }, 0usize,
+        concat!("Offset of field: ", stringify!(tagRtDevBinary), "::", stringify!(magic))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).version) as usize - ptr as usize }, 4usize,
+        concat!("Offset of field: ", stringify!(tagRtDevBinary), "::",
+        stringify!(version))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).data) as usize - ptr as usize }, 8usize,
+        concat!("Offset of field: ", stringify!(tagRtDevBinary), "::", stringify!(data))
+    );
+    assert_eq!(
+        unsafe { ::std::ptr::addr_of!((* ptr).length) as usize - ptr as usize }, 16usize,
+        concat!("Offset of field: ", stringify!(tagRtDevBinary), "::",
+        stringify!(length))
+    );
+}
+pub type rtDevBinary_t = tagRtDevBinary;
+pub type aclrtBinHandle = *mut ::std::os::raw::c_void;
+pub type aclrtFuncHandle = *mut ::std::os::raw::c_void;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct aclrtBinaryLoadOptions {
+    _unused: [u8; 0],
+}
+pub type rtDevBinaryRegister = unsafe extern "C" fn(
+    binary: *const rtDevBinary_t,
+    handle: *mut *mut ::std::os::raw::c_void,
+) -> rtError_t;
+pub type rtFunctionRegister = unsafe extern "C" fn(
+    handle: *mut ::std::os::raw::c_void,
+    stub: *const ::std::os::raw::c_void,
+    name: *const ::std::os::raw::c_char,
+    description: *const ::std::os::raw::c_void,
+    mode: u32,
+) -> rtError_t;
+pub type rtKernelLaunch = unsafe extern "C" fn(
+    stub: *const ::std::os::raw::c_void,
+    blocks: u32,
+    arguments: *mut ::std::os::raw::c_void,
+    size: u32,
+    shared: *mut rtSmDesc_t,
+    stream: rtStream_t,
+) -> rtError_t;
+pub type rtGetC2cCtrlAddr = unsafe extern "C" fn(
+    address: *mut u64,
+    length: *mut u32,
+) -> rtError_t;
+pub type aclrtBinaryLoadFromData = unsafe extern "C" fn(
+    data: *const ::std::os::raw::c_void,
+    length: usize,
+    options: *const aclrtBinaryLoadOptions,
+    binary: *mut aclrtBinHandle,
+) -> aclError;
+pub type aclrtBinaryGetFunction = unsafe extern "C" fn(
+    binary: aclrtBinHandle,
+    name: *const ::std::os::raw::c_char,
+    function: *mut aclrtFuncHandle,
+) -> aclError;
+pub type aclrtGetFunctionAddr = unsafe extern "C" fn(
+    function: aclrtFuncHandle,
+    matrix: *mut *mut ::std::os::raw::c_void,
+    vector: *mut *mut ::std::os::raw::c_void,
+) -> aclError;

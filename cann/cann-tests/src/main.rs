@@ -1,0 +1,7 @@
+//! The program `kernels` with the features of this package.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    kernels_cli::main()
+}

@@ -1,0 +1,259 @@
+//! Batches, checks and the reference model of a run with a loss of answers.
+
+use super::Args;
+use super::data::{Batches, Example, Group, Groups, Kind, Label, Row, Sizes};
+use super::loss::LossArgs;
+use super::prepare::{Facts, fingerprint};
+use crate::devices::Devices;
+use crate::output;
+use crate::training::folder::RunFolder;
+use crate::training::identity::Fingerprint;
+use crate::training::preference::{Objective, Preference};
+use crate::training::step::without_gradients;
+use anyhow::{Context, ensure};
+use burn::tensor::{Device, FloatDType};
+use burn_kernels::optim::rounded;
+use kernels_io::{Limit, escape_path};
+use kernels_models::{CausalLm, ModelConfig};
+use serde::{Deserialize, Serialize};
+
+/// Refuses options that losses of answers don't have.
+///
+/// # Errors
+/// Returns an error that names the option.
+pub fn check(args: &Args, devices: &Devices) -> anyhow::Result<()> {
+    ensure!(
+        !devices.are_several(),
+        "a loss of answers trains on one device; give one, by --device {}",
+        devices.first()
+    );
+    ensure!(
+        !args.all_tokens,
+        "--all-tokens is an option of --loss sft: a loss of answers counts the tokens of answers"
+    );
+    ensure!(
+        !args.lora.drops(),
+        "--lora-dropout: a loss of answers trains without dropout, as that of the reference would differ"
+    );
+    Ok(())
+}
+
+/// Refuses a reference where the records have its log-probabilities.
+///
+/// # Errors
+/// Returns that error.
+pub fn check_known(args: &Args, is_known: bool) -> anyhow::Result<()> {
+    let has_reference = args.loss.has_reference();
+    ensure!(
+        has_reference || !is_known,
+        "the records have log-probabilities of a reference, but --loss and its options ask for none; remove them"
+    );
+    ensure!(
+        args.loss.reference.is_none() && !args.loss.precompute_reference || !is_known,
+        "--reference names a model or --precompute-reference asks for one, but the records have its log-probabilities; remove \
+         them, or the option"
+    );
+    Ok(())
+}
+
+/// Returns the reference model, if one is needed: that of --reference, or a copy of the model as the run begins.
+///
+/// # Errors
+/// Returns an error if the checkpoint can't be read, or has another vocabulary.
+pub fn reference(
+    args: &Args,
+    (model, config): (&CausalLm, &ModelConfig),
+    dtype: FloatDType,
+    (device, is_known): (&Device, bool),
+) -> anyhow::Result<Option<CausalLm>> {
+    if !args.loss.has_reference() || is_known {
+        return Ok(None);
+    }
+    let Some(folder) = &args.loss.reference else {
+        let model = without_gradients(model);
+        return Ok(Some(match dtype {
+            FloatDType::F32 => model,
+            half => rounded(&model, half),
+        }));
+    };
+    let (own, reference) = kernels_models::load(folder, &device.clone().inner(), dtype)?;
+    ensure!(
+        own.vocab_size == config.vocab_size,
+        "--reference {}: its vocabulary has {} tokens, and that of the model {}",
+        escape_path(folder),
+        own.vocab_size,
+        config.vocab_size
+    );
+    Ok(Some(reference))
+}
+
+/// Tells what answers lost to the limit of their tokens.
+pub fn tell_lost(found: &Groups, seq: usize) {
+    if found.cut > 0 {
+        output::note(format_args!(
+            "{} answers end after {seq} tokens with their prompts, and their ends are cut off; a larger --seq keeps more",
+            found.cut
+        ));
+    }
+    const SHOWN: usize = 5;
+    let left_out = &found.left_out;
+    if !left_out.is_empty() {
+        let places: Vec<&str> = left_out.iter().take(SHOWN).map(String::as_str).collect();
+        let more = if left_out.len() > SHOWN { ", …" } else { "" };
+        output::note(format_args!(
+            "{} records have no room for an answer within {seq} tokens, and are left out: {}{more}",
+            left_out.len(),
+            places.join(", ")
+        ));
+    }
+}
+
+/// Returns the batches of answers, which have a row for each prompt.
+///
+/// # Errors
+/// Returns an error if the loss compares with other records, and there is none.
+pub fn batches(
+    args: &Args,
+    train: Groups,
+    valid: Vec<Group>,
+    (packs, new_ends): (bool, Vec<u32>),
+) -> anyhow::Result<(Batches, Facts)> {
+    let mismatches = matches!(
+        args.loss.objective()?,
+        Some(Objective::Single(loss)) if loss.has_baseline
+    );
+    ensure!(
+        !mismatches || train.groups.len() + valid.len() > 1,
+        "--loss kto compares with the answers of other records, but there is one record"
+    );
+    let held_out = valid.len();
+    let trained = train.groups.len();
+    let (mut examples, mut labels, mut rows) = (Vec::new(), Vec::new(), Vec::new());
+    for group in train.groups.into_iter().chain(valid) {
+        let first = examples.len();
+        for (at, answer) in group.answers.into_iter().enumerate() {
+            examples.push(answer);
+            labels.push(Label {
+                desirable: group.desirable,
+                reference: group.reference.map(|both| both[at]),
+            });
+        }
+        rows.push((first..examples.len()).collect());
+    }
+    let valid_rows: Vec<Row> = rows.split_off(trained);
+    let of_training = rows
+        .iter()
+        .flatten()
+        .map(|number: &usize| &examples[*number]);
+    let facts = Facts {
+        examples: trained,
+        held_out,
+        sequences: trained,
+        tokens: of_training
+            .clone()
+            .map(|example: &Example| example.ids.len())
+            .sum(),
+        targets: of_training.map(Example::targets).sum(),
+        cut: train.cut,
+        left_out: train.left_out.len(),
+        new_ends,
+        fingerprint: fingerprint_of(&examples, &labels),
+        date: None,
+    };
+    tell_kinds(&args.loss, &labels);
+    let sizes = Sizes {
+        batch: args.batch,
+        accumulate: args.accumulate,
+        packs,
+        length: args.seq,
+        mismatches,
+    };
+    let batches = Batches::new(examples, [rows, valid_rows], args.seed, sizes).of_answers(labels);
+    Ok((batches, facts))
+}
+
+/// The file of the reference's log-probabilities, inside the run folder.
+const PRECOMPUTED: &str = "reference.json";
+
+/// The reference's log-probabilities of all answers.
+#[derive(Serialize, Deserialize)]
+struct Precomputed {
+    /// That of the data.
+    fingerprint: String,
+    log_probs: Vec<f64>,
+}
+
+/// Gives all answers their log-probabilities by the reference, and frees it. A run that goes on reads them from its folder.
+///
+/// # Errors
+/// Returns an error if the device fails, or if the file can't be read or written.
+pub fn precompute(
+    preference: &mut Preference,
+    batches: &mut Batches,
+    (folder, fingerprint): (&RunFolder, &str),
+) -> anyhow::Result<()> {
+    let Some(reference) = preference.reference.take() else {
+        return Ok(());
+    };
+    let path = folder.path().join(PRECOMPUTED);
+    if path.exists() {
+        let text =
+            kernels_io::read_text(&path, Limit::mib("log-probabilities of a reference", 1024))?;
+        let known: Precomputed = serde_json::from_str(&text).with_context(|| escape_path(&path))?;
+        ensure!(
+            known.fingerprint == fingerprint && known.log_probs.len() == batches.answers(),
+            "{} is of other data; remove it to compute it again",
+            escape_path(&path)
+        );
+        batches.refer_to(&known.log_probs);
+        return Ok(());
+    }
+    output::note(
+        "the reference's log-probabilities of all answers are computed before the first step",
+    );
+    let mut log_probs = vec![0.0; batches.answers()];
+    for (numbers, batch) in batches.in_parts() {
+        let sums = preference.sums(&reference, &batch)?;
+        for (number, sum) in numbers.into_iter().zip(sums) {
+            log_probs[number] = sum;
+        }
+    }
+    batches.refer_to(&log_probs);
+    folder.write_json(
+        PRECOMPUTED,
+        &Precomputed {
+            fingerprint: fingerprint.to_owned(),
+            log_probs,
+        },
+    )
+}
+
+/// Tells if all single answers are of one kind, from which a model learns little.
+fn tell_kinds(loss: &LossArgs, labels: &[Label]) {
+    let desirable = labels
+        .iter()
+        .filter(|label| label.desirable == Some(true))
+        .count();
+    let kind = match desirable {
+        0 => "undesirable",
+        count if count == labels.len() => "desirable",
+        _ => return,
+    };
+    if loss.kind() == Some(Kind::Single) {
+        output::note(format_args!(
+            "warning: all {} answers are {kind}; the loss compares both kinds",
+            labels.len()
+        ));
+    }
+}
+
+/// Returns a number that tells answers apart, with all that is known of them.
+fn fingerprint_of(examples: &[Example], labels: &[Label]) -> String {
+    let mut known = Fingerprint::default();
+    known.add(fingerprint(examples.iter()).as_bytes());
+    for label in labels {
+        known.add(&[label.desirable.map_or(2, u8::from)]);
+        known.add(&label.reference.unwrap_or(f64::NAN).to_le_bytes());
+    }
+    known.to_string()
+}

@@ -1,0 +1,260 @@
+//! Losses of answers, from the log-probabilities of their tokens by the trained model and by a reference.
+
+use super::batch::{Answers as Layout, Batch};
+use super::step::without_gradients;
+use anyhow::Context;
+use burn::tensor::{DType, Device, Tensor, TensorData};
+use kernels_models::preference::{
+    Answers, Metric, NllAverage, PairLoss, Pairs, UnpairedLoss, answer_sums, kl_baseline,
+};
+use kernels_models::{CausalLm, Losses, Scored};
+
+/// A loss of answers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Objective {
+    /// A loss of pairs, and the weight and the average of the chosen answers' negative log-likelihood.
+    Pairs(PairLoss, Option<(f64, NllAverage)>),
+    /// A loss of single answers.
+    Single(UnpairedLoss),
+}
+
+/// A loss of answers, and what answers are compared with.
+pub struct Preference {
+    /// The loss.
+    pub objective: Objective,
+    /// The reference model in the dtype of losses, without gradients. `None` if the loss has none, or if all answers have
+    /// log-probabilities of it.
+    pub reference: Option<CausalLm>,
+    /// The device, without autodiff.
+    pub device: Device,
+}
+
+/// Numbers that all batches of a step share.
+pub struct Whole {
+    /// The number of tokens of chosen answers.
+    chosen: usize,
+    /// The number of pairs or single answers.
+    counted: usize,
+    /// The baseline of KTO.
+    baseline: Option<f64>,
+}
+
+/// The loss of one batch.
+pub struct Term<'a> {
+    objective: Objective,
+    whole: &'a Whole,
+    layout: &'a Layout,
+    /// The sums of log-probabilities by the reference.
+    reference: Option<Vec<f64>>,
+}
+
+/// The answers of a batch.
+enum Scores {
+    Pairs(Box<Pairs>),
+    Single(Box<Answers>),
+}
+
+impl Preference {
+    /// Returns what the batches of a step decide together.
+    ///
+    /// # Errors
+    /// Returns an error if the device fails.
+    pub fn whole(&self, model: &CausalLm, batches: &[Batch]) -> anyhow::Result<Whole> {
+        let layouts = || batches.iter().filter_map(Batch::answers);
+        let chosen = |layout: &Layout| layout.lengths[..layout.count()].iter().sum::<usize>();
+        let baseline = match self.objective {
+            Objective::Single(loss) if loss.has_baseline => Some(self.baseline(model, batches)?),
+            _ => None,
+        };
+        Ok(Whole {
+            chosen: layouts().map(chosen).sum(),
+            counted: layouts().map(Layout::count).sum(),
+            baseline,
+        })
+    }
+
+    /// Returns the baseline of KTO, from the mismatched answers of all batches.
+    fn baseline(&self, model: &CausalLm, batches: &[Batch]) -> anyhow::Result<f64> {
+        let model = without_gradients(model);
+        let (mut policy, mut reference) = (Vec::new(), Vec::new());
+        for batch in batches {
+            let layout = batch.answers().context("a batch has answers")?;
+            let mismatched = layout.mismatched.as_ref();
+            let mismatched = mismatched.context("a batch has mismatched answers")?;
+            policy.extend(self.sums(&model, mismatched)?);
+            reference.extend(
+                self.reference(mismatched)?
+                    .context("a reference is given")?,
+            );
+        }
+        let host = Device::flex();
+        let z = kl_baseline(&Answers {
+            tokens: vector(vec![1.0; policy.len()], (&host, DType::F64)),
+            policy: vector(policy, (&host, DType::F64)),
+            reference: Some(vector(reference, (&host, DType::F64))),
+        })?;
+        Ok(z.try_into_scalar::<f64>()?)
+    }
+
+    /// Returns the loss of a batch of a step.
+    ///
+    /// # Errors
+    /// Returns an error if the device fails.
+    pub fn term<'a>(&self, batch: &'a Batch, whole: &'a Whole) -> anyhow::Result<Term<'a>> {
+        Ok(Term {
+            objective: self.objective,
+            whole,
+            layout: batch.answers().context("a batch has answers")?,
+            reference: self.reference(batch)?,
+        })
+    }
+
+    /// Returns the sums of the reference's log-probabilities, if there is a reference.
+    fn reference(&self, batch: &Batch) -> anyhow::Result<Option<Vec<f64>>> {
+        let known = batch.answers().and_then(|layout| layout.reference.clone());
+        match (known, &self.reference) {
+            (Some(known), _) => Ok(Some(known)),
+            (None, Some(model)) => self.sums(model, batch).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// Returns the sum of the log-probabilities of each answer, by a model without gradients.
+    ///
+    /// # Errors
+    /// Returns an error if the device fails.
+    pub fn sums(&self, model: &CausalLm, batch: &Batch) -> anyhow::Result<Vec<f64>> {
+        let layout = batch.answers().context("a batch has answers")?;
+        let log_probs = model.log_probs(batch.sequences(&self.device), layout.scored());
+        let (sums, _) = answer_sums(log_probs, &layout.lengths)?;
+        Ok(sums.try_to_vec_as::<f64>()?)
+    }
+}
+
+fn vector(values: Vec<f64>, place: (&Device, DType)) -> Tensor<1> {
+    let count = values.len();
+    Tensor::from_data(TensorData::new(values, [count]), place)
+}
+
+impl Layout {
+    fn scored(&self) -> Scored<'_> {
+        Scored {
+            places: &self.places,
+            temperature: 1.0,
+        }
+    }
+}
+
+impl Term<'_> {
+    /// Computes losses by `run`, which gets the scored tokens and the loss as a function of their log-probabilities. Returns
+    /// them with what is logged beside them.
+    ///
+    /// # Errors
+    /// Returns an error if the device fails.
+    pub fn loss(
+        &self,
+        run: impl FnOnce(Scored<'_>, &mut dyn FnMut(Tensor<1>) -> Tensor<1>) -> Losses,
+    ) -> anyhow::Result<(Losses, Vec<Metric>)> {
+        let mut scores = None;
+        let mut loss = |log_probs: Tensor<1>| {
+            let found = self.scores(log_probs);
+            let loss = self.of(&found);
+            scores = Some(found);
+            loss
+        };
+        let losses = run(self.layout.scored(), &mut loss);
+        let metrics = self.metrics(&scores.context("the loss was computed")?)?;
+        Ok((losses, metrics))
+    }
+
+    fn scores(&self, log_probs: Tensor<1>) -> Scores {
+        let device = log_probs.device();
+        let sums = answer_sums(log_probs, &self.layout.lengths);
+        let (sums, tokens) = sums.expect("each answer has its tokens");
+        let reference = self.reference.clone();
+        let reference = reference.map(|values| vector(values, (&device, sums.dtype())));
+        let part = |start: usize, count: usize| Answers {
+            policy: sums.clone().narrow(0, start, count),
+            reference: reference.clone().map(|all| all.narrow(0, start, count)),
+            tokens: tokens.clone().narrow(0, start, count),
+        };
+        let count = self.layout.count();
+        match self.objective {
+            Objective::Pairs(..) => Scores::Pairs(Box::new(Pairs {
+                chosen: part(0, count),
+                rejected: part(count, count),
+            })),
+            Objective::Single(_) => Scores::Single(Box::new(part(0, count))),
+        }
+    }
+
+    /// Returns the loss, which the step weighs by pairs or single answers.
+    fn of(&self, scores: &Scores) -> Tensor<1> {
+        const CHECKED: &str = "the settings are checked, and each answer has its numbers";
+        match (self.objective, scores) {
+            (Objective::Pairs(loss, nll), Scores::Pairs(pairs)) => {
+                let mut total = loss.per_pair(pairs).expect(CHECKED).mean();
+                if let Some((weight, average)) = nll {
+                    let nll = average.nll(&pairs.chosen).expect(CHECKED);
+                    total = total + nll * (weight * self.nll_share(average));
+                }
+                total
+            }
+            (Objective::Single(loss), Scores::Single(answers)) => {
+                let (device, dtype) = (answers.policy.device(), answers.policy.dtype());
+                let baseline = self.whole.baseline;
+                let baseline = baseline.map(|z| vector(vec![z], (&device, dtype)));
+                let each = loss.per_answer(answers, self.desirable(), baseline);
+                each.expect(CHECKED).mean()
+            }
+            _ => unreachable!("scores are those of the objective"),
+        }
+    }
+
+    /// Returns the factor that makes an average over the tokens of a step of one over those of a batch.
+    fn nll_share(&self, average: NllAverage) -> f64 {
+        let count = self.layout.count();
+        let tokens: usize = self.layout.lengths[..count].iter().sum();
+        let of_tokens = tokens as f64 / self.whole.chosen as f64;
+        match average {
+            NllAverage::Tokens => of_tokens / (count as f64 / self.whole.counted as f64),
+            NllAverage::Sequences => 1.0,
+        }
+    }
+
+    fn desirable(&self) -> &[bool] {
+        self.layout.desirable.as_deref().unwrap_or_default()
+    }
+
+    fn metrics(&self, scores: &Scores) -> anyhow::Result<Vec<Metric>> {
+        let mut metrics = match (self.objective, scores) {
+            (Objective::Pairs(loss, _), Scores::Pairs(pairs)) => {
+                let mut metrics = loss.metrics(pairs)?;
+                for (name, answers) in [
+                    ("logps_per_token/chosen", &pairs.chosen),
+                    ("logps_per_token/rejected", &pairs.rejected),
+                ] {
+                    let values = answers.means().without_autodiff().try_to_vec_as::<f64>()?;
+                    metrics.push(Metric {
+                        name,
+                        sum: values.iter().sum(),
+                        count: values.len() as f64,
+                    });
+                }
+                metrics
+            }
+            (Objective::Single(loss), Scores::Single(answers)) => {
+                loss.metrics(answers, self.desirable())?
+            }
+            _ => unreachable!("scores are those of the objective"),
+        };
+        if let Some(sum) = self.whole.baseline {
+            metrics.push(Metric {
+                name: "kl",
+                sum,
+                count: 1.0,
+            });
+        }
+        Ok(metrics)
+    }
+}

@@ -1,0 +1,8 @@
+//! Tests of decoding: against the packages of the formats, against the formulas, of configurations, and of parts that do not go
+//! together.
+
+mod config;
+mod formulas;
+mod goldens;
+mod hostile;
+mod stored;

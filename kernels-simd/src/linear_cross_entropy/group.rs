@@ -1,0 +1,306 @@
+//! A group of classes, whose logits and gradients one thread computes.
+
+use super::block::{Adjust, Slopes, Token};
+use super::{Operands, Sizes};
+use crate::cross_entropy::{Gradient, Loss};
+use crate::keys::OutputLayout;
+use crate::lanes::dispatch;
+use crate::product::{
+    Gemm, Matrix, Right, Rows, add_outer_here, outer_here, product, product_of_tensor,
+    takes_rounded, with_memory,
+};
+use crate::{Element, Real, Unwritten};
+use std::mem::size_of;
+use std::ops::Range;
+
+/// The most classes of a block. Each block adds to the whole share of the gradient of the hidden states, so blocks of few
+/// classes spend much of their time on that.
+pub(super) const BLOCK: usize = 1024;
+
+/// The most classes whose logits are computed at a time where products take rounded numbers, in which the hidden states
+/// are then there already. They stay in the second-level cache. Other products copy the hidden states for each block.
+const ROUNDED: usize = 256;
+
+/// Groups are divided into blocks that begin at multiples of so many classes.
+const STEP: usize = 64;
+
+/// The fewest classes that are worth a group of their own.
+const SMALLEST: usize = 128;
+
+/// The memory that all groups' shares of the gradient of the hidden states may take, if that is more than the logits.
+const SHARES: usize = 32 << 20;
+
+/// The output layer.
+pub(super) struct Head<'a, T: Element> {
+    weight: Matrix<'a, T>,
+    bias: Option<Vec<T::Acc>>,
+}
+
+impl<'a, T: Element> Head<'a, T>
+where
+    T::Acc: Gemm,
+{
+    pub(super) fn new(operands: &Operands<'a>) -> Self {
+        let matrix = Matrix::of(&operands.weight);
+        let weight = match operands.layout {
+            OutputLayout::OutputMajor => matrix.transposed(),
+            OutputLayout::InputMajor => matrix,
+        };
+        let bias = operands.bias.as_ref().map(|bias| {
+            let values = bias.contiguous::<T>().iter();
+            values.map(|value| value.load()).collect()
+        });
+        Self { weight, bias }
+    }
+
+    fn classes(&self, classes: &Range<usize>) -> Matrix<'a, T> {
+        self.weight.features(classes.start, 1, classes.len())
+    }
+
+    fn bias(&self, classes: &Range<usize>) -> Option<&[T::Acc]> {
+        Some(&self.bias.as_ref()?[classes.clone()])
+    }
+}
+
+/// A group of classes.
+pub(super) struct Group<'a, T: Element> {
+    classes: Range<usize>,
+    width: usize,
+    /// The group's part of the weight's gradient, if it is wanted.
+    d_weight: Option<WeightPart<'a, T::Acc>>,
+    /// The parts of the gradient of all logits, if that is kept, one for each block.
+    d_logits: Vec<Unwritten<'a, T>>,
+    d_bias: Option<&'a mut [T::Acc]>,
+    /// The logits of a chunk, block by block, if gradients are wanted.
+    logits: Vec<T::Acc>,
+    /// The group's share of the gradient of a chunk's hidden states.
+    share: Vec<T::Acc>,
+}
+
+/// The gradients that groups write, as far as they are wanted.
+pub(super) struct Wanted<'a, T: Element> {
+    /// The gradient of the weight, `[classes, width]`.
+    pub(super) weight: Option<Unwritten<'a, T::Acc>>,
+    /// The gradient of the logits of all tokens, block by block, and the number of tokens.
+    pub(super) logits: Option<(Unwritten<'a, T>, usize)>,
+    /// The gradient of the bias, to which groups add.
+    pub(super) bias: Option<&'a mut [T::Acc]>,
+}
+
+/// A part of the weight's gradient. The first chunk of tokens writes the rows of some classes, others add to them.
+struct WeightPart<'a, A> {
+    rest: Unwritten<'a, A>,
+    /// The rows of classes that were computed together, with the first of these.
+    written: Vec<(usize, &'a mut [A])>,
+}
+
+impl<A: Gemm> WeightPart<'_, A> {
+    /// Adds the products of some classes' slopes, each row as long as the second number says, and the hidden states.
+    fn add<T: Element<Acc = A>>(
+        &mut self,
+        first: usize,
+        slopes: (&[A], usize),
+        hidden: &Right<'_, A>,
+    ) {
+        let mut written = self.written.iter_mut();
+        if let Some((_, sums)) = written.find(|(start, _)| *start == first) {
+            return add_outer_here(slopes, hidden, sums);
+        }
+        let places = self.rest.part(slopes.1 * hidden.width());
+        let sums = outer_here::<T>(slopes, hidden, places);
+        self.written.push((first, sums));
+    }
+}
+
+/// Returns the number of classes of a group. The last one may have fewer. `tokens` is the number of tokens of a chunk.
+pub(super) fn classes_of_group<A>(sizes: Sizes, tokens: usize) -> usize {
+    let Sizes { width, classes, .. } = sizes;
+    let share = tokens * width.max(1) * size_of::<A>();
+    let most = (classes / width.max(1)).max(SHARES / share.max(1)).max(1);
+    let count = classes
+        .div_ceil(SMALLEST)
+        .min(Sizes::GROUPS)
+        .min(most)
+        .max(1);
+    let each = classes.div_ceil(count);
+    each.next_multiple_of(if each > BLOCK { BLOCK } else { STEP })
+}
+
+/// Divides the classes into groups, with their parts of the gradients. `tokens` is the number of tokens of a chunk.
+pub(super) fn groups<'a, T: Element>(
+    sizes: Sizes,
+    tokens: usize,
+    mut wanted: Wanted<'a, T>,
+) -> Vec<Group<'a, T>> {
+    let Sizes { width, classes, .. } = sizes;
+    let each = classes_of_group::<T::Acc>(sizes, tokens);
+    (0..classes)
+        .step_by(each)
+        .map(|start| {
+            let classes = start..(start + each).min(classes);
+            let weight = |rest: &mut Unwritten<'a, T::Acc>| WeightPart {
+                rest: rest.part(classes.len() * width),
+                written: Vec::new(),
+            };
+            let logits = |(rest, all): &mut (Unwritten<'a, T>, usize)| {
+                let blocks = divided(&classes, BLOCK);
+                blocks.map(|block| rest.part(*all * block.len())).collect()
+            };
+            Group {
+                d_weight: wanted.weight.as_mut().map(weight),
+                d_logits: wanted.logits.as_mut().map_or_else(Vec::new, logits),
+                d_bias: first(&mut wanted.bias, classes.len()),
+                logits: Vec::new(),
+                share: Vec::new(),
+                classes,
+                width,
+            }
+        })
+        .collect()
+}
+
+/// Divides classes into blocks.
+fn divided(classes: &Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+    let Range { start, end } = *classes;
+    let blocks = (start..end).step_by(most);
+    blocks.map(move |first| first..(first + most).min(end))
+}
+
+/// Takes the first elements, if there are any at all.
+fn first<'a, A>(rest: &mut Option<&'a mut [A]>, len: usize) -> Option<&'a mut [A]> {
+    let (first, others) = rest.take()?.split_at_mut(len);
+    *rest = Some(others);
+    Some(first)
+}
+
+impl<T: Element> Group<'_, T> {
+    /// Returns whether the group sums its part of the weight's gradient.
+    pub(super) fn sums_weight(&self) -> bool {
+        self.d_weight.is_some()
+    }
+
+    /// Returns the share of the gradient of the last chunk's hidden states.
+    pub(super) fn share(&self) -> &[T::Acc] {
+        &self.share
+    }
+}
+
+impl<T: Element> Group<'_, T>
+where
+    T::Acc: Gemm,
+{
+    /// Computes the logits of some tokens, and adds their sums to those of the tokens. `keeps` says whether to keep them
+    /// for their gradients.
+    pub(super) fn logits(
+        &mut self,
+        head: &Head<'_, T>,
+        loss: &Loss<T::Acc>,
+        rows: &Rows<'_, T::Acc>,
+        keeps: bool,
+        tokens: &mut [Token<T::Acc>],
+    ) {
+        let count = tokens.len();
+        self.logits.clear();
+        if keeps {
+            self.logits.reserve_exact(count * self.classes.len());
+        }
+        let most = if takes_rounded::<T>() { ROUNDED } else { BLOCK };
+        for classes in divided(&self.classes, most) {
+            with_memory(count * classes.len(), |logits| {
+                product(rows, head.classes(&classes), logits, false, false);
+                dispatch(Adjust {
+                    logits,
+                    width: classes.len(),
+                    bias: head.bias(&classes),
+                    loss,
+                    first: classes.start,
+                    tokens,
+                    kept: keeps.then_some(&mut self.logits),
+                });
+            });
+        }
+    }
+
+    /// Computes the gradients of the kept logits, and adds to the gradients of weight and bias. The first needs the hidden
+    /// states. Computes the share of their gradient if it is wanted. Each token has its gradient and its class.
+    pub(super) fn gradients(
+        &mut self,
+        head: &Head<'_, T>,
+        tokens: &[(Gradient<T::Acc>, usize)],
+        hidden: Option<&Right<'_, T::Acc>>,
+        wants_hidden: bool,
+    ) {
+        let count = tokens.len();
+        if wants_hidden {
+            self.share
+                .resize(count * self.width, <T::Acc as Real>::ZERO);
+        }
+        for (block, classes) in divided(&self.classes, BLOCK).enumerate() {
+            match takes_rounded::<T>() {
+                true => with_memory(count * classes.len(), |rounded| {
+                    self.rounded_block(head, (block, &classes), tokens, hidden, rounded);
+                }),
+                false => {
+                    let slopes = self.slopes(&classes, tokens, hidden, None);
+                    if !self.share.is_empty() {
+                        let rows = Rows::new(&self.logits[slopes], count, classes.len());
+                        let weight = head.classes(&classes).transposed();
+                        product(&rows, weight, &mut self.share, block > 0, false);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Rounds the gradients of a block's logits, keeps them if they are wanted, and adds to the share of the gradient of
+    /// the hidden states. `rounded` is memory for them.
+    fn rounded_block(
+        &mut self,
+        head: &Head<'_, T>,
+        (block, classes): (usize, &Range<usize>),
+        tokens: &[(Gradient<T::Acc>, usize)],
+        hidden: Option<&Right<'_, T::Acc>>,
+        rounded: &mut [T],
+    ) {
+        for some in divided(classes, ROUNDED) {
+            let rounded = (&mut rounded[some.start - classes.start..], classes.len());
+            self.slopes(&some, tokens, hidden, Some(rounded));
+        }
+        if let Some(d_logits) = self.d_logits.get_mut(block) {
+            d_logits.row(rounded.len()).copy(rounded);
+        }
+        if !self.share.is_empty() {
+            let weight = head.classes(classes).transposed();
+            product_of_tensor(rounded, weight, &mut self.share, block > 0);
+        }
+    }
+
+    /// Computes the gradients of the logits of some classes, and adds to the gradients of weight and bias. Returns their
+    /// place, where the gradients are if they are not rounded.
+    fn slopes(
+        &mut self,
+        classes: &Range<usize>,
+        tokens: &[(Gradient<T::Acc>, usize)],
+        hidden: Option<&Right<'_, T::Acc>>,
+        rounded: Option<(&mut [T], usize)>,
+    ) -> Range<usize> {
+        let start = self.classes.start;
+        let here = classes.start - start..classes.end - start;
+        let place = tokens.len() * here.start..tokens.len() * here.end;
+        let slopes = &mut self.logits[place.clone()];
+        let bias = self.d_bias.as_deref_mut();
+        dispatch(Slopes::<T> {
+            logits: slopes,
+            width: classes.len(),
+            first: classes.start,
+            tokens,
+            bias: bias.map(|bias| &mut bias[here.clone()]),
+            in_place: rounded.is_none() || self.d_weight.is_some(),
+            rounded,
+        });
+        if let (Some(d_weight), Some(hidden)) = (&mut self.d_weight, hidden) {
+            d_weight.add::<T>(here.start, (&*slopes, classes.len()), hidden);
+        }
+        place
+    }
+}

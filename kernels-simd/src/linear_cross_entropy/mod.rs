@@ -1,0 +1,200 @@
+//! The cross-entropy of hidden states and output weights: the logits of some tokens at a time.
+//!
+//! Ignored tokens are left out. The logits of a chunk of the others are computed by groups of classes, some classes at a
+//! time while they stay in the cache, and the maximum and sum of these at once. The losses of the chunk are known after
+//! that. Where gradients are wanted, the logits are kept until then. Each group then computes their gradient, adds to its
+//! own part of the weight's gradient, or keeps the gradient of the logits for that, and sums its own share of the gradient
+//! of the hidden states. The shares are added in the order of the groups. Chunks and groups depend only on the shape, so
+//! results don't depend on the number of threads.
+
+mod block;
+mod chunks;
+mod factors;
+mod group;
+mod scale;
+mod sizes;
+
+pub use factors::{WithFactors, are_smaller};
+pub use scale::{multiply, scaled};
+pub use sizes::Sizes;
+
+use crate::cross_entropy::{Factors, Settings, Targets, reduce};
+use crate::keys::{LossReduction, OutputLayout};
+use crate::product::Gemm;
+use crate::{Element, Real, Values, View, with_type};
+use chunks::{Found, run};
+use serde::{Deserialize, Serialize};
+
+/// The operands.
+#[derive(Clone, Debug)]
+pub struct Operands<'a> {
+    /// The hidden states, `[tokens, width]`, contiguous.
+    pub hidden: View<'a>,
+    /// The weight of the output layer, of which one axis is contiguous.
+    pub weight: View<'a>,
+    /// The order of its axes.
+    pub layout: OutputLayout,
+    /// The bias, `[classes]`, contiguous.
+    pub bias: Option<View<'a>>,
+    /// The class of each token, `None` for ignored tokens.
+    pub targets: &'a [Option<usize>],
+    /// The numbers of the loss.
+    pub settings: Settings,
+    /// The combination of the losses of all tokens.
+    pub reduction: LossReduction,
+}
+
+/// The gradients that are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// True if the gradient of the hidden states is wanted.
+    pub hidden: bool,
+    /// True if the gradient of the weight is wanted.
+    pub weight: bool,
+    /// True if the gradient of the bias is wanted.
+    pub bias: bool,
+}
+
+impl Wanted {
+    /// Returns true if a gradient is wanted.
+    pub fn any(self) -> bool {
+        self.hidden || self.weight || self.bias
+    }
+}
+
+/// The gradients. Those that are not wanted are `None`.
+#[derive(Clone, Debug)]
+pub struct Gradients<T = Values> {
+    /// The gradient of the hidden states, `[tokens, width]`.
+    pub hidden: Option<T>,
+    /// The gradient of the weight, `[classes, width]`, whatever its layout.
+    pub weight: Option<T>,
+    /// The gradient of the bias, `[classes]`.
+    pub bias: Option<T>,
+}
+
+impl<T> Gradients<T> {
+    fn map<U>(self, mut each: impl FnMut(T) -> U) -> Gradients<U> {
+        Gradients {
+            hidden: self.hidden.map(&mut each),
+            weight: self.weight.map(&mut each),
+            bias: self.bias.map(&mut each),
+        }
+    }
+}
+
+/// Returns the loss and the wanted gradients, all in the type that they are computed in: f32, or f64 for f64. The gradient
+/// of the loss is taken to be 1.
+///
+/// # Panics
+/// Panics if sizes or types don't go together, if a target is not a class, or if a tensor can't be read in place.
+pub fn forward(operands: &Operands<'_>, wanted: Wanted) -> (Values, Gradients) {
+    with_type!(operands.hidden.dtype(), T => forward_in::<T>(&Checked::new(operands), wanted))
+}
+
+/// Returns what [`forward`] does, but the factors of the weight's gradient in place of it.
+///
+/// # Panics
+/// Panics under the conditions of [`forward`].
+pub fn forward_with_factors(operands: &Operands<'_>, wanted: Wanted) -> WithFactors {
+    with_type!(operands.hidden.dtype(), T => {
+        factors::forward::<T>(&Checked::new(operands), wanted)
+    })
+}
+
+/// Returns the gradient of the weight, `[classes, width]`, from its factors: the gradient of the logits in rows of `block`
+/// classes, and the hidden states of the tokens that have a class, `[counted, width]`. `dy` is the gradient of the loss.
+///
+/// # Panics
+/// Panics if sizes or types don't go together.
+pub fn weight(
+    d_logits: &View<'_>,
+    block: usize,
+    classes: usize,
+    hidden: &View<'_>,
+    dy: &View<'_>,
+) -> Values {
+    with_type!(hidden.dtype(), T => {
+        factors::weight::<T>(d_logits, (block, classes), hidden, dy)
+    })
+}
+
+/// Returns the wanted gradients for the gradient of the loss, in the type of the operands. Computes the logits again.
+///
+/// # Panics
+/// Panics under the conditions of [`forward`].
+pub fn backward(operands: &Operands<'_>, dy: &View<'_>, wanted: Wanted) -> Gradients {
+    with_type!(operands.hidden.dtype(), T => again::<T>(&Checked::new(operands), dy, wanted))
+}
+
+/// Operands that go together.
+struct Checked<'a, 'b> {
+    given: &'b Operands<'a>,
+    sizes: Sizes,
+    targets: Targets<'b>,
+}
+
+impl<'a, 'b> Checked<'a, 'b> {
+    /// # Panics
+    /// Panics if sizes or types don't go together.
+    fn new(given: &'b Operands<'a>) -> Self {
+        let (&[tokens, width], &[first, second]) = (given.hidden.sizes(), given.weight.sizes())
+        else {
+            panic!(
+                "hidden states of sizes {:?} and a weight of {:?} have no logits",
+                given.hidden.sizes(),
+                given.weight.sizes()
+            )
+        };
+        let [classes, inputs] = match given.layout {
+            OutputLayout::OutputMajor => [first, second],
+            OutputLayout::InputMajor => [second, first],
+        };
+        let bias = given.bias.as_ref().map(View::sizes);
+        assert!(
+            inputs == width && bias.is_none_or(|bias| bias == [classes]),
+            "hidden states of {width} elements, a weight of {inputs} and a bias of {bias:?} have no logits of {classes} classes"
+        );
+        Self {
+            given,
+            sizes: Sizes {
+                tokens,
+                width,
+                classes,
+            },
+            targets: Targets::new(given.targets, [tokens, classes]),
+        }
+    }
+}
+
+/// Returns the loss and the gradients to keep.
+fn forward_in<T: Element>(operands: &Checked<'_, '_>, kept: Wanted) -> (Values, Gradients)
+where
+    T::Acc: Gemm,
+{
+    let one = [<T::Acc as Real>::ONE];
+    let factors = kept
+        .any()
+        .then(|| Factors::new(&one, operands.targets, operands.given.reduction));
+    let found = run::<T>(operands, factors.as_ref(), kept, None);
+    reduced::<T>(operands, found)
+}
+
+/// Returns the loss and the gradients.
+fn reduced<T: Element>(operands: &Checked<'_, '_>, found: Found<T::Acc>) -> (Values, Gradients) {
+    let Found { losses, gradients } = found;
+    let counted = operands.targets.counted();
+    let loss = reduce::<T::Acc>(losses, counted, operands.given.reduction);
+    (loss, gradients.map(T::Acc::values))
+}
+
+/// Returns the gradients of losses that were not reduced.
+fn again<T: Element>(operands: &Checked<'_, '_>, dy: &View<'_>, wanted: Wanted) -> Gradients
+where
+    T::Acc: Gemm,
+{
+    let dy = dy.contiguous::<T::Acc>();
+    let factors = Factors::new(dy, operands.targets, operands.given.reduction);
+    let found = run::<T>(operands, Some(&factors), wanted, None);
+    found.gradients.map(scale::rounded::<T>)
+}

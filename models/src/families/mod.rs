@@ -1,0 +1,189 @@
+//! The model families: for each, its data and the layers that it is made of.
+//!
+//! A family of known layers is data: a file here, and its lines below. `config` has the type of the data, and `layers` has
+//! the layers. Neither names a family.
+
+mod deepseek_v2;
+mod deepseek_v3;
+mod gemma2;
+mod gemma3;
+mod gemma3n;
+mod glm4;
+mod glm4_moe;
+mod glm4v_moe;
+mod gpt_oss;
+mod llama;
+mod llama4;
+mod mistral;
+mod mixtral;
+mod olmo2;
+mod phi3;
+mod qwen2;
+mod qwen2_moe;
+mod qwen3;
+mod qwen3_moe;
+mod qwen_vl;
+mod seed_oss;
+
+use std::fmt;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use crate::config::family::{Families, Family};
+use crate::config::{Architecture, ModelConfig, Qwen3MoeSize, Qwen3Size, parse_fields};
+use crate::error::ModelError;
+use crate::layers::kinds::Layers;
+
+/// Passes the list of families to a macro: the name of each, its data and its layers.
+///
+/// It is a macro so that the enumeration in `config` has the names without the families.
+macro_rules! architectures {
+    ($then:ident) => {
+        $then! {
+            /// `LlamaForCausalLM`: Llama 1 to 3 and everything that is written in that layout.
+            Llama = llama::FAMILY, llama::LAYERS;
+            /// `Qwen3ForCausalLM`: the dense Qwen3 models.
+            Qwen3 = qwen3::FAMILY, qwen3::LAYERS;
+            /// `Qwen2MoeForCausalLM`: mixtures of experts with a gated shared expert (Qwen1.5-MoE, Qwen2-MoE).
+            Qwen2Moe = qwen2_moe::FAMILY, qwen2_moe::LAYERS;
+            /// `Qwen3MoeForCausalLM`: Qwen3 with mixtures of experts.
+            Qwen3Moe = qwen3_moe::FAMILY, qwen3_moe::LAYERS;
+            /// `MixtralForCausalLM`: a mixture of experts in every layer.
+            Mixtral = mixtral::FAMILY, mixtral::LAYERS;
+            /// `Qwen2ForCausalLM`: the dense Qwen2 and Qwen2.5 models.
+            Qwen2 = qwen2::FAMILY, qwen2::LAYERS;
+            /// `MistralForCausalLM`: the dense Mistral models.
+            Mistral = mistral::FAMILY, mistral::LAYERS;
+            /// `Gemma2ForCausalLM`: Gemma 2.
+            Gemma2 = gemma2::FAMILY, gemma2::LAYERS;
+            /// `Gemma3ForCausalLM`: the text models of Gemma 3.
+            Gemma3 = gemma3::FAMILY, gemma3::LAYERS;
+            /// `Gemma3nForCausalLM`: the text models of Gemma 3n.
+            Gemma3n = gemma3n::FAMILY, gemma3n::LAYERS;
+            /// `Olmo2ForCausalLM`: OLMo 2.
+            Olmo2 = olmo2::FAMILY, olmo2::LAYERS;
+            /// `Glm4ForCausalLM`: the dense GLM-4 models.
+            Glm4 = glm4::FAMILY, glm4::LAYERS;
+            /// `Phi3ForCausalLM`: Phi-3, Phi-3.5 and Phi-4, without `longrope` or with it.
+            Phi3 = phi3::FAMILY, phi3::LAYERS;
+            /// `Glm4MoeForCausalLM`: GLM-4.5 and later mixtures of experts.
+            Glm4Moe = glm4_moe::FAMILY, glm4_moe::LAYERS;
+            /// `GptOssForCausalLM`: gpt-oss.
+            GptOss = gpt_oss::FAMILY, gpt_oss::LAYERS;
+            /// `SeedOssForCausalLM`: Seed-OSS, without dropout in training.
+            SeedOss = seed_oss::FAMILY, seed_oss::LAYERS;
+            /// `Llama4ForCausalLM`: the text models of Llama 4.
+            Llama4 = llama4::FAMILY, llama4::LAYERS;
+            /// `Qwen2_5_VLForConditionalGeneration`: the text model of Qwen2.5-VL.
+            Qwen2_5Vl = qwen_vl::QWEN2_5, qwen_vl::QWEN2_5_LAYERS;
+            /// `Qwen3VLForConditionalGeneration`: the text model of the dense Qwen3-VL models.
+            Qwen3Vl = qwen_vl::QWEN3, qwen_vl::QWEN3_LAYERS;
+            /// `Qwen3VLMoeForConditionalGeneration`: the text model of the sparse Qwen3-VL models.
+            Qwen3VlMoe = qwen_vl::QWEN3_MOE, qwen_vl::QWEN3_MOE_LAYERS;
+            /// `Glm4vMoeForConditionalGeneration`: the text model of GLM-4.5V.
+            Glm4vMoe = glm4v_moe::FAMILY, glm4v_moe::LAYERS;
+            /// `DeepseekV2ForCausalLM`: DeepSeek-V2, with latent attention.
+            DeepseekV2 = deepseek_v2::FAMILY, deepseek_v2::LAYERS;
+            /// `DeepseekV3ForCausalLM`: DeepSeek-V3 and R1, with latent attention.
+            DeepseekV3 = deepseek_v3::FAMILY, deepseek_v3::LAYERS;
+        }
+    };
+}
+
+/// Defines the data and the layers of each architecture.
+macro_rules! families {
+    ($($(#[$doc:meta])* $name:ident = $family:path, $layers:path;)+) => {
+        impl Architecture {
+            pub(crate) fn family(self) -> &'static Family {
+                match self {
+                    $(Self::$name => &$family,)+
+                }
+            }
+
+            pub(crate) fn layers(self) -> &'static Layers {
+                match self {
+                    $(Self::$name => &$layers,)+
+                }
+            }
+        }
+    };
+}
+
+architectures!(families);
+
+/// The data of every family, for configurations.
+const ALL: Families = Families(Architecture::family);
+
+impl Architecture {
+    /// Returns the class name, as in `architectures`.
+    pub fn class_name(self) -> &'static str {
+        self.family().class_name
+    }
+
+    /// Returns the short name, as in `model_type`.
+    pub fn model_type(self) -> &'static str {
+        self.family().model_type
+    }
+
+    /// Returns the `model_type` of the text model, which differs if it is a part of another. [`semantics`](crate::semantics)
+    /// has the rows of text models.
+    pub fn text_model_type(self) -> &'static str {
+        let family = self.family();
+        family
+            .nested
+            .map_or(family.model_type, |nested| nested.model_type)
+    }
+
+    /// Returns `true` if layers of this family are, or can be, mixtures of experts.
+    pub fn has_experts(self) -> bool {
+        self.family().experts.is_some()
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.class_name())
+    }
+}
+
+impl ModelConfig {
+    /// Reads and checks a `config.json`.
+    pub fn from_file(path: &Path) -> Result<Self, ModelError> {
+        Self::from_fields(&Self::read_fields(path)?, path)
+    }
+
+    /// Reads and checks the text of a `config.json`. Errors name the file `origin`.
+    pub fn from_json(json: &str, origin: &Path) -> Result<Self, ModelError> {
+        Self::from_fields(&parse_fields(json, origin)?, origin)
+    }
+
+    /// Checks the fields of a `config.json`. Errors name the file `origin`.
+    pub(crate) fn from_fields(
+        object: &Map<String, Value>,
+        origin: &Path,
+    ) -> Result<Self, ModelError> {
+        Self::of_fields(object, origin, ALL)
+    }
+
+    /// Returns a Qwen3 configuration of the given sizes, with the family's usual settings for the rest.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ModelError::Field`] for invalid sizes (see the fields of [`Qwen3Size`]). The error names `Qwen3Size`
+    /// in place of a file.
+    pub fn qwen3(size: Qwen3Size) -> Result<Self, ModelError> {
+        Self::of_qwen3(size, ALL)
+    }
+
+    /// Returns a Qwen3-MoE configuration of the given sizes, with the family's usual settings for the rest: every layer
+    /// is sparse, and the weights of a token's experts sum to one.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ModelError::Field`] for invalid sizes (see the fields of [`Qwen3MoeSize`]). The error names
+    /// `Qwen3MoeSize` in place of a file.
+    pub fn qwen3_moe(size: Qwen3MoeSize) -> Result<Self, ModelError> {
+        Self::of_qwen3_moe(size, ALL)
+    }
+}

@@ -1,0 +1,126 @@
+//! Log-probabilities of tokens, without the logits of all tokens, and losses of them.
+//!
+//! The log-probability of a target is its negated cross-entropy, so the kernel of that loss computes it by parts, and again in
+//! the backward pass with a factor for each token. Tokens that are not scored, such as those of prompts, are not projected.
+
+use burn::tensor::{DType, Gradients, Int, Tensor, TensorData};
+
+use crate::model::causal_lm::{CausalLm, Losses};
+use crate::model::loss::{
+    capped_projected_losses, capped_tied_losses, projected_losses, tied_losses,
+};
+use crate::model::sequences::{Counted, Sequences};
+
+/// The tokens whose targets are scored.
+#[derive(Clone, Copy, Debug)]
+pub struct Scored<'a> {
+    /// Their places in sequences `[b, s]`, row after row: `row · s + column`. Each has a target that is a token.
+    pub places: &'a [usize],
+    /// The number that logits are divided by, after the cap of their size if the model has one. Usually 1.
+    pub temperature: f64,
+}
+
+impl CausalLm {
+    /// Returns the log-probabilities of the targets of some tokens, `[places]`, in f32 (f64 for f64 weights). The
+    /// kernel holds the logits of a few tokens at a time, and the reference those of all scored ones.
+    ///
+    /// # Panics
+    /// Panics as [`sequence_losses`](Self::sequence_losses) does, without a place, for places outside the sequences, and for a
+    /// temperature that is not a finite number above 0.
+    pub fn log_probs(&self, sequences: Sequences, scored: Scored<'_>) -> Tensor<1> {
+        let (batch, documents, counted) = sequences.parts(self.config());
+        let (hidden, _) = self.model.forward_packed(batch, documents);
+        self.scores(hidden, counted.targets, scored)
+    }
+
+    /// Returns the losses of sequences whose loss is a function of the [log-probabilities](Self::log_probs) of some tokens.
+    /// [`Losses::next_token`] is then this loss.
+    ///
+    /// # Panics
+    /// Panics as [`log_probs`](Self::log_probs) does.
+    pub fn losses_of_log_probs(
+        &self,
+        sequences: Sequences,
+        scored: Scored<'_>,
+        loss: impl FnOnce(Tensor<1>) -> Tensor<1>,
+    ) -> Losses {
+        let (batch, documents, counted) = sequences.parts(self.config());
+        let passed = self.model.forward_packed(batch, documents);
+        self.losses_of_scores(passed, counted, scored, loss)
+    }
+
+    /// Returns the losses of [`losses_of_log_probs`](Self::losses_of_log_probs), and passes the gradients of `weight` times the
+    /// total loss to `take`, as [`recomputed_losses`](Self::recomputed_losses) does.
+    ///
+    /// # Panics
+    /// Panics as `losses_of_log_probs` and `recomputed_losses` do.
+    pub fn recomputed_losses_of_log_probs(
+        &self,
+        sequences: Sequences,
+        scored: Scored<'_>,
+        loss: impl FnOnce(Tensor<1>) -> Tensor<1>,
+        weight_and_seed: (f64, u64),
+        take: impl FnMut(Gradients),
+    ) -> Losses {
+        let losses = |model: &Self, passed: (Tensor<3>, Vec<Tensor<2>>), counted: Counted| {
+            model.losses_of_scores(passed, counted, scored, loss)
+        };
+        self.recomputed(sequences, losses, weight_and_seed, take)
+    }
+
+    fn losses_of_scores(
+        &self,
+        (hidden, router_logits): (Tensor<3>, Vec<Tensor<2>>),
+        Counted { targets, mask }: Counted,
+        scored: Scored<'_>,
+        loss: impl FnOnce(Tensor<1>) -> Tensor<1>,
+    ) -> Losses {
+        let loss = loss(self.scores(hidden, targets, scored));
+        self.with_load_balancing(loss, &router_logits, mask)
+    }
+
+    /// Returns the log-probabilities of hidden states `[b, s, hidden]`.
+    fn scores(&self, hidden: Tensor<3>, targets: Tensor<1, Int>, scored: Scored<'_>) -> Tensor<1> {
+        let Scored {
+            places,
+            temperature,
+        } = scored;
+        let [batch, seq, width] = hidden.dims();
+        assert!(!places.is_empty(), "there is no token to score");
+        assert!(
+            temperature > 0.0 && temperature.is_finite(),
+            "the temperature must be a number above 0, but is {temperature}"
+        );
+        assert!(
+            places.iter().all(|place| *place < batch * seq),
+            "a token to score is outside {batch} sequences of {seq} tokens"
+        );
+        let data = places.iter().map(|place| *place as i64).collect();
+        let data = TensorData::new::<i64, _>(data, [places.len()]);
+        let places = Tensor::<1, Int>::from_data(data, (&hidden.device(), DType::I64));
+        let hidden = hidden
+            .reshape([batch * seq, width])
+            .select(0, places.clone());
+        let targets = targets.select(0, places);
+        // Logits are linear in hidden states, and c·tanh(z / c) / T = (c / T)·tanh((z / T) / (c / T)).
+        let (hidden, cap) = match temperature {
+            1.0 => (hidden, self.softcap()),
+            // The gradient of Burn's division by a number has the precision of f32.
+            divisor => (
+                hidden * (1.0 / divisor),
+                self.softcap().map(|cap| cap / divisor),
+            ),
+        };
+        let losses = match (&self.lm_head, cap) {
+            (Some(head), None) => projected_losses(hidden, head.weight.val(), targets),
+            (Some(head), Some(cap)) => {
+                capped_projected_losses(hidden, head.weight.val(), targets, cap)
+            }
+            (None, None) => tied_losses(hidden, self.model.embed_tokens.weight.val(), targets),
+            (None, Some(cap)) => {
+                capped_tied_losses(hidden, self.model.embed_tokens.weight.val(), targets, cap)
+            }
+        };
+        losses.neg()
+    }
+}

@@ -1,0 +1,51 @@
+//! The loss of reward models.
+
+use super::numbers::{from_zero, input, log_sigmoid};
+use crate::error::ModelError;
+use burn::tensor::Tensor;
+
+/// The Bradley–Terry loss of scores: `−log σ(s_w − s_l − margin) + c·(s_w + s_l)²` of each pair (Ouyang et al.,
+/// arXiv:2203.02155; margins: Touvron et al., arXiv:2307.09288; centring: Eisenstein et al., arXiv:2312.09244).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RewardLoss {
+    /// `c`, at least 0. 0 leaves the mean of scores free. TRL's `center_rewards_coefficient`.
+    pub centring: f64,
+}
+
+impl RewardLoss {
+    /// Returns the loss of each pair, `[pairs]`, for the scores of chosen and rejected answers and, if pairs differ in
+    /// strength, their margins, `[pairs]` each.
+    ///
+    /// # Errors
+    /// Returns [`ModelError::Setting`] for a coefficient below 0, and [`ModelError::Input`] if the tensors have different
+    /// lengths.
+    pub fn per_pair(
+        self,
+        chosen: Tensor<1>,
+        rejected: Tensor<1>,
+        margins: Option<Tensor<1>>,
+    ) -> Result<Tensor<1>, ModelError> {
+        from_zero("centring", self.centring)?;
+        let [count] = chosen.dims();
+        for (name, tensor) in [("rejected", Some(&rejected)), ("margins", margins.as_ref())] {
+            let found = tensor.map_or(count, |tensor| tensor.dims()[0]);
+            if found != count {
+                return Err(input(
+                    name,
+                    format!("expected {count} numbers, found {found}"),
+                ));
+            }
+        }
+        let apart = chosen.clone() - rejected.clone();
+        let apart = match margins {
+            Some(margins) => apart - margins,
+            None => apart,
+        };
+        let loss = log_sigmoid(apart).neg();
+        let sum = chosen + rejected;
+        Ok(match self.centring {
+            0.0 => loss,
+            coefficient => loss + sum.clone() * sum * coefficient,
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! Tests the memory that loading and generation take.
+
+use crate::common::{Stored, edit_config, edit_tensors};
+use crate::counting::{Since, alone};
+
+use std::fs;
+use std::path::Path;
+
+use burn::tensor::{Device, FloatDType, Int, Tensor};
+use burn_kernels::live::{self, Sampling};
+use kernels_models::{ExpertStorage, ModelConfig, Qwen3MoeSize, Qwen3Size, load, save, save_with};
+use safetensors::Dtype;
+use serde_json::json;
+
+/// The number of bytes that a piece of a tensor and the rest of a load may take beside the model.
+const BESIDE: usize = 6 << 20;
+
+/// Nearly all of each model is in few large tensors, more than a piece each. No layout of the checkpoint may need a second
+/// copy of one, in the same dtype or in another.
+#[test]
+fn no_tensor_is_held_twice() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    experts(folder.path());
+    matrices(folder.path());
+    blocks(folder.path());
+    quantised(folder.path());
+    vocabulary(folder.path());
+}
+
+fn size() -> Qwen3Size {
+    Qwen3Size {
+        vocab_size: 64,
+        hidden_size: 256,
+        intermediate_size: 64,
+        num_hidden_layers: 1,
+        num_attention_heads: 2,
+        num_key_value_heads: 2,
+        head_dim: 32,
+        max_position_embeddings: 64,
+        tie_word_embeddings: true,
+    }
+}
+
+/// The experts of one layer, 36 MiB in f32.
+fn experts(folder: &Path) {
+    let config = ModelConfig::qwen3_moe(Qwen3MoeSize {
+        dense: size(),
+        num_experts: 48,
+        num_experts_per_tok: 2,
+        moe_intermediate_size: 256,
+        router_aux_loss_coef: 0.0,
+    })
+    .unwrap();
+    for experts in [ExpertStorage::PerExpert, ExpertStorage::Stacked] {
+        let target = folder.join(format!("{experts:?}"));
+        let model = config.init(&Device::default());
+        save_with(&model, &config, &target, None, experts).unwrap();
+        drop(model);
+        measure(&target, 36 << 20);
+    }
+}
+
+/// The matrices of an MLP, 16 MiB each in f32, stored in two dtypes.
+fn matrices(folder: &Path) {
+    let config = ModelConfig::qwen3(Qwen3Size {
+        hidden_size: 1024,
+        intermediate_size: 4096,
+        ..size()
+    });
+    let config = config.unwrap();
+    let device = Device::default();
+    let [single, half] = ["f32", "bf16"].map(|name| folder.join(name));
+    save(&config.init(&device), &config, &single, None).unwrap();
+    let (_, model) = load(&single, &device, FloatDType::BF16).unwrap();
+    save(&model, &config, &half, None).unwrap();
+    drop(model);
+    for path in [single, half] {
+        measure(&path, 48 << 20);
+    }
+}
+
+/// The same in quantised blocks.
+fn blocks(folder: &Path) {
+    let path = folder.join("blocks.gguf");
+    let parts = crate::common::gguf::llama(1024, 4096);
+    let header = parts.header();
+    fs::write(&path, &header).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len((header.len() + parts.data) as u64).unwrap();
+    measure(&path, 64 << 20);
+}
+
+/// The same in a folder, in 8 bits with a scale for each row. One matrix is in memory as it is stored, 4 MiB.
+fn quantised(folder: &Path) {
+    let path = folder.join("int8");
+    let config = ModelConfig::qwen3(Qwen3Size {
+        hidden_size: 1024,
+        intermediate_size: 4096,
+        ..size()
+    });
+    let config = config.unwrap();
+    save(&config.init(&Device::default()), &config, &path, None).unwrap();
+    edit_tensors(&path, |file| {
+        for layer in ["gate_proj", "up_proj", "down_proj"] {
+            let layer = format!("model.layers.0.mlp.{layer}");
+            let weight = file.get_mut(&format!("{layer}.weight")).unwrap();
+            weight.dtype = Dtype::I8;
+            weight.bytes.truncate(1024 * 4096);
+            let rows = weight.shape[0];
+            let scales = Stored::f32(&[rows], &vec![0.5; rows]);
+            file.insert(format!("{layer}.SCB"), scales);
+        }
+    });
+    edit_config(&path, |config| {
+        let int8 = json!({"quant_method": "bitsandbytes", "load_in_8bit": true});
+        config.insert("quantization_config".into(), int8);
+    });
+    measure_beside(&path, 48 << 20, BESIDE + (4 << 20));
+}
+
+/// A model that is nearly all embedding, tied to the output projection or beside it. In the computing dtype, no more than a
+/// quarter of the weights is in memory beside them: neither while they are loaded nor in generation, where live
+/// verification compares every call.
+fn vocabulary(folder: &Path) {
+    let device = Device::default();
+    let _verified = live::scope("every:1".parse::<Sampling>().unwrap());
+    for tied in [true, false] {
+        let config = ModelConfig::qwen3(Qwen3Size {
+            vocab_size: 1 << 16,
+            tie_word_embeddings: tied,
+            ..size()
+        });
+        let config = config.unwrap();
+        let path = folder.join(format!("tied-{tied}"));
+        save(&config.init(&device), &config, &path, None).unwrap();
+        for dtype in [
+            FloatDType::F64,
+            FloatDType::F32,
+            FloatDType::BF16,
+            FloatDType::F16,
+        ] {
+            let since = Since::now();
+            let (config, model) = load(&path, &device, dtype).unwrap();
+            let weights = since.held() as usize;
+            let mut cache = config.cache();
+            let mut ids = Tensor::<2, Int>::from_data([[1, 2, 3]], &device);
+            for _ in 0..3 {
+                let logits = model.next(ids, &mut cache).unwrap();
+                ids = logits.argmax(2).squeeze_dim(2);
+            }
+            let peak = since.peak();
+            assert!(
+                peak < weights + weights / 4 + 2 * BESIDE,
+                "tied {tied}, {dtype:?}: {peak} bytes for weights of {weights}"
+            );
+        }
+    }
+}
+
+/// Loads a model of more than so many bytes in f32, in two dtypes.
+fn measure(path: &Path, bytes: usize) {
+    measure_beside(path, bytes, BESIDE);
+}
+
+/// Does the same, and allows so many bytes beside the model.
+fn measure_beside(path: &Path, bytes: usize, beside: usize) {
+    for (dtype, bytes) in [(FloatDType::F32, bytes), (FloatDType::BF16, bytes / 2)] {
+        let since = Since::now();
+        let model = load(path, &Device::default(), dtype).unwrap();
+        let (after, peak) = (since.held() as usize, since.peak());
+        let what = format!("{}, {dtype:?}", path.display());
+        assert!(after > bytes, "{what}: {after}");
+        assert!(
+            peak < after + beside,
+            "{what}: {peak} bytes for a model of {after}"
+        );
+        drop(model);
+    }
+}
