@@ -69,47 +69,11 @@ fn present(tensor: Option<Tensor>) -> Result<Tensor, Error> {
     tensor.map_or_else(|| refused("the tensor is missing".into()), Ok)
 }
 
-fn wrong<T>(wanted: &str, type_index: i32) -> Result<T, Error> {
+/// Returns the error of a value of another type.
+pub(crate) fn wrong<T>(wanted: &str, type_index: i32) -> Result<T, Error> {
     refused(format!(
         "{wanted} is expected, and not a value of TVM-FFI's type {type_index}"
     ))
-}
-
-impl Argument for f64 {
-    const KIND: &'static str = "float";
-    type C = f64;
-
-    unsafe fn of_c(given: f64) -> Result<Self, Error> {
-        Ok(given)
-    }
-
-    unsafe fn of_any(given: &Any) -> Result<Self, Error> {
-        match given.type_index {
-            // SAFETY: the type says which value it is.
-            types::FLOAT => Ok(unsafe { given.value.float }),
-            // SAFETY: as above.
-            types::INT => Ok(unsafe { given.value.integer } as f64),
-            other => wrong("a float", other),
-        }
-    }
-}
-
-/// A number that may be absent, which is NaN in C.
-impl Argument for Option<f64> {
-    const KIND: &'static str = "float?";
-    type C = f64;
-
-    unsafe fn of_c(given: f64) -> Result<Self, Error> {
-        Ok((!given.is_nan()).then_some(given))
-    }
-
-    unsafe fn of_any(given: &Any) -> Result<Self, Error> {
-        match given.type_index {
-            types::NONE => Ok(None),
-            // SAFETY: the caller's.
-            _ => unsafe { f64::of_any(given) }.map(Some),
-        }
-    }
 }
 
 impl Argument for i64 {
@@ -126,6 +90,22 @@ impl Argument for i64 {
             types::INT => Ok(unsafe { given.value.integer }),
             other => wrong("an integer", other),
         }
+    }
+}
+
+/// A number of elements or steps, which is an integer from 0 on.
+impl Argument for usize {
+    const KIND: &'static str = i64::KIND;
+    type C = i64;
+
+    unsafe fn of_c(given: i64) -> Result<Self, Error> {
+        let refuse = |_| refused(format!("a number from 0 on is expected, and not {given}"));
+        Self::try_from(given).or_else(refuse)
+    }
+
+    unsafe fn of_any(given: &Any) -> Result<Self, Error> {
+        // SAFETY: the caller's.
+        unsafe { Self::of_c(i64::of_any(given)?) }
     }
 }
 
@@ -180,7 +160,10 @@ unsafe fn with_packed_text<R>(
             types::STRING => {
                 let words = given.value.pointer.byte_add(OBJECT_HEADER);
                 let first = words.cast::<*const u8>().read();
-                std::slice::from_raw_parts(first, words.cast::<usize>().add(1).read())
+                match words.cast::<usize>().add(1).read() {
+                    0 => &[], // whose first byte may be nowhere
+                    length => std::slice::from_raw_parts(first, length),
+                }
             }
             other => return wrong("a string", other),
         }

@@ -1,12 +1,13 @@
 //! The border of the library: errors and panics as values.
 
 use crate::abi::DlManagedTensor;
+use crate::made::Made;
 use crate::pool;
-use crate::tensor::Made;
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char, c_int};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::sync::Once;
 
 /// The failure of a call.
 #[derive(Debug, PartialEq)]
@@ -51,7 +52,7 @@ pub(crate) fn caught<R>(
     run: impl FnOnce() -> Result<R, Error>,
 ) -> Result<R, Error> {
     pool::join();
-    quiet();
+    let _quiet = Quiet::new();
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let error = Error {
             kind: "RuntimeError",
@@ -98,12 +99,32 @@ fn said(panic: &(dyn Any + Send)) -> String {
         .into()
 }
 
-/// Keeps panics off the standard error of a host, which gets them as errors.
-fn quiet() {
-    #[cfg(not(test))]
-    {
-        use std::sync::Once;
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| std::panic::set_hook(Box::new(|_| {})));
+thread_local! {
+    static QUIET: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Keeps panics of the thread off the standard error while it lives: a host gets them as errors. Those of other threads,
+/// and of a program in Rust around a call, are reported as before.
+pub(crate) struct Quiet;
+
+impl Quiet {
+    pub(crate) fn new() -> Self {
+        static HOOK: Once = Once::new();
+        HOOK.call_once(|| {
+            let before = take_hook();
+            set_hook(Box::new(move |panic| {
+                if QUIET.get() == 0 {
+                    before(panic);
+                }
+            }));
+        });
+        QUIET.set(QUIET.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        QUIET.set(QUIET.get() - 1);
     }
 }

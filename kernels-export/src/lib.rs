@@ -2,7 +2,7 @@
 //!
 //! [`functions`] has the list of functions. Each is a symbol twice: `burn_kernels_<name>` for C, with typed arguments and
 //! results that the caller frees, and `__tvm_ffi_<name>` by the convention of TVM-FFI, which takes packed arguments and
-//! writes results to tensors of the caller. Tensors come as `DLTensor` of DLPack, in the memory of the CPU.
+//! writes results to tensors of the caller, all of them or none. Tensors come as `DLTensor` of DLPack, in the memory of the CPU.
 //!
 //! A function returns 0, or another number with a message. It never unwinds into its caller: what does not fit is an error,
 //! and so is a panic.
@@ -13,6 +13,8 @@ mod abi;
 mod argument;
 mod call;
 pub mod functions;
+mod made;
+mod numbers;
 mod pool;
 mod tensor;
 mod tvm;

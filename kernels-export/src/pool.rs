@@ -2,17 +2,40 @@
 //!
 //! The pool is entered through `GOMP_parallel`, which GCC's and LLVM's OpenMP have. So work takes as many threads as the
 //! host says, in Python by `torch.set_num_threads`, and no thread waits for a processor that another one of the host's
-//! holds. Without OpenMP in the process, the calling thread does all work. So it does in a forked child, where OpenMP's
-//! threads are gone and the pool would wait for them forever.
+//! holds. Without OpenMP in the process, the calling thread does all work. So it does in every process but the one that
+//! loaded this library: in a forked child, OpenMP's threads are gone, and the pool would wait for them forever.
 
+use crate::call::Quiet;
 use kernels_simd::threads::{Pool, use_pool};
 use std::ffi::{CStr, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Once, OnceLock};
+
+/// The process that loaded this library, 0 where nothing says which.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn loaded() {
+    PROCESS.store(std::process::id(), Relaxed);
+}
+
+/// The system calls this function when it loads the library: a host may fork before its first call.
+// SAFETY: the section holds pointers to functions of this type, which may be called before all else of the library.
+#[cfg(unix)]
+#[used]
+#[cfg_attr(
+    target_vendor = "apple",
+    unsafe(link_section = "__DATA,__mod_init_func")
+)]
+#[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
+static LOADED: extern "C" fn() = loaded;
 
 /// Uses the pool of the host from now on.
 pub(crate) fn join() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
+        if PROCESS.load(Relaxed) == 0 {
+            loaded();
+        }
         let pool = Pool { threads, run };
         use_pool(pool).expect("nothing else in this library uses a pool");
     });
@@ -26,8 +49,6 @@ struct OpenMp {
     parallel: unsafe extern "C" fn(Body, *mut c_void, c_uint, c_uint),
     max_threads: unsafe extern "C" fn() -> c_int,
     in_parallel: unsafe extern "C" fn() -> c_int,
-    /// The process that may use them.
-    process: u32,
 }
 
 fn openmp() -> Option<OpenMp> {
@@ -48,11 +69,10 @@ fn openmp() -> Option<OpenMp> {
                 in_parallel: std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> c_int>(
                     in_parallel?,
                 ),
-                process: std::process::id(),
             })
         }
     });
-    found.filter(|openmp| openmp.process == std::process::id())
+    found.filter(|_| PROCESS.load(Relaxed) == std::process::id())
 }
 
 /// Returns a symbol of the libraries that are open in the process.
@@ -82,6 +102,7 @@ fn threads() -> usize {
 
 fn run(work: &(dyn Fn() + Sync)) {
     unsafe extern "C" fn body(work: *mut c_void) {
+        let _quiet = Quiet::new();
         // SAFETY: `run` passes a pointer to a function that lives until all threads have returned.
         unsafe { (*work.cast::<&(dyn Fn() + Sync)>())() }
     }

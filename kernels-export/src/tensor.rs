@@ -1,12 +1,11 @@
-//! Tensors that come in and go out.
+//! Tensors that come in.
 
-use crate::abi::{DlManagedTensor, DlTensor};
+use crate::abi::DlTensor;
 use crate::call::{Error, refused};
-use kernels_simd::{DType, SliceMut, Values, View};
+use crate::made::Made;
+use kernels_simd::{DType, SliceMut, View};
 use smallvec::SmallVec;
 use std::ffi::c_void;
-use std::mem::ManuallyDrop;
-use std::ops::Range;
 
 /// The type of the elements of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +48,7 @@ impl Type {
 }
 
 /// An operand whose memory the caller lends for the call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Tensor {
     first: *mut u8,
     /// The number of bytes from the first element to the end of the last.
@@ -193,7 +192,20 @@ impl Tensor {
             return refused("the elements must be bools, and those of a row neighbours".into());
         }
         if self.sizes.contains(&0) {
-            return Ok(vec![&[]; outer.iter().product()]);
+            let count = outer
+                .iter()
+                .try_fold(1, |all: usize, size| all.checked_mul(*size));
+            let mut rows = Vec::new();
+            return match count.filter(|count| rows.try_reserve_exact(*count).is_ok()) {
+                Some(count) => {
+                    rows.resize(count, &[][..]);
+                    Ok(rows)
+                }
+                None => refused(format!(
+                    "a tensor of shape {:?} has more rows than fit into memory",
+                    self.sizes()
+                )),
+            };
         }
         let mut starts = vec![0];
         for (size, stride) in outer.iter().zip(strides) {
@@ -208,28 +220,42 @@ impl Tensor {
             .collect())
     }
 
-    fn must_be_contiguous(&self) -> Result<(), Error> {
+    /// Checks that the elements are neighbours in row-major order.
+    pub(crate) fn must_be_contiguous(&self) -> Result<(), Error> {
         match self.is_contiguous() {
             true => Ok(()),
             false => refused("the tensor must be contiguous".into()),
         }
     }
 
-    /// Returns the range of addresses of the memory.
-    fn addresses(&self) -> Range<usize> {
-        self.first.addr()..self.first.addr() + self.bytes
+    /// Returns whether two tensors have elements between the first and the last of the other one.
+    pub(crate) fn meets(&self, other: &Self) -> bool {
+        let [(start, end), (others, others_end)] = [self, other].map(|tensor| {
+            let start = tensor.first.addr();
+            (start, start.saturating_add(tensor.bytes))
+        });
+        self.bytes > 0 && other.bytes > 0 && start < others_end && others < end
     }
 
-    /// Copies a result to the memory of a contiguous tensor.
-    pub(crate) fn fill(&mut self, made: &Made) -> Result<(), Error> {
+    /// Checks that a result can be copied to the memory of this tensor.
+    pub(crate) fn must_take(&self, made: &Made) -> Result<(), Error> {
         self.must_be_contiguous()?;
-        let (dtype, bytes) = (Type::Float(made.values.dtype()), made.bytes());
-        if dtype != self.dtype || *self.sizes != *made.sizes {
-            return refused(format!(
+        let dtype = Type::Float(made.dtype());
+        match dtype == self.dtype && *self.sizes == *made.sizes() {
+            true => Ok(()),
+            false => refused(format!(
                 "a result of shape {:?} in {dtype:?} does not go to a tensor of shape {:?} in {:?}",
-                made.sizes, &*self.sizes, self.dtype
-            ));
+                made.sizes(),
+                &*self.sizes,
+                self.dtype
+            )),
         }
+    }
+
+    /// Copies a result to the memory of this tensor.
+    pub(crate) fn fill(&mut self, made: &Made) -> Result<(), Error> {
+        self.must_take(made)?;
+        let bytes = made.bytes();
         // SAFETY: the memory of a contiguous tensor has as many bytes as its shape has elements. Nothing else refers to it
         // during the call, and results lie elsewhere.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.first, bytes.len()) };
@@ -249,8 +275,7 @@ pub(crate) fn in_place<'a, const N: usize>(
             .iter()
             .map(|other| &**other)
             .chain(others.iter().copied());
-        let (one, meets) = (tensor.addresses(), |other: &Tensor| other.addresses());
-        if all.any(|other| one.start < meets(other).end && meets(other).start < one.end) {
+        if all.any(|other| tensor.meets(other)) {
             return refused("tensors that are changed in place must not overlap".into());
         }
         if !matches!(
@@ -289,7 +314,7 @@ unsafe fn slice<'a, T>(first: *mut u8, count: usize) -> &'a mut [T] {
 }
 
 /// Returns the strides of a contiguous tensor.
-fn contiguous(sizes: &[usize]) -> SmallVec<[isize; 6]> {
+pub(crate) fn contiguous(sizes: &[usize]) -> SmallVec<[isize; 6]> {
     let mut strides: SmallVec<[isize; 6]> = sizes.iter().map(|_| 1).collect();
     for axis in (1..sizes.len()).rev() {
         strides[axis - 1] = strides[axis].saturating_mul(sizes[axis].max(1) as isize);
@@ -308,102 +333,6 @@ fn extent(sizes: &[usize], strides: &[isize]) -> Option<usize> {
         _ => usize::try_from(*stride).ok()?.checked_mul(size - 1),
     });
     last.try_fold(1_usize, |sum, part| sum.checked_add(part?))
-}
-
-/// A result.
-#[derive(Debug)]
-pub struct Made {
-    values: Values,
-    sizes: Vec<usize>,
-}
-
-impl Made {
-    /// Makes it of the elements of a tensor of these sizes.
-    ///
-    /// # Panics
-    /// Panics if there are more or fewer elements.
-    pub(crate) fn new(values: Values, sizes: &[usize]) -> Self {
-        let count: usize = sizes.iter().product();
-        assert!(
-            values.len() == count,
-            "a result of {} elements is not one of sizes {sizes:?}",
-            values.len()
-        );
-        Self {
-            values,
-            sizes: sizes.to_vec(),
-        }
-    }
-
-    fn bytes(&self) -> &[u8] {
-        fn of<T>(values: &[T]) -> &[u8] {
-            // SAFETY: floats have no padding.
-            unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
-        }
-        match &self.values {
-            Values::F64(values) => of(values),
-            Values::F32(values) => of(values),
-            Values::Bf16(values) => of(values),
-            Values::F16(values) => of(values),
-        }
-    }
-
-    /// Gives the result to a caller, who calls the deleter once.
-    pub(crate) fn give(self) -> *mut DlManagedTensor {
-        let (code, bits) = match self.values.dtype() {
-            DType::F64 => (2, 64),
-            DType::F32 => (2, 32),
-            DType::F16 => (2, 16),
-            DType::Bf16 => (4, 16),
-        };
-        let strides = contiguous(&self.sizes)
-            .iter()
-            .map(|stride| *stride as i64)
-            .collect();
-        let shape = self.sizes.iter().map(|size| *size as i64).collect();
-        let mut given = Box::new(Given {
-            managed: DlManagedTensor {
-                tensor: DlTensor {
-                    data: self.bytes().as_ptr().cast_mut().cast(),
-                    device: [1, 0],
-                    ndim: self.sizes.len() as i32,
-                    code,
-                    bits,
-                    lanes: 1,
-                    shape: std::ptr::null_mut(),
-                    strides: std::ptr::null_mut(),
-                    byte_offset: 0,
-                },
-                context: std::ptr::null_mut(),
-                deleter: Some(delete),
-            },
-            shape: ManuallyDrop::new(shape),
-            strides: ManuallyDrop::new(strides),
-            values: ManuallyDrop::new(self.values),
-        });
-        given.managed.tensor.shape = given.shape.as_mut_ptr();
-        given.managed.tensor.strides = given.strides.as_mut_ptr();
-        Box::into_raw(given).cast()
-    }
-}
-
-/// A result in the hands of a caller, who may write to it.
-#[repr(C)]
-struct Given {
-    managed: DlManagedTensor,
-    shape: ManuallyDrop<Vec<i64>>,
-    strides: ManuallyDrop<Vec<i64>>,
-    values: ManuallyDrop<Values>,
-}
-
-unsafe extern "C" fn delete(tensor: *mut DlManagedTensor) {
-    // SAFETY: the pointer is that of `give`, and a receiver calls this once. The fields are not used again.
-    unsafe {
-        let mut given = Box::from_raw(tensor.cast::<Given>());
-        ManuallyDrop::drop(&mut given.shape);
-        ManuallyDrop::drop(&mut given.strides);
-        ManuallyDrop::drop(&mut given.values);
-    }
 }
 
 /// Reads a tensor behind a pointer, which is null for an absent one.

@@ -46,7 +46,8 @@ impl<'a> View<'a> {
     /// Makes the view of elements in memory.
     ///
     /// # Panics
-    /// Panics if the numbers of sizes and strides differ, or if an element lies outside of the memory.
+    /// Panics if the numbers of sizes and strides differ, if an element lies outside of the memory, or if the memory is not
+    /// aligned to elements.
     pub fn new(
         bytes: &'a [u8],
         dtype: DType,
@@ -59,6 +60,10 @@ impl<'a> View<'a> {
             "a tensor of sizes {sizes:?} has the strides {strides:?}"
         );
         let elements = bytes.len() / dtype.size();
+        assert!(
+            bytes.is_empty() || bytes.as_ptr().addr().is_multiple_of(dtype.size()),
+            "the memory of a tensor is not aligned to elements in {dtype:?}"
+        );
         assert!(
             sizes.contains(&0) || reach(sizes, strides, start).is_some_and(|last| last < elements),
             "a tensor of sizes {sizes:?}, strides {strides:?} and start {start} is not within {elements} elements"
@@ -127,8 +132,11 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Returns `true` if the elements are neighbours in row-major order.
+    /// Returns `true` if the elements are neighbours in row-major order, as no elements are.
     pub fn is_contiguous(&self) -> bool {
+        if self.sizes.contains(&0) {
+            return true;
+        }
         let mut next = 1;
         let axes = self.sizes.iter().zip(&self.strides).rev();
         for (size, stride) in axes {
@@ -210,7 +218,10 @@ impl<'a> View<'a> {
             self.dtype,
             T::DTYPE
         );
-        bytemuck::cast_slice(self.bytes)
+        match self.bytes.is_empty() {
+            true => &[], // which may lie anywhere
+            false => bytemuck::cast_slice(self.bytes),
+        }
     }
 
     /// Returns the elements of a tensor whose elements are neighbours.
@@ -282,6 +293,16 @@ mod tests {
     }
 
     #[test]
+    fn memory_is_aligned_or_empty() {
+        let bytes: &[u8] = bytemuck::cast_slice(&[0.0_f32; 4]);
+        let unaligned = &bytes[1..5];
+        let view = |bytes, sizes| View::new(bytes, DType::F32, sizes, &[1], 0);
+        assert!(catch_unwind(|| view(unaligned, &[1]).len()).is_err());
+        let empty = view(&bytes[1..1], &[0]);
+        assert!(empty.data::<f32>().is_empty() && empty.contiguous::<f32>().is_empty());
+    }
+
+    #[test]
     fn parts_are_those_of_the_whole() {
         let data: Vec<f32> = (0..12).map(|i| i as f32).collect();
         let whole = View::whole(&data, &[3, 4]);
@@ -308,8 +329,10 @@ mod tests {
         assert_eq!(part.contiguous::<f32>(), &data[4..]);
         let turned = View::of(&data, &[4, 3], &[1, 4], 0);
         assert!(!turned.is_contiguous());
-        // The stride of an axis of one element says nothing.
+        // The stride of an axis of one element says nothing, and neither do those of no elements.
         assert!(View::of(&data, &[1, 4], &[7, 1], 0).is_contiguous());
+        let none = View::of(&data, &[3, 0], &[1, 3], 99);
+        assert!(none.is_contiguous() && none.contiguous::<f32>().is_empty());
         for wrong in [
             catch_unwind(|| _ = turned.contiguous::<f32>()),
             catch_unwind(|| _ = whole.contiguous::<half::f16>()),

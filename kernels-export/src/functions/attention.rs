@@ -3,91 +3,105 @@
 use super::Results;
 use super::norm::view_of;
 use crate::call::{Error, refused};
-use crate::tensor::{Made, Tensor};
-use kernels_simd::attention;
+use crate::made::Made;
+use crate::numbers::{Finite, Limit};
+use crate::tensor::Tensor;
+use kernels_simd::attention::{self, Operands};
 use kernels_simd::keys::HeadLayout;
 use std::ops::Range;
 
-#[allow(clippy::too_many_arguments)] // The list of functions names them.
-pub(super) fn forward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Option<Tensor>,
-    sinks: Option<Tensor>,
-    mask: Option<Tensor>,
-    causal: bool,
-    window: i64,
-    scale: f64,
-    cap: Option<f64>,
-    layout: HeadLayout,
-) -> Results<2> {
-    let [sizes, of_v] = heads(&q, &v)?;
-    let visible = Visible::new(&q, &k, &mask, causal, window)?;
-    let found = attention::forward(&attention::Operands {
-        q: q.view()?,
-        k: k.view()?,
-        v: v.view()?,
-        bias: view_of(&bias)?,
-        sinks: view_of(&sinks)?,
-        visible: &|sequence, query| visible.of(sequence, query),
-        scale,
-        cap,
-        layout,
-    });
-    let [batch, heads, queries, _] = sizes;
-    let y = laid_out([batch, heads, queries, of_v[3]], layout);
-    Ok([
-        Some(Made::new(found.y, &y)),
-        Some(Made::new(found.lse, &[batch, heads, queries])),
-    ])
+/// The operands of attention.
+pub(super) struct Attention {
+    pub(super) q: Tensor,
+    pub(super) k: Tensor,
+    pub(super) v: Tensor,
+    pub(super) bias: Option<Tensor>,
+    pub(super) sinks: Option<Tensor>,
+    pub(super) mask: Option<Tensor>,
+    pub(super) causal: bool,
+    pub(super) window: usize,
+    pub(super) scale: Finite,
+    pub(super) cap: Option<Limit>,
+    pub(super) layout: HeadLayout,
 }
 
-#[allow(clippy::too_many_arguments)] // The list of functions names them.
-pub(super) fn backward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    bias: Option<Tensor>,
-    sinks: Option<Tensor>,
-    mask: Option<Tensor>,
-    dy: Tensor,
-    y: Tensor,
-    lse: Tensor,
-    causal: bool,
-    window: i64,
-    scale: f64,
-    cap: Option<f64>,
-    layout: HeadLayout,
-    wants_bias: bool,
-) -> Results<5> {
-    let [of_q, of_v] = heads(&q, &v)?;
-    let [of_k, _] = heads(&k, &v)?;
-    let visible = Visible::new(&q, &k, &mask, causal, window)?;
-    let operands = attention::Operands {
-        q: q.view()?,
-        k: k.view()?,
-        v: v.view()?,
-        bias: view_of(&bias)?,
-        sinks: view_of(&sinks)?,
-        visible: &|sequence, query| visible.of(sequence, query),
-        scale,
-        cap,
-        layout,
-    };
-    let given = [&dy.view()?, &y.view()?, &lse.view()?];
-    let found = attention::backward(&operands, given, wants_bias);
-    let like = |values, tensor: &Option<Tensor>| -> Option<Made> {
-        Option::zip(values, tensor.as_ref())
-            .map(|(values, tensor)| Made::new(values, tensor.sizes()))
-    };
-    Ok([
-        Some(Made::new(found.q, &laid_out(of_q, layout))),
-        Some(Made::new(found.k, &laid_out(of_k, layout))),
-        Some(Made::new(found.v, &laid_out(of_v, layout))),
-        like(found.bias, &bias),
-        like(found.sinks, &sinks),
-    ])
+impl Attention {
+    pub(super) fn forward(self) -> Results<2> {
+        let [[batch, heads, queries, _], of_v] = heads(&self.q, &self.v)?;
+        let visible = self.visible()?;
+        let visible = |sequence, query| visible.of(sequence, query);
+        let found = attention::forward(&self.operands(&visible)?);
+        let y = laid_out([batch, heads, queries, of_v[3]], self.layout);
+        Ok([
+            Some(Made::new(found.y, &y)),
+            Some(Made::new(found.lse, &[batch, heads, queries])),
+        ])
+    }
+
+    pub(super) fn backward(
+        self,
+        dy: Tensor,
+        y: Tensor,
+        lse: Tensor,
+        wants_bias: bool,
+    ) -> Results<5> {
+        let [of_q, of_v] = heads(&self.q, &self.v)?;
+        let [of_k, _] = heads(&self.k, &self.v)?;
+        let visible = self.visible()?;
+        let visible = |sequence, query| visible.of(sequence, query);
+        let given = [&dy.view()?, &y.view()?, &lse.view()?];
+        let found = attention::backward(&self.operands(&visible)?, given, wants_bias);
+        let made = |values, sizes| Some(Made::new(values, &laid_out(sizes, self.layout)));
+        Ok([
+            made(found.q, of_q),
+            made(found.k, of_k),
+            made(found.v, of_v),
+            Made::like(found.bias, &self.bias),
+            Made::like(found.sinks, &self.sinks),
+        ])
+    }
+
+    fn operands<'a>(
+        &'a self,
+        visible: &'a (dyn Fn(usize, usize) -> Range<usize> + Sync),
+    ) -> Result<Operands<'a>, Error> {
+        Ok(Operands {
+            q: self.q.view()?,
+            k: self.k.view()?,
+            v: self.v.view()?,
+            bias: view_of(&self.bias)?,
+            sinks: view_of(&self.sinks)?,
+            visible,
+            scale: self.scale.0,
+            cap: self.cap.map(|cap| cap.0),
+            layout: self.layout,
+        })
+    }
+
+    fn visible(&self) -> Result<Visible, Error> {
+        let [[batch, _, queries, _], [_, _, keys, _]] = heads(&self.q, &self.k)?;
+        let ranges = match &self.mask {
+            Some(mask) => {
+                let fits = matches!(mask.sizes(), &[sequences, 1, rows, columns]
+                    if [1, batch].contains(&sequences) && rows == queries && columns == keys);
+                if !fits {
+                    return refused(format!(
+                        "mask: a shape of [{batch} or 1, 1, {queries}, {keys}] is expected, and not {:?}",
+                        mask.sizes()
+                    ));
+                }
+                Some(ranges(&mask.rows_of_bools()?, queries)?)
+            }
+            None => None,
+        };
+        Ok(Visible {
+            ranges,
+            queries,
+            keys,
+            causal: self.causal,
+            window: self.window,
+        })
+    }
 }
 
 /// Returns the sizes of tensors of heads.
@@ -122,42 +136,6 @@ struct Visible {
 }
 
 impl Visible {
-    fn new(
-        q: &Tensor,
-        k: &Tensor,
-        mask: &Option<Tensor>,
-        causal: bool,
-        window: i64,
-    ) -> Result<Self, Error> {
-        let [[batch, _, queries, _], [_, _, keys, _]] = heads(q, k)?;
-        let Ok(window) = usize::try_from(window) else {
-            return refused(format!(
-                "window: the number of keys must not be negative, and is {window}"
-            ));
-        };
-        let ranges = match mask {
-            Some(mask) => {
-                let fits = matches!(mask.sizes(), &[sequences, 1, rows, columns]
-                    if [1, batch].contains(&sequences) && rows == queries && columns == keys);
-                if !fits {
-                    return refused(format!(
-                        "mask: a shape of [{batch} or 1, 1, {queries}, {keys}] is expected, and not {:?}",
-                        mask.sizes()
-                    ));
-                }
-                Some(ranges(&mask.rows_of_bools()?, queries)?)
-            }
-            None => None,
-        };
-        Ok(Self {
-            ranges,
-            queries,
-            keys,
-            causal,
-            window,
-        })
-    }
-
     fn of(&self, sequence: usize, query: usize) -> Range<usize> {
         let range = match &self.ranges {
             Some(ranges) => ranges[(sequence * self.queries + query) % ranges.len()].clone(),

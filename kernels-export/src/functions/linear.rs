@@ -1,9 +1,10 @@
 //! Linear layers.
 
 use super::Results;
-use super::norm::{flat, view_of};
+use super::norm::view_of;
 use crate::call::{Error, refused};
-use crate::tensor::{Made, Tensor};
+use crate::made::Made;
+use crate::tensor::Tensor;
 use kernels_simd::keys::OutputLayout;
 use kernels_simd::linear;
 
@@ -28,29 +29,34 @@ pub(super) fn backward(
     weight: Tensor,
     dy: Tensor,
     layout: OutputLayout,
-    wants_x: bool,
-    wants_weight: bool,
-    wants_bias: bool,
+    [wants_x, wants_weight, wants_bias]: [bool; 3],
 ) -> Results<3> {
-    let [inputs, _] = sizes(&weight, layout)?;
-    let (x_view, dy_view) = (x.view()?, dy.view()?);
-    let dx = match wants_x {
-        true => {
-            let dx = linear::gradient_of_x(&dy_view, &weight.view()?, layout);
-            Some(Made::new(dx, &with_last(&dy, inputs)?))
-        }
-        false => None,
-    };
-    let dweight = wants_weight.then(|| {
-        let gradient = linear::gradient_of_weight(&x_view, &dy_view, layout);
-        Made::new(gradient, weight.sizes())
-    });
-    let dbias = wants_bias.then(|| flat(linear::gradient_of_bias(&dy_view)));
-    Ok([dx, dweight, dbias])
+    let [inputs, outputs] = sizes(&weight, layout)?;
+    // Each gradient is of two of the three only.
+    let fits = x.sizes().last() == Some(&inputs) && dy.sizes() == with_last(&x, outputs)?;
+    if !fits || [x.dtype(), dy.dtype()] != [weight.dtype(); 2] {
+        return refused(format!(
+            "x of shape {:?} in {:?} and dy of shape {:?} in {:?} don't go with a weight of {inputs} inputs and {outputs} outputs in {:?}",
+            x.sizes(),
+            x.dtype(),
+            dy.sizes(),
+            dy.dtype(),
+            weight.dtype()
+        ));
+    }
+    let (x_view, dy_view, weight_view) = (x.view()?, dy.view()?, weight.view()?);
+    let dx = wants_x.then(|| linear::gradient_of_x(&dy_view, &weight_view, layout));
+    let dweight = wants_weight.then(|| linear::gradient_of_weight(&x_view, &dy_view, layout));
+    let dbias = wants_bias.then(|| linear::gradient_of_bias(&dy_view));
+    Ok([
+        dx.map(|values| Made::new(values, x.sizes())),
+        dweight.map(|values| Made::new(values, weight.sizes())),
+        dbias.map(Made::flat),
+    ])
 }
 
 /// Returns the numbers of inputs and outputs of a weight.
-fn sizes(weight: &Tensor, layout: OutputLayout) -> Result<[usize; 2], Error> {
+pub(super) fn sizes(weight: &Tensor, layout: OutputLayout) -> Result<[usize; 2], Error> {
     match (weight.sizes(), layout) {
         (&[outputs, inputs], OutputLayout::OutputMajor)
         | (&[inputs, outputs], OutputLayout::InputMajor) => Ok([inputs, outputs]),
@@ -62,6 +68,6 @@ fn sizes(weight: &Tensor, layout: OutputLayout) -> Result<[usize; 2], Error> {
 fn with_last(x: &Tensor, size: usize) -> Result<Vec<usize>, Error> {
     match x.sizes() {
         [outer @ .., _] => Ok([outer, &[size]].concat()),
-        [] => refused("a tensor without axes has no rows".into()),
+        [] => refused("x: a tensor without axes has no rows".into()),
     }
 }

@@ -1,153 +1,94 @@
 //! Rotary position embeddings, alone and after a norm.
 
 use super::Results;
-use super::norm::{flat, view_of};
+use super::norm::view_of;
 use crate::call::Error;
-use crate::tensor::{Made, Tensor};
+use crate::made::Made;
+use crate::numbers::{Epsilon, Finite};
+use crate::tensor::Tensor;
 use kernels_simd::keys::{HeadLayout, RopeStyle, Rounding, TableLayout};
-use kernels_simd::{Values, qk_norm_rope as normed, rope as rotation};
+use kernels_simd::{Values, qk_norm_rope as normed, rope};
 
-pub(super) fn rope(
-    q: Tensor,
-    k: Option<Tensor>,
-    cos: Tensor,
-    sin: Tensor,
-    style: RopeStyle,
-    layout: HeadLayout,
-    table: TableLayout,
-) -> Results<2> {
-    let settings = rotation::Settings {
-        style,
-        layout,
-        table,
-    };
-    both(
-        [Some(&q), k.as_ref()],
-        [&cos, &sin],
-        settings,
-        rotation::forward,
-    )
+/// A rotation: its tables and its variant.
+pub(super) struct Rotation {
+    pub(super) cos: Tensor,
+    pub(super) sin: Tensor,
+    pub(super) style: RopeStyle,
+    pub(super) layout: HeadLayout,
+    pub(super) table: TableLayout,
 }
 
-pub(super) fn rope_backward(
-    dq: Tensor,
-    dk: Option<Tensor>,
-    cos: Tensor,
-    sin: Tensor,
-    style: RopeStyle,
-    layout: HeadLayout,
-    table: TableLayout,
-) -> Results<2> {
-    let settings = rotation::Settings {
-        style,
-        layout,
-        table,
-    };
-    both(
-        [Some(&dq), dk.as_ref()],
-        [&cos, &sin],
-        settings,
-        rotation::backward,
-    )
+impl Rotation {
+    fn settings(&self) -> rope::Settings {
+        rope::Settings {
+            style: self.style,
+            layout: self.layout,
+            table: self.table,
+        }
+    }
+
+    /// Rotates queries and keys, or their gradients back.
+    pub(super) fn of(
+        self,
+        heads: [Option<Tensor>; 2],
+        rotate: fn(&rope::Operands<'_>) -> Values,
+    ) -> Results<2> {
+        let rotated = |x: &Tensor| -> Result<Made, Error> {
+            let y = rotate(&rope::Operands {
+                x: x.view()?,
+                cos: self.cos.view()?,
+                sin: self.sin.view()?,
+                settings: self.settings(),
+            });
+            Ok(Made::new(y, x.sizes()))
+        };
+        let [first, second] = heads.map(|x| x.as_ref().map(rotated).transpose());
+        Ok([first?, second?])
+    }
 }
 
-fn both(
-    tensors: [Option<&Tensor>; 2],
-    [cos, sin]: [&Tensor; 2],
-    settings: rotation::Settings,
-    rotate: fn(&rotation::Operands<'_>) -> Values,
-) -> Results<2> {
-    let rotated = |x: &Tensor| -> Result<Made, Error> {
-        let y = rotate(&rotation::Operands {
-            x: x.view()?,
-            cos: cos.view()?,
-            sin: sin.view()?,
-            settings,
-        });
-        Ok(Made::new(y, x.sizes()))
-    };
-    let [first, second] = tensors.map(|x| x.map(rotated).transpose());
-    Ok([first?, second?])
+/// The norm of heads `[b, s, heads, d]` and their rotation.
+pub(super) struct HeadNorm {
+    pub(super) x: Tensor,
+    pub(super) weight: Option<Tensor>,
+    pub(super) eps: Epsilon,
+    pub(super) offset: Finite,
+    pub(super) rounding: Rounding,
+    pub(super) together: bool,
+    pub(super) rotation: Rotation,
 }
 
-#[allow(clippy::too_many_arguments)] // The list of functions names them.
-pub(super) fn qk_norm_rope(
-    x: Tensor,
-    weight: Option<Tensor>,
-    cos: Tensor,
-    sin: Tensor,
-    eps: f64,
-    offset: f64,
-    rounding: Rounding,
-    together: bool,
-    style: RopeStyle,
-    layout: HeadLayout,
-    table: TableLayout,
-) -> Results<1> {
-    let rotation = rotation::Settings {
-        style,
-        layout,
-        table,
-    };
-    let settings = normed::Settings {
-        eps,
-        offset,
-        rounding,
-        together,
-        rotation,
-    };
-    let y = normed::forward(&operands(&x, &weight, [&cos, &sin], settings)?);
-    let sizes = match (layout, x.sizes()) {
-        (HeadLayout::Bnsd, &[b, s, heads, d]) => vec![b, heads, s, d],
-        (_, sizes) => sizes.to_vec(),
-    };
-    Ok([Some(Made::new(y, &sizes))])
-}
+impl HeadNorm {
+    fn operands(&self) -> Result<normed::Operands<'_>, Error> {
+        Ok(normed::Operands {
+            x: self.x.view()?,
+            weight: view_of(&self.weight)?,
+            cos: self.rotation.cos.view()?,
+            sin: self.rotation.sin.view()?,
+            settings: normed::Settings {
+                eps: self.eps.0,
+                offset: self.offset.0,
+                rounding: self.rounding,
+                together: self.together,
+                rotation: self.rotation.settings(),
+            },
+        })
+    }
 
-#[allow(clippy::too_many_arguments)] // The list of functions names them.
-pub(super) fn qk_norm_rope_backward(
-    x: Tensor,
-    weight: Option<Tensor>,
-    cos: Tensor,
-    sin: Tensor,
-    dy: Tensor,
-    eps: f64,
-    offset: f64,
-    rounding: Rounding,
-    together: bool,
-    style: RopeStyle,
-    layout: HeadLayout,
-    table: TableLayout,
-    wants_weight: bool,
-) -> Results<2> {
-    let rotation = rotation::Settings {
-        style,
-        layout,
-        table,
-    };
-    let settings = normed::Settings {
-        eps,
-        offset,
-        rounding,
-        together,
-        rotation,
-    };
-    let operands = operands(&x, &weight, [&cos, &sin], settings)?;
-    let found = normed::backward(&operands, &dy.view()?, wants_weight);
-    Ok([Some(Made::new(found.x, x.sizes())), found.weight.map(flat)])
-}
+    pub(super) fn forward(self) -> Results<1> {
+        let y = normed::forward(&self.operands()?);
+        let sizes = match (self.rotation.layout, self.x.sizes()) {
+            (HeadLayout::Bnsd, &[b, s, heads, d]) => vec![b, heads, s, d],
+            (_, sizes) => sizes.to_vec(),
+        };
+        Ok([Some(Made::new(y, &sizes))])
+    }
 
-fn operands<'a>(
-    x: &'a Tensor,
-    weight: &'a Option<Tensor>,
-    [cos, sin]: [&'a Tensor; 2],
-    settings: normed::Settings,
-) -> Result<normed::Operands<'a>, Error> {
-    Ok(normed::Operands {
-        x: x.view()?,
-        weight: view_of(weight)?,
-        cos: cos.view()?,
-        sin: sin.view()?,
-        settings,
-    })
+    pub(super) fn backward(self, dy: Tensor, wants_weight: bool) -> Results<2> {
+        let found = normed::backward(&self.operands()?, &dy.view()?, wants_weight);
+        Ok([
+            Some(Made::new(found.x, self.x.sizes())),
+            Made::like(found.weight, &self.weight),
+        ])
+    }
 }

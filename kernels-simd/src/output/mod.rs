@@ -43,8 +43,12 @@ impl<T: Copy> Output<T> {
             .iter()
             .try_fold(1_usize, |len, size| len.checked_mul(*size))
             .unwrap_or_else(|| panic!("a result of shape {sizes:?} has more elements than fit"));
+        let mut values = Vec::new();
+        if values.try_reserve_exact(len).is_err() {
+            panic!("a result of shape {sizes:?} does not fit into memory");
+        }
         Self {
-            values: Vec::with_capacity(len),
+            values,
             len,
             sizes,
             given: 0,
@@ -339,5 +343,10 @@ mod tests {
     fn a_shape_that_overflows_is_no_output() {
         let said = says(|| drop(Output::<u8>::new([usize::MAX, 2])));
         assert!(said.contains("more elements than fit"), "{said}");
+        let said = says(|| drop(Output::<u64>::new([1 << 30, 1 << 30])));
+        assert_eq!(
+            said,
+            "a result of shape [1073741824, 1073741824] does not fit into memory"
+        );
     }
 }

@@ -1,5 +1,6 @@
-//! The symbols as a program in C, and a host of TVM-FFI, call them.
+//! Some functions as callers see them: memory, errors and absent arguments.
 
+use crate::lent::{Lent, any};
 use kernels_export::functions::FUNCTIONS;
 use kernels_export::{Any, DlManagedTensor, DlTensor, Value, burn_kernels_error};
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -20,45 +21,6 @@ unsafe extern "C" {
         gradient: *const DlTensor, learning_rate: f64, beta_1: f64, beta_2: f64, epsilon: f64, weight_decay: f64, step: i64,
         results: Results) -> c_int;
     fn __tvm_ffi_layer_norm(own: *mut c_void, arguments: *const Any, count: i32, result: *mut Any) -> c_int;
-}
-
-/// A tensor of the caller.
-struct Lent {
-    shape: Vec<i64>,
-    strides: Vec<i64>,
-    tensor: DlTensor,
-}
-
-impl Lent {
-    fn of<T>(
-        values: &mut [T],
-        shape: &[i64],
-        strides: &[i64],
-        (code, bits): (u8, u8),
-    ) -> Box<Self> {
-        let mut lent = Box::new(Self {
-            shape: shape.to_vec(),
-            strides: strides.to_vec(),
-            tensor: DlTensor {
-                data: values.as_mut_ptr().cast(),
-                device: [1, 0],
-                ndim: shape.len() as i32,
-                code,
-                bits,
-                lanes: 1,
-                shape: null_mut(),
-                strides: null_mut(),
-                byte_offset: 0,
-            },
-        });
-        lent.tensor.shape = lent.shape.as_mut_ptr();
-        lent.tensor.strides = lent.strides.as_mut_ptr();
-        lent
-    }
-
-    fn f32(values: &mut [f32], shape: &[i64], strides: &[i64]) -> Box<Self> {
-        Self::of(values, shape, strides, (2, 32))
-    }
 }
 
 /// Takes a result in f32 and frees it.
@@ -186,6 +148,27 @@ fn what_does_not_fit_is_an_error() {
         "rms_norm: a weight of 4 elements is not one of an axis of 3",
     );
     refused(&|x| x.strides = kept([1, 3]), -2, "not read in place");
+    let mut results = [null_mut(); 3];
+    // SAFETY: the tensors live, and there is place for three results.
+    let grouped = unsafe {
+        burn_kernels_rms_norm(
+            &x.tensor,
+            null(),
+            null(),
+            null(),
+            1e-5,
+            -2,
+            0.0,
+            c"llama".as_ptr(),
+            c"none".as_ptr(),
+            results.as_mut_ptr(),
+        )
+    };
+    assert_eq!(grouped, -1);
+    assert_eq!(
+        message(),
+        "rms_norm: group_size: a number from 0 on is expected, and not -2"
+    );
     assert_eq!(norm(&x.tensor, &weight.tensor, c"lama"), Err(-1));
     assert_eq!(
         message(),
@@ -221,6 +204,10 @@ fn absent_arguments_are_null_and_nan() {
     assert_eq!(glu(null(), c"chunked", 0.25, &mut results), 0);
     assert_eq!(taken(results[0]).1, [2, 2]);
     assert_eq!(glu(null(), c"separate", f64::NAN, &mut results), -2);
+    for limit in [0.0, -1.0, f64::INFINITY] {
+        assert_eq!(glu(&up.tensor, c"separate", limit, &mut results), -1);
+        assert!(message().starts_with("glu: limit: a number above 0"));
+    }
 }
 
 #[test]
@@ -271,7 +258,7 @@ fn a_step_changes_memory_that_nothing_else_has() {
     let all = memory.concat().into_iter();
     let mut flat: Vec<f32> = all.collect();
     let part = |flat: &mut Vec<f32>, at: usize| Lent::f32(&mut flat[at..at + 4], &[4], &[1]);
-    let step = |tensors: [&DlTensor; 4], number| {
+    let with = |tensors: [&DlTensor; 4], number, beta_1, epsilon| {
         let [parameter, first, second, gradient] = tensors;
         // SAFETY: the tensors live, and the function returns no tensors.
         unsafe {
@@ -281,18 +268,27 @@ fn a_step_changes_memory_that_nothing_else_has() {
                 second,
                 gradient,
                 0.1,
-                0.9,
+                beta_1,
                 0.999,
-                1e-8,
+                epsilon,
                 0.0,
                 number,
                 null_mut(),
             )
         }
     };
+    let step = |tensors: [&DlTensor; 4], number| with(tensors, number, 0.9, 1e-8);
     let [p, a, b, g] = [0, 4, 8, 12].map(|at| part(&mut flat, at));
     let tensors = [&p.tensor, &a.tensor, &b.tensor, &g.tensor];
     assert_eq!(step(tensors, 0), -1);
+    assert_eq!(step(tensors, -1), -1);
+    assert_eq!(with(tensors, 1, 1.0, 1e-8), -1);
+    assert_eq!(
+        message(),
+        "adam_w: beta_1: a number from 0 to below 1 is expected, and not 1"
+    );
+    assert_eq!(with(tensors, 1, f64::NAN, 1e-8), -1);
+    assert_eq!(with(tensors, 1, 0.9, -1e-8), -1);
     let overlapping = part(&mut flat, 2);
     assert_eq!(
         step([&p.tensor, &overlapping.tensor, &b.tensor, &g.tensor], 1),
@@ -317,14 +313,6 @@ fn a_step_changes_memory_that_nothing_else_has() {
     }
 }
 
-fn any(type_index: i32, value: Value) -> Any {
-    Any {
-        type_index,
-        small_length: 0,
-        value,
-    }
-}
-
 #[test]
 fn a_host_of_tvm_ffi_gives_the_places_of_results() {
     let [mut x, mut w, mut y, mut mean, mut rstd] = [
@@ -341,14 +329,7 @@ fn a_host_of_tvm_ffi_gives_the_places_of_results() {
         Lent::f32(&mut mean, &[2], &[1]),
         Lent::f32(&mut rstd, &[2], &[1]),
     ];
-    let tensor = |lent: &Lent| {
-        any(
-            7,
-            Value {
-                pointer: (&raw const lent.tensor).cast(),
-            },
-        )
-    };
+    let tensor = |lent: &Lent| lent.packed();
     // The last one is an object: a tensor behind a header.
     let mut object = [0_u64; 3 + size_of::<DlTensor>() / 8];
     // SAFETY: there is place for a tensor behind the header.
@@ -422,6 +403,38 @@ fn a_host_of_tvm_ffi_gives_the_places_of_results() {
         -1,
         "a place of another shape"
     );
+    assert_eq!(wrong(3, any(3, Value { float: f64::NAN })), -1, "an eps");
+}
+
+#[test]
+fn nothing_is_written_if_one_result_does_not_fit() {
+    let [mut x, mut w, mut memory] = [numbers(8), vec![1.0; 4], vec![9.0; 12]];
+    let x = Lent::f32(&mut x, &[2, 4], &[4, 1]);
+    let w = Lent::f32(&mut w, &[4], &[1]);
+    let mut part = |start: usize, shape: &[i64], strides: &[i64]| {
+        Lent::f32(&mut memory[start..], shape, strides)
+    };
+    let y = part(0, &[2, 4], &[4, 1]);
+    let [mean, other, apart, within] = [
+        part(8, &[2], &[1]),
+        part(8, &[1], &[1]),
+        part(8, &[2], &[2]),
+        part(6, &[2], &[1]),
+    ];
+    let none = any(0, Value { integer: 0 });
+    let call = |places: [Any; 3]| {
+        let eps = any(3, Value { float: 1e-5 });
+        let arguments = [[x.packed(), w.packed(), none, eps].as_slice(), &places].concat();
+        // SAFETY: the arguments are what their types say.
+        unsafe { __tvm_ffi_layer_norm(null_mut(), arguments.as_ptr(), 7, null_mut()) }
+    };
+    for wrong in [&other, &apart, &within, &x, &w] {
+        assert_eq!(call([y.packed(), wrong.packed(), none]), -1);
+    }
+    assert_eq!(call([x.packed(), none, none]), -1, "in the memory of x");
+    assert_eq!(memory, [9.0; 12]);
+    assert_eq!(call([y.packed(), mean.packed(), none]), 0);
+    assert!(memory[..10].iter().all(|x| *x != 9.0) && memory[10..] == [9.0; 2]);
 }
 
 #[test]
