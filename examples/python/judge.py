@@ -22,6 +22,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "2")
 
 import kernels
 import torch
+import uses
 from kernels import LocalLayerRepository, Mode, get_local_kernel, kernelize, use_kernel_mapping
 
 logging.getLogger("kernels").setLevel(logging.ERROR)  # every layer that a mapping leaves out
@@ -370,6 +371,7 @@ def main():
     checked("layers of {}, kernelized".format(", ".join(MODELS)), layers(package, out))
     checked("attention by the name of a repository", attention_by_name(out))
     checked("apply and remove", applied(package))
+    checked("wrong numbers, odd tensors, windows, inference mode, copies, hooks and failures", uses.check(package, out, make, IDS))
     if arguments.without_compiler:
         checked("", "torch.compile: left out")
     else:

@@ -1,6 +1,6 @@
 """Measures what a package gains: a model of the shapes of SmolLM2-135M with random weights, forward and training step.
 
-    python speed.py OUT [--tokens 512] [--batch 4] [--rounds 5] [--compile]
+    python speed.py OUT [--tokens 512] [--batch 4] [--rounds 5] [--compile] [--layers RMSNorm,attention+loss]
 
 Plain and with the package by turns, in one process. Prints the shortest times and their ratio.
 """
@@ -66,8 +66,10 @@ def main():
     parser.add_argument("--tokens", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--layers", default="", help="one layer at a time, of these, by comma")
+    parser.add_argument("--layers", default="", help="measure these one by one; A+B are measured together")
     arguments = parser.parse_args()
+    if min(arguments.batch, arguments.tokens, arguments.rounds) < 1:
+        parser.error("--batch, --tokens and --rounds must be at least 1")
     package = get_local_kernel(arguments.out.resolve())
     print("microseconds of a call: library %.1f, operator %.1f, with a gradient %.1f" % tuple(call_cost(package)))
     ids = torch.randint(3, 49152, (arguments.batch, arguments.tokens), generator=torch.Generator().manual_seed(1))

@@ -7,7 +7,7 @@ import torch
 
 from . import _forwards as forwards
 from ._operator import NAMESPACE
-from ._transformers import causal_lm_loss, flash_attn_forward, fused_loss_forward, verify_linear_loss
+from ._transformers import causal_lm_loss, flash_attn_forward, fused_loss_forward, is_plain, verify_linear_loss
 from ._verify import UNDECIDED, decided, settle
 
 LAYERS = ("RMSNorm", "rotary_pos_emb", "SwiGLUMLP", "Experts", "attention", "loss", "linear_loss")
@@ -33,15 +33,15 @@ def _verify_now(layer, module):
     weight = {"RMSNorm": "weight", "SwiGLUMLP": "gate_proj", "Experts": "gate_up_proj"}[layer]
     weight = getattr(module, weight)
     weight = getattr(weight, "weight", weight)
-    if weight.device.type != "cpu" or layer == "Experts":
+    if weight.device.type != "cpu" or weight.dtype not in forwards.DTYPES or layer == "Experts":
         return
-    numbers = torch.randn(2, 5, weight.shape[-1], generator=torch.Generator().manual_seed(0)).to(weight.dtype)
+    numbers = torch.randn(2, 5, weight.shape[-1], generator=torch.Generator("cpu").manual_seed(0), device="cpu").to(weight.dtype)
     if layer == "RMSNorm" and forwards.eps_of(module) is not None:
-        if decided(layer, type(module), weight.dtype) is UNDECIDED and weight.dtype in forwards.DTYPES:
+        if decided(layer, type(module), weight.dtype) is UNDECIDED:
             forwards.verify_rms_norm(module, numbers)
     if layer == "SwiGLUMLP":
         activation = forwards.ACTIVATIONS[type(module.act_fn).__name__]
-        if decided(layer, type(module), (weight.dtype, activation)) is UNDECIDED and weight.dtype in forwards.DTYPES:
+        if decided(layer, type(module), (weight.dtype, activation)) is UNDECIDED:
             forwards.verify_mlp(module, numbers, activation)
 
 
@@ -57,9 +57,9 @@ def _rotations(model):
 def _verify_rotation(kind, own, dtype):
     if dtype not in forwards.DTYPES or decided("rotary_pos_emb", kind, (dtype, dtype)) is not UNDECIDED:
         return
-    generator = torch.Generator().manual_seed(0)
-    q, k = (torch.randn(2, heads, 5, 16, generator=generator).to(dtype) for heads in (4, 2))
-    angles = torch.rand(2, 5, 8, generator=generator) * 6
+    generator = torch.Generator("cpu").manual_seed(0)
+    q, k = (torch.randn(2, heads, 5, 16, generator=generator, device="cpu").to(dtype) for heads in (4, 2))
+    angles = torch.rand(2, 5, 8, generator=generator, device="cpu") * 6
     for tables in (torch.cat((angles, angles), -1), angles):  # of the width of a head, or of half of it
         cos, sin = tables.cos().to(dtype), tables.sin().to(dtype)
         try:
@@ -69,9 +69,17 @@ def _verify_rotation(kind, own, dtype):
         return forwards.verify_rotary(kind, own, q, k, cos, sin, 1)
 
 
+# For each module of transformers whose rotation is replaced: the number of models that asked for it, and how to undo it.
+_ROTATED = {}
+
+
 def _rotate(source, function, dtype):
-    """Replaces the rotation of a module of transformers, for all models of that kind. Returns how to undo it, or None if it
-    is replaced already."""
+    """Replaces the rotation of a module of transformers, for all models of that kind. Returns the module's name, or None if
+    something else has replaced it."""
+    name = source.__name__
+    if name in _ROTATED:
+        _ROTATED[name][0] += 1
+        return name
     if isinstance(function, torch.nn.Module):  # as the library kernels makes it
         if "forward" in function.__dict__:
             return None
@@ -81,8 +89,6 @@ def _rotate(source, function, dtype):
             return kind.forward(function, *arguments)
 
     else:
-        if getattr(function, "of_package", None) == NAMESPACE:
-            return None
         kind = own = function
     _verify_rotation(kind, own, dtype)
 
@@ -91,10 +97,21 @@ def _rotate(source, function, dtype):
 
     if kind is not function:
         function.forward = apply_rotary_pos_emb
-        return lambda: function.__dict__.pop("forward", None)
-    apply_rotary_pos_emb.of_package = NAMESPACE
-    source.apply_rotary_pos_emb = apply_rotary_pos_emb
-    return lambda: setattr(source, "apply_rotary_pos_emb", function)
+        _ROTATED[name] = [1, lambda: function.__dict__.pop("forward", None)]
+    else:
+        source.apply_rotary_pos_emb = apply_rotary_pos_emb
+        _ROTATED[name] = [1, lambda: setattr(source, "apply_rotary_pos_emb", function)]
+    return name
+
+
+def _rotate_no_more(name):
+    """Undoes a replacement that no other model asked for."""
+    entry = _ROTATED.get(name)
+    if entry is not None:
+        entry[0] -= 1
+        if entry[0] == 0:
+            del _ROTATED[name]
+            entry[1]()
 
 
 def apply(model, layers=DEFAULT):
@@ -102,70 +119,99 @@ def apply(model, layers=DEFAULT):
 
     `layers` are some of `RMSNorm`, `rotary_pos_emb`, `SwiGLUMLP`, `Experts`, `attention`, `loss` and `linear_loss`. The
     rotation belongs to all models of a kind in the process. With `linear_loss`, a forward with labels returns the loss
-    without logits.
+    without logits. After an error, the model is as it was.
     """
-    unknown = set(layers) - set(LAYERS)
+    layers = {layers} if isinstance(layers, str) else set(layers)
+    unknown = layers - set(LAYERS)
     if unknown:
         raise ValueError("unknown layers {}; known are {}".format(", ".join(sorted(unknown)), ", ".join(LAYERS)))
-    if getattr(model, "_burn_kernels", None):
+    if getattr(model, "_burn_kernels", None) is not None:
         raise ValueError("the model has the kernels already; remove(model) takes them out")
-    undo = []
-    dtype = getattr(model, "dtype", torch.float32)
-    for module in model.modules():
-        layer, forward = _forward_of(module)
-        if layer is None or layer not in layers or "forward" in module.__dict__:
-            continue
-        _verify_now(layer, module)
-        module.forward = types.MethodType(forward, module)
-        undo.append(lambda module=module: module.__dict__.pop("forward", None))
-    if "rotary_pos_emb" in layers:
-        for source, function in _rotations(model):
-            back = _rotate(source, function, dtype)
-            if back is not None:
-                undo.append(back)
-    if "attention" in layers and hasattr(model, "set_attn_implementation"):
-        undo.append(_attend(model))
-    if "loss" in layers and type(getattr(model, "loss_function", None)).__name__ == "function":
-        if model.loss_function.__name__ == "ForCausalLMLoss":
-            own = model.__dict__.get("_loss_function")
-            model.loss_function = causal_lm_loss
-            undo.append(lambda: setattr(model, "_loss_function", own) if own else model.__dict__.pop("_loss_function", None))
-    if "linear_loss" in layers:
-        _lose(model, undo)
-    model._burn_kernels = undo
+    # What `remove` needs beside the layers themselves. It is plain data, so that a copy of the model has its own.
+    model._burn_kernels = {"rotations": []}
+    try:
+        _put(model, layers, model._burn_kernels)
+    except BaseException:
+        remove(model)
+        raise
     return model
 
 
-def _lose(model, undo):
+def _put(model, layers, before):
+    dtype = getattr(model, "dtype", torch.float32)
+    for module in model.modules():
+        layer, forward = _forward_of(module)
+        if layer is not None and layer in layers and "forward" not in module.__dict__:
+            _verify_now(layer, module)
+            module.forward = types.MethodType(forward, module)
+    if "rotary_pos_emb" in layers:
+        for source, function in _rotations(model):
+            name = _rotate(source, function, dtype)
+            if name is not None:
+                before["rotations"].append(name)
+    if "attention" in layers and hasattr(model, "set_attn_implementation"):
+        _attend(model, before)
+    if "loss" in layers and type(getattr(model, "loss_function", None)).__name__ == "function":
+        if model.loss_function.__name__ == "ForCausalLMLoss":
+            before["loss"] = model.__dict__.get("_loss_function")
+            model.loss_function = causal_lm_loss
+    if "linear_loss" in layers:
+        _lose(model)
+
+
+def _lose(model):
     head = getattr(model, "lm_head", None)
+    dtype = getattr(model, "dtype", None)
     takes = isinstance(head, torch.nn.Linear) and hasattr(model, "model") and "forward" not in model.__dict__
     # The loss of a router is added by the model's own forward.
     if not takes or hasattr(model.config, "router_aux_loss_coef"):
-        return settle("linear_loss", type(model), getattr(model, "dtype", None), None, "the model is of another form")
-    forward = types.MethodType(fused_loss_forward(model.forward), model)
+        return settle("linear_loss", type(model), dtype, None, "the model is of another form")
+    if not is_plain(head):
+        return settle("linear_loss", type(model), dtype, None, "an adapter or a hook is around the last layer")
+    if head.weight.device.type != "cpu" or head.weight.dtype not in forwards.DTYPES:
+        return settle("linear_loss", type(model), dtype, None, "the last layer is on another device or in another dtype")
+    forward = types.MethodType(fused_loss_forward(type(model)), model)
     if not verify_linear_loss(model, forward):
-        return settle("linear_loss", type(model), model.dtype, None, "it computes something else")
-    settle("linear_loss", type(model), model.dtype, (), "package")
+        return settle("linear_loss", type(model), dtype, None, "it computes something else")
+    settle("linear_loss", type(model), dtype, (), "package")
     model.forward = forward
-    undo.append(lambda: model.__dict__.pop("forward", None))
 
 
-def _attend(model):
+def _attention_of(config):
+    """The name of the attention of a model, or a dictionary with those of its parts."""
+    parts = {key: getattr(config, key, None) for key in getattr(config, "sub_configs", ())}
+    parts = {key: _attention_of(part) for key, part in parts.items() if part is not None}
+    return {"": config._attn_implementation, **parts} if parts else config._attn_implementation
+
+
+def _attend(model, before):
     from transformers import AttentionInterface
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, AttentionMaskInterface
 
     AttentionInterface.register(NAMESPACE, flash_attn_forward)
     AttentionMaskInterface.register(NAMESPACE, ALL_MASK_ATTENTION_FUNCTIONS["sdpa"])
-    before = model.config._attn_implementation
+    before["attention"] = _attention_of(model.config)
     model.set_attn_implementation(NAMESPACE)
-    return lambda: model.set_attn_implementation(before)
 
 
 def remove(model):
     """Takes the kernels out of a model that `apply` put them into, and returns it."""
-    for back in reversed(getattr(model, "_burn_kernels", None) or []):
-        back()
+    before = getattr(model, "_burn_kernels", None)
+    if before is None:
+        return model
     model._burn_kernels = None
+    for module in model.modules():
+        forward = getattr(module.__dict__.get("forward"), "__func__", None)
+        if getattr(forward, "of_package", None) == NAMESPACE:
+            del module.__dict__["forward"]
+    for name in before["rotations"]:
+        _rotate_no_more(name)
+    if "loss" in before:
+        model.__dict__.pop("_loss_function", None)
+        if before["loss"] is not None:
+            model._loss_function = before["loss"]
+    if "attention" in before and before["attention"] != _attention_of(model.config):
+        model.set_attn_implementation(before["attention"])
     return model
 
 

@@ -5,7 +5,8 @@ import torch
 
 from . import _operations as operations
 from ._mixture import experts as mixture
-from ._verify import UNDECIDED, choose, close, decided, equal_but, few
+from ._operator import NAMESPACE
+from ._verify import UNDECIDED, choose, close, decided, equal_but, few, normal
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
@@ -41,8 +42,10 @@ def eps_of(module):
     return None
 
 
-def rms_norm(module, x):
+def rms_norm(module, x, *others, **named):
     kind = type(module)
+    if others or named:  # a gate, for one
+        return kind.forward(module, x, *others, **named)
     weight, eps = getattr(module, "weight", None), eps_of(module)
     if weight is None or eps is None or weight.dim() != 1 or not _fits(x, weight) or x.shape[-1] != weight.shape[0]:
         return kind.forward(module, x)
@@ -87,8 +90,10 @@ def rotary(kind, own, q, k, cos, sin, unsqueeze_dim):
 
 
 def verify_rotary(kind, own, q, k, cos, sin, unsqueeze_dim):
+    if not bool(sin.any()):
+        return None  # At position 0 alone, nothing turns: another call decides.
     layout = "bnsd" if unsqueeze_dim == 1 else "bsnd"
-    q, k, cos, sin = q.detach(), k.detach(), cos.detach(), sin.detach()
+    cos, sin = normal(cos), normal(sin)
     # Of half the width of a head, tables hold each angle once.
     forms = [("half", "halves"), ("interleaved", "neighbours"), ("interleaved", "halves"), ("half", "pairs"), ("interleaved", "pairs")]
     candidates = [
@@ -153,10 +158,16 @@ def experts(module, x, numbers, weights):
     key = (x.dtype, weights.dtype, form[4])
     settings = decided("Experts", kind, key)
     if settings is UNDECIDED and not torch.compiler.is_compiling():
-        own = lambda x, weights: kind.forward(module, x, numbers, weights)  # noqa: E731
-        candidates = [((), lambda x, weights: mixture(x, weights, numbers, *form))]
+        some = normal(numbers)
+        own = lambda x, weights: kind.forward(module, x, some, weights)  # noqa: E731
+        candidates = [((), lambda x, weights: mixture(x, weights, some, *form))]
         choose("Experts", kind, key, own, candidates, [x, weights], lambda mine, own: close(mine[0], own[0], 32))
         settings = decided("Experts", kind, key)
     if settings is UNDECIDED or settings is None:
         return kind.forward(module, x, numbers, weights)
     return mixture(x, weights, numbers, *form)
+
+
+# `remove` knows these by it.
+for _forward in (rms_norm, mlp, experts):
+    _forward.of_package = NAMESPACE

@@ -48,6 +48,7 @@ _KINDS = {
 }
 # data, device, ndim, type, shape, strides, byte_offset, and both lists.
 _DESCRIBE = [struct.Struct("<QiiiBBHQQQ{}q".format(2 * axes)) for axes in range(13)]
+_AXES = len(_DESCRIBE)
 _NAN = float("nan")
 
 _capsule = ctypes.pythonapi.PyCapsule_New
@@ -61,6 +62,8 @@ _error.argtypes = ()
 
 
 def _refuse(name, tensor):
+    if len(tensor.shape) >= _AXES:
+        raise ValueError("{}: tensors of {} axes are not supported".format(name, len(tensor.shape)))
     raise ValueError("{}: tensors in {} are not supported".format(name, tensor.dtype))
 
 
@@ -80,6 +83,7 @@ class Function:
     def __init__(self, name, arguments, results):
         self.name = name
         self.calls = 0
+        self._names = [name for name, _ in arguments]
         kinds = [kind for _, kind in arguments]
         self._kinds = [(i, kind[0] == "t", kind == "float?") for i, kind in enumerate(kinds)]
         self._count = len(kinds)
@@ -102,7 +106,7 @@ class Function:
                 if value is not None:
                     shape = value.shape
                     axes = len(shape)
-                    code, bits = _CODES.get(value.dtype) or _refuse(self.name, value)
+                    code, bits = axes < _AXES and _CODES.get(value.dtype) or _refuse(self.name, value)
                     at = start + offset
                     _DESCRIBE[axes].pack_into(
                         slots, offset, value.data_ptr(), 1, 0, axes, code, bits, 1, at + 48, at + 48 + 8 * axes, 0,
@@ -110,8 +114,11 @@ class Function:
                     )
                     given[i] = at
                     offset += _SLOT
-            elif may_lack and value is None:
-                given[i] = _NAN
+            elif may_lack:
+                if value is None:
+                    given[i] = _NAN
+                elif value != value:  # in C, NaN stands for None
+                    raise ValueError("{}: {}: a number is expected, and not NaN".format(self.name, self._names[i]))
         code = self._call(*given, results)
         if code:
             message = _error().decode(errors="replace")

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from . import _library as library
-from ._operator import accumulated, operator, or_empty, rows, whole
+from ._operator import accumulated, matrix, operator, or_empty, rows, whole
 
 
 def _cross_entropy(
@@ -77,7 +77,7 @@ def _linear_cross_entropy(
     wants_bias: bool,
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor]:
     loss, *made = library.linear_cross_entropy(
-        whole(hidden), rows(weight), whole(bias), whole(targets), b"output_major", ignore_index, label_smoothing, None,
+        whole(hidden), matrix(weight), whole(bias), whole(targets), b"output_major", ignore_index, label_smoothing, None,
         0.0, reduction.encode(), wants_hidden, wants_weight, wants_bias,
     )
     dhidden, dweight, dbias = (or_empty(gradient, loss) for gradient in made)
@@ -125,6 +125,8 @@ linear_cross_entropy_operator.register_autograd(_linear_cross_entropy_gradient, 
 def linear_cross_entropy(hidden, weight, targets, bias=None, ignore_index=-100, label_smoothing=0.0, reduction="mean"):
     """The cross-entropy of hidden states `[tokens, width]` and an output layer's weight `[classes, width]`, in f32, without
     the logits in memory. The reduction is `mean` or `sum`."""
+    if reduction not in ("mean", "sum"):
+        raise ValueError("linear_cross_entropy: the reduction must be mean or sum, and not {!r}".format(reduction))
     grows = torch.is_grad_enabled()
     wanted = [grows and tensor is not None and tensor.requires_grad for tensor in (hidden, weight, bias)]
     return linear_cross_entropy_operator(hidden, weight, bias, targets, ignore_index, label_smoothing, reduction, *wanted)[0]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from . import _library as library
-from ._operator import operator, or_empty, rows, whole
+from ._operator import matrix, operator, or_empty, whole
 
 
 def _experts(
@@ -25,7 +25,7 @@ def _experts(
     keep: bool,
 ) -> Tuple[Tensor, Tensor]:
     y, kept = library.experts(
-        whole(x), whole(routing), whole(experts), rows(gate), None, rows(down), whole(gate_bias), None,
+        whole(x), whole(routing), whole(experts), matrix(gate), None, matrix(down), whole(gate_bias), None,
         whole(down_bias), activation.encode(), projections.encode(), layout.encode(), limit, up_offset, keep,
     )
     return y, or_empty(kept, x)
@@ -62,7 +62,7 @@ def _experts_backward(
     wants_weights: bool,
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     made = library.experts_backward(
-        whole(x), whole(routing), whole(experts), rows(gate), None, rows(down), whole(gate_bias), None,
+        whole(x), whole(routing), whole(experts), matrix(gate), None, matrix(down), whole(gate_bias), None,
         whole(down_bias), whole(dy), kept, activation.encode(), projections.encode(), layout.encode(), limit, up_offset,
         wants_x, wants_routing, wants_weights,
     )
@@ -105,7 +105,8 @@ experts_operator.register_autograd(_experts_gradient, setup_context=_keep_expert
 def experts(x, routing, experts, gate, down, gate_bias=None, down_bias=None, activation="silu", projections="chunked",
             layout="linear", limit=None, up_offset=0.0):
     """The experts of a mixture: the sum of each token's experts, weighted by `routing`, `[tokens, choices]`. `gate` holds gate
-    and up of all experts, `down` the weights of their results."""
+    and up of all experts, `down` the weights of their results. A number one past the last stands for an expert elsewhere,
+    which adds nothing."""
     tensors = (x, routing, gate, down, gate_bias, down_bias)
     keep = torch.is_grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors)
     return experts_operator(x, routing, experts, gate, down, gate_bias, down_bias, activation, projections, layout, limit,

@@ -1,13 +1,14 @@
 """Norms, gated units, rotations, attention and linear layers as operators of torch, each with its gradient and its shapes, so
 that `torch.compile` keeps them. Tensors are on the CPU, in f32, bf16 or f16."""
 
+import math
 from typing import Optional, Tuple
 
 import torch
 from torch import Tensor
 
 from . import _library as library
-from ._operator import accumulated, operator, or_empty, rows, whole
+from ._operator import accumulated, matrix, operator, or_empty, rows, whole
 
 # --- RMSNorm
 
@@ -23,7 +24,7 @@ rms_norm_operator = operator(_rms_norm)
 
 @rms_norm_operator.register_fake
 def _(x, weight, eps, offset, rounding):
-    rows = x.numel() // x.shape[-1] if x.shape[-1] else 0
+    rows = math.prod(x.shape[:-1])
     return torch.empty_like(x, memory_format=torch.contiguous_format), x.new_empty(rows, dtype=accumulated(x))
 
 
@@ -80,7 +81,7 @@ layer_norm_operator = operator(_layer_norm)
 
 @layer_norm_operator.register_fake
 def _(x, weight, bias, eps):
-    rows = x.numel() // x.shape[-1] if x.shape[-1] else 0
+    rows = math.prod(x.shape[:-1])
     statistics = [x.new_empty(rows, dtype=accumulated(x)) for _ in range(2)]
     return (torch.empty_like(x, memory_format=torch.contiguous_format), *statistics)
 
@@ -309,8 +310,12 @@ attention_operator.register_autograd(_attention_gradient, setup_context=_keep_at
 
 def attention(q, k, v, sinks=None, mask=None, causal=False, window=0, scale=None, cap=None):
     """Attention of heads `[batch, heads, rows, width]`, of which several of `q` may share one of `k` and `v`. Returns
-    `[batch, rows, heads, width]`. A mask of bools, `[batch or 1, 1, queries, keys]`, must have neighbouring keys in each row."""
-    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    `[batch, rows, heads, width]`. The last query sees the last key. A window is the largest number of keys that a query sees,
+    up to its own, and 0 means all. A mask of bools, `[batch or 1, 1, queries, keys]`, must have neighbouring keys in each
+    row. A cap is a number above 0."""
+    if q.dim() != 4:
+        raise ValueError("attention: heads of four axes are expected, and not {}".format(list(q.shape)))
+    scale = max(q.shape[-1], 1) ** -0.5 if scale is None else scale
     return attention_operator(q, k, v, sinks, mask, causal, window, scale, cap)[0]
 
 
@@ -318,7 +323,7 @@ def attention(q, k, v, sinks=None, mask=None, causal=False, window=0, scale=None
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Optional[Tensor]) -> Tensor:
-    return library.linear(whole(x), rows(weight), whole(bias), b"output_major")
+    return library.linear(whole(x), matrix(weight), whole(bias), b"output_major")
 
 
 _linear.__name__ = "linear"
@@ -334,7 +339,7 @@ def _linear_backward(
     x: Tensor, weight: Tensor, dy: Tensor, wants_x: bool, wants_weight: bool, wants_bias: bool
 ) -> Tuple[Tensor, Tensor, Tensor]:
     made = library.linear_backward(
-        whole(x), rows(weight), whole(dy), b"output_major", wants_x, wants_weight, wants_bias
+        whole(x), matrix(weight), whole(dy), b"output_major", wants_x, wants_weight, wants_bias
     )
     dx, dweight, dbias = (or_empty(gradient, x) for gradient in made)
     return dx, dweight, dbias

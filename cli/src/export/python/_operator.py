@@ -13,7 +13,15 @@ def operator(function):
 
 def rows(tensor):
     """The tensor, or a copy whose rows are contiguous."""
-    return tensor if tensor is None or tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
+    if tensor is None or tensor.dim() == 0 or tensor.stride(-1) == 1 or tensor.shape[-1] == 1:
+        return tensor
+    return tensor.contiguous()
+
+
+def matrix(tensor):
+    """The tensor, or a copy whose rows are contiguous and lie apart."""
+    apart = all(stride > 0 or size == 1 for size, stride in zip(tensor.shape, tensor.stride()))
+    return rows(tensor) if apart else tensor.contiguous()
 
 
 def whole(tensor):

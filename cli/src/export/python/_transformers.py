@@ -1,11 +1,14 @@
 """Attention and losses in the forms that transformers calls."""
 
+import functools
+
 import torch
 from torch.utils.weak import WeakIdKeyDictionary
 
 from . import _losses as losses
 from . import _operations as operations
 from ._forwards import DTYPES
+from ._operator import NAMESPACE
 from ._verify import fixed_numbers
 
 supports_flash_attn = True
@@ -23,6 +26,8 @@ def _torch_attention(query, key, value, mask, dropout, scale, causal):
 
 def _has_ranges(mask):
     """Whether the keys that each query sees are neighbours, and neither end decreases: what the kernel takes."""
+    if mask.numel() == 0:
+        return True
     seen = mask.to(torch.int8)
     keys = mask.shape[-1]
     count = seen.sum(-1)
@@ -43,6 +48,8 @@ _masks = WeakIdKeyDictionary()
 
 def _fits_mask(mask):
     """Whether the kernel takes a mask. The layers of a model share it, so it is looked at once."""
+    if mask.is_inference():  # It has no version, and its numbers may change.
+        return _has_ranges(mask)
     version, fits = _masks.get(mask, (None, False))
     if version != mask._version:
         fits = _has_ranges(mask)
@@ -50,34 +57,53 @@ def _fits_mask(mask):
     return fits
 
 
+def _band(queries, keys, causal, window, device):
+    """The keys that each query sees: up to its own if causal, and with a window those less than that far from its own. The
+    last query's own is the last key."""
+    own = torch.arange(keys - queries, keys, device=device)[:, None]
+    distance = own - torch.arange(keys, device=device)
+    seen = distance >= 0 if causal else torch.ones_like(distance, dtype=torch.bool)
+    return (seen & (distance.abs() < window) if window else seen)[None, None]
+
+
 def flash_attn_forward(
     module, query, key, value, attention_mask=None, dropout=0.0, scaling=None, sliding_window=None, softcap=None, s_aux=None,
     is_causal=None, **kwargs
 ):
     """Attention as transformers calls it: heads `[batch, heads, seq, width]` in, `([batch, seq, heads, width], None)` out.
-    Without a mask, it is causal if the module is. What the kernel does not take is torch's: dropout, masks of other forms,
-    other dtypes."""
+    Without a mask, it is causal if the module is, and the window is that of the call; a mask has both in it. What the kernel
+    does not take is torch's: dropout, masks of other forms, other dtypes."""
+    if sliding_window is not None and sliding_window < 0:
+        raise ValueError("attention: the window must not be negative, and is {}".format(sliding_window))
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-    causal = bool(causal) and attention_mask is None and query.shape[2] > 1
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    causal = bool(causal) and attention_mask is None
+    scale = max(query.shape[-1], 1) ** -0.5 if scaling is None else scaling
+    queries, keys = query.shape[2], key.shape[2]
+    window = int(sliding_window) if sliding_window and attention_mask is None else 0
+    if window and not causal:
+        attention_mask, window = _band(queries, keys, False, window, query.device), 0
     tensors = (query, key, value)
     fits = dropout == 0.0 and kwargs.get("position_bias") is None and all(
         tensor.device.type == "cpu" and tensor.dtype == query.dtype and tensor.dtype in DTYPES for tensor in tensors
     )
     if fits and attention_mask is not None:
         fits = attention_mask.dtype == torch.bool and attention_mask.dim() == 4 and attention_mask.shape[1] == 1
-        fits = fits and attention_mask.shape[-1] == key.shape[2]
+        fits = fits and attention_mask.shape[0] in (1, query.shape[0]) and attention_mask.shape[-1] == keys
+        fits = fits and attention_mask.shape[-2] in (1, queries)
         # In a graph, the numbers of a mask are not known. That of transformers has ranges, or the operator says so.
         fits = fits and (torch.compiler.is_compiling() or _fits_mask(attention_mask))
     if fits:
         sinks = None if s_aux is None else s_aux.to(query.dtype)
-        window = int(sliding_window) if sliding_window and attention_mask is None and causal else 0
+        if attention_mask is not None:
+            attention_mask = attention_mask.expand(-1, -1, queries, -1)
         return operations.attention(query, key, value, sinks, attention_mask, causal, window, scale, softcap), None
     if softcap is not None or s_aux is not None:
         raise ValueError(
             "attention with a soft cap or with sinks takes no dropout, and masks of bools whose keys are neighbours; choose "
             'another one by model.set_attn_implementation("eager")'
         )
+    if window or causal and queries != keys:  # torch's own causal form begins with the first key
+        attention_mask, causal = _band(queries, keys, causal, window, query.device), False
     return _torch_attention(query, key, value, attention_mask, dropout, scale, causal), None
 
 
@@ -95,15 +121,30 @@ def causal_lm_loss(logits, labels, vocab_size, num_items_in_batch=None, ignore_i
     return loss if num_items_in_batch is None else loss / num_items_in_batch
 
 
-def fused_loss_forward(own):
-    """The forward of a causal language model whose last layer is `lm_head`: with labels, the loss without the logits."""
+def _has_global_hooks():
+    hooks = torch.nn.modules.module
+    return bool(hooks._global_forward_hooks or hooks._global_forward_pre_hooks or hooks._global_backward_hooks)
 
+
+def is_plain(head):
+    """Whether a layer is its weight and its bias alone: no adapter is around it, and no hook sees its results."""
+    hooks = (head._forward_hooks, head._forward_pre_hooks, head._backward_hooks, head._backward_pre_hooks)
+    return type(head) is torch.nn.Linear and "forward" not in head.__dict__ and not any(hooks) and not _has_global_hooks()
+
+
+def fused_loss_forward(kind):
+    """The forward of a class of causal language models whose last layer is `lm_head`: with labels, the loss without the
+    logits."""
+
+    @functools.wraps(kind.forward)  # Trainers read the names of its arguments.
     def forward(self, *args, labels=None, logits_to_keep=0, **kwargs):
         head = self.lm_head
-        hidden_size = head.weight.shape[1]
-        takes = labels is not None and not args and not kwargs.get("output_logits") and logits_to_keep == 0
+        takes = labels is not None and not args and not kwargs.get("output_logits")
+        takes = takes and isinstance(logits_to_keep, int) and logits_to_keep == 0 and is_plain(head)
+        takes = takes and (getattr(self.config, "return_dict", True) if kwargs.get("return_dict") is None else kwargs["return_dict"])
         if not takes or head.weight.device.type != "cpu" or head.weight.dtype not in DTYPES:
-            return own(*args, labels=labels, logits_to_keep=logits_to_keep, **kwargs)
+            return kind.forward(self, *args, labels=labels, logits_to_keep=logits_to_keep, **kwargs)
+        hidden_size = head.weight.shape[1]
         numbers = {name: kwargs.pop(name, None) for name in ("num_items_in_batch", "shift_labels", "ignore_index")}
         kwargs.pop("return_dict", None)
         outputs = self.model(return_dict=True, **kwargs)
@@ -132,6 +173,7 @@ def fused_loss_forward(own):
             attentions=outputs.attentions,
         )
 
+    forward.of_package = NAMESPACE
     return forward
 
 
@@ -139,17 +181,18 @@ def verify_linear_loss(model, forward):
     """Whether a model's own forward and another one have the same loss and gradients of the last layer, for a few tokens:
     models that scale or cap their logits do not."""
     vocabulary, weight = model.lm_head.weight.shape[0], model.lm_head.weight
-    ids = (torch.arange(18).reshape(2, 9) * 7 + 3) % vocabulary
     tracked = weight.requires_grad
     found = []
-    try:
-        weight.requires_grad_(True)
-        for call in (model.forward, forward):
-            with torch.enable_grad(), fixed_numbers():
-                loss = call(input_ids=ids, labels=ids).loss
-                found.append((loss.detach(), torch.autograd.grad(loss, weight)[0].double()))
-    finally:
-        weight.requires_grad_(tracked)
+    with torch.inference_mode(False), torch.enable_grad():
+        ids = (torch.arange(18, device="cpu").reshape(2, 9) * 7 + 3) % vocabulary
+        try:
+            weight.requires_grad_(True)
+            for call in (model.forward, forward):
+                with fixed_numbers():
+                    loss = call(input_ids=ids, labels=ids).loss
+                    found.append((loss.detach(), torch.autograd.grad(loss, weight)[0].double()))
+        finally:
+            weight.requires_grad_(tracked)
     (own, own_gradient), (mine, gradient) = found
     bound = 1e-4 if weight.dtype == torch.float32 else 5e-2
     near = (gradient - own_gradient).norm() <= bound * own_gradient.norm()

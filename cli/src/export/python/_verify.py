@@ -30,10 +30,16 @@ def report():
 
 
 def few(tensor, most=32):
-    """Some of the rows of a tensor, detached."""
+    """Some of the rows of a tensor."""
     for axis in range(tensor.dim() - 1):
         tensor = tensor.narrow(axis, 0, min(most, tensor.shape[axis]))
-    return tensor.detach().clone()
+    return tensor
+
+
+def normal(tensor):
+    """A copy without a history, to which gradients may go even if the tensor was made in `torch.inference_mode()`."""
+    with torch.inference_mode(False):
+        return tensor.detach().clone()
 
 
 @contextlib.contextmanager
@@ -47,11 +53,11 @@ def fixed_numbers():
 def with_gradients(function, inputs):
     """The results of a function of tensors, and the gradients of those that are floats, for fixed gradients of the results."""
     with torch.enable_grad(), fixed_numbers():
-        inputs = [tensor.detach().requires_grad_(tensor.is_floating_point()) for tensor in inputs]
+        inputs = [normal(tensor).requires_grad_(tensor.is_floating_point()) for tensor in inputs]
         results = function(*inputs)
         results = results if isinstance(results, (tuple, list)) else (results,)
-        generator = torch.Generator().manual_seed(7)
-        seeds = [torch.randn(result.shape, generator=generator).to(result.dtype) for result in results]
+        generator = torch.Generator("cpu").manual_seed(7)
+        seeds = [torch.randn(result.shape, generator=generator, device="cpu").to(result.dtype) for result in results]
         floats = [tensor for tensor in inputs if tensor.requires_grad]
         gradients = torch.autograd.grad(results, floats, seeds, allow_unused=True)
     return [result.detach() for result in results], gradients
@@ -81,6 +87,11 @@ def says_little(results):
 def choose(layer, kind, dtype, own, candidates, inputs, agrees):
     """Chooses the first of the candidates, `(settings, function)`, that agrees with the model's own function. Leaves it
     open if the inputs say too little."""
+    with torch.inference_mode(False):
+        return _choose(layer, kind, dtype, own, candidates, [normal(tensor) for tensor in inputs], agrees)
+
+
+def _choose(layer, kind, dtype, own, candidates, inputs, agrees):
     try:
         results, gradients = with_gradients(own, inputs)
     except Exception as error:  # noqa: BLE001 - a model's own error comes from its own call
