@@ -128,3 +128,24 @@ impl Drop for Quiet {
         QUIET.set(QUIET.get() - 1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    #[test]
+    fn panics_of_calls_alone_are_quiet() {
+        static HEARD: AtomicUsize = AtomicUsize::new(0);
+        let before = take_hook();
+        set_hook(Box::new(move |panic| {
+            HEARD.fetch_add(1, Relaxed);
+            before(panic);
+        }));
+        let within = caught::<()>("name", || panic!("within"));
+        assert_eq!(within.unwrap_err().message, "name: within");
+        assert_eq!(HEARD.load(Relaxed), 0);
+        assert!(catch_unwind(|| panic!("outside, as this test wants it")).is_err());
+        assert_eq!(HEARD.load(Relaxed), 1);
+    }
+}

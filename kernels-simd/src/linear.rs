@@ -214,6 +214,22 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     #[test]
+    fn without_inputs_the_result_is_the_bias() {
+        for (rows, outputs) in [(1, 3), (3, 200), (200, 200)] {
+            let bias: Vec<f32> = (0..outputs).map(|i| i as f32).collect();
+            let x = View::of::<f32>(&[], &[rows, 0], &[40, 1], 0);
+            let weight = View::of::<f32>(&[], &[outputs, 0], &[40, 1], 0);
+            let y = |bias| forward(&x, &weight, OutputLayout::OutputMajor, bias);
+            let expected = bias.repeat(rows);
+            assert_eq!(
+                y(Some(&View::whole(&bias, &[outputs]))),
+                Values::F32(expected)
+            );
+            assert_eq!(y(None), Values::F32(vec![0.0; rows * outputs]));
+        }
+    }
+
+    #[test]
     fn a_gradient_that_does_not_fit_is_added_to_nothing() {
         let (data, weight) = (vec![1.0_f32; 4096], vec![1.0_f32; 15]);
         let weight = View::whole(&weight, &[5, 3]);

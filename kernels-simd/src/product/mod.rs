@@ -109,6 +109,13 @@ pub fn product<T: Element>(
     if out.is_empty() {
         return;
     }
+    if weights.inputs == 0 {
+        // Lines of weights without elements may be anywhere.
+        if !add {
+            out.fill(Gemm::ZERO);
+        }
+        return;
+    }
     if !spread || weights.features <= PART {
         return serial(rows, weights, out, weights.features, add);
     }
@@ -168,7 +175,8 @@ pub fn product_of_tensor<T: Element>(
         out.len()
     );
     #[cfg(target_arch = "x86_64")]
-    if pairs::available::<T>()
+    if inputs > 0
+        && pairs::available::<T>()
         && amx::takes(count)
         && let (Some(rows), Some(out)) = (panel::same(rows), T::Acc::as_f32_mut(out))
     {

@@ -48,6 +48,10 @@ pub fn product_rounded<T: Element>(
         rows.len(),
         out.len()
     );
+    if inputs == 0 {
+        // Lines of weights without elements may be anywhere.
+        return bias_alone(bias, out);
+    }
     if count < few::ROWS && weights.feature_stride == 1 {
         return few_rows(rows, weights, bias, out);
     }
@@ -92,6 +96,19 @@ fn some_rows<T: Element>(
             finish(sums, bias, &mut part);
         });
     });
+}
+
+/// Writes rows of products without terms: the bias, or zeros.
+fn bias_alone<T: Element>(bias: Option<&[T::Acc]>, mut out: Unwritten<'_, T>) {
+    let Some(bias) = bias else {
+        out.filled(T::round(<T::Acc as Real>::ZERO));
+        return;
+    };
+    while out.len() > 0 {
+        let _ = out
+            .row(bias.len())
+            .write(bias.iter().map(|value| T::round(*value)));
+    }
 }
 
 /// Computes `out += rows · weights`, for rows and `out` as [`product_rounded`] takes them. Returns false, and computes nothing,

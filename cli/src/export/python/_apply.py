@@ -162,12 +162,12 @@ def _put(model, layers, before):
 def _lose(model):
     head = getattr(model, "lm_head", None)
     dtype = getattr(model, "dtype", None)
-    takes = isinstance(head, torch.nn.Linear) and hasattr(model, "model") and "forward" not in model.__dict__
+    takes = isinstance(head, torch.nn.Module) and hasattr(model, "model") and "forward" not in model.__dict__
     # The loss of a router is added by the model's own forward.
     if not takes or hasattr(model.config, "router_aux_loss_coef"):
         return settle("linear_loss", type(model), dtype, None, "the model is of another form")
     if not is_plain(head):
-        return settle("linear_loss", type(model), dtype, None, "an adapter or a hook is around the last layer")
+        return settle("linear_loss", type(model), dtype, None, "the last layer is not a plain linear one, without adapters and hooks")
     if head.weight.device.type != "cpu" or head.weight.dtype not in forwards.DTYPES:
         return settle("linear_loss", type(model), dtype, None, "the last layer is on another device or in another dtype")
     forward = types.MethodType(fused_loss_forward(type(model)), model)
