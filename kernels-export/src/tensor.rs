@@ -1,7 +1,7 @@
 //! Tensors that come in and go out.
 
-use crate::abi::{DlManagedTensor, DlTensor};
 use crate::call::{Error, refused};
+use kernels_abi::{DlManagedTensor, DlTensor};
 use kernels_simd::{DType, SliceMut, Values, View};
 use smallvec::SmallVec;
 use std::ffi::c_void;

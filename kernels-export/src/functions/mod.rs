@@ -8,11 +8,11 @@ mod norm;
 mod rotation;
 mod unit;
 
-use crate::abi::{Any, DlManagedTensor};
 use crate::argument::Argument;
 use crate::call::in_c;
 use crate::tensor::{Made, Tensor};
 use crate::tvm::packed;
+use kernels_abi::{Any, DlManagedTensor};
 use kernels_simd::keys::{
     Activation, ExpertLayout, Gating, HeadLayout, LossReduction, OutputLayout, Projections,
     RopeStyle, Rounding, TableLayout,
