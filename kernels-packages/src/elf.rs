@@ -7,7 +7,7 @@ use crate::variant::Backend;
 use object::elf::{
     DF_1_PIE, DT_AUDIT, DT_AUXILIARY, DT_DEPAUDIT, DT_FILTER, DT_FLAGS_1, DT_GNU_HASH, DT_HASH,
     DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB, DT_SYMTAB, Dyn64,
-    DynamicTag, EM_AARCH64, EM_X86_64, ET_DYN, FileHeader64, PF_X, PT_DYNAMIC, PT_GNU_STACK,
+    DynamicTag, EM_AARCH64, EM_X86_64, ET_DYN, FileHeader64, PF_W, PF_X, PT_DYNAMIC, PT_GNU_STACK,
     PT_LOAD, ProgramHeader64, SHN_UNDEF, STB_GLOBAL, STB_WEAK, Sym64,
 };
 use object::read::elf::{FileHeader as _, GnuHashTable, HashTable, ProgramHeader as _, Sym as _};
@@ -231,7 +231,18 @@ impl<'a> Image<'a> {
         let (Some(table), None) = (tables.next(), tables.next()) else {
             return Err("the library must have one dynamic table".into());
         };
-        let bytes = self.at(table.p_vaddr(LittleEndian))?;
+        // The dynamic linker writes to it, and the process would end if it can't.
+        let address = table.p_vaddr(LittleEndian);
+        let holds = |segment: &&Segment| {
+            let inside = address.checked_sub(segment.p_vaddr(LittleEndian));
+            segment.p_type(LittleEndian) == PT_LOAD
+                && inside.is_some_and(|inside| inside < segment.p_memsz(LittleEndian))
+        };
+        let holder = self.segments.iter().find(holds);
+        if holder.is_none_or(|segment| segment.p_flags(LittleEndian).0 & PF_W.0 == 0) {
+            return Err("the dynamic table must lie in memory that can be written".into());
+        }
+        let bytes = self.at(address)?;
         let most = (bytes.len() / size_of::<Dyn64<LittleEndian>>()).min(MOST_ENTRIES);
         let (all, _) = pod::slice_from_bytes::<Dyn64<LittleEndian>>(bytes, most)
             .map_err(|()| "the dynamic table is cut off".to_owned())?;

@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 const LIBRARY: Limit = Limit::mib("a library of a package", 512);
 const OTHER: Limit = Limit::mib("a file of a package", 512);
 
-/// The most files and the deepest folder of a variant.
+/// The most bytes of all files, the most files and the deepest folder of a variant.
+pub(crate) const MOST_BYTES: u64 = 2 << 30;
 const MOST_FILES: usize = 4096;
 const DEEPEST: usize = 8;
 
@@ -28,6 +29,7 @@ pub(crate) struct Files {
     pub(crate) libraries: Vec<(String, Vec<u8>)>,
     /// The contents of `burn-kernels.json`.
     pub(crate) bindings: Option<Vec<u8>>,
+    total: u64,
 }
 
 /// Returns the folder of the variant that is wanted, in `place`, in `place/build`, or `place` itself, as Python's loader does.
@@ -165,6 +167,10 @@ fn walk(
             _ => OTHER,
         };
         let bytes = read(&path, limit)?;
+        files.total += bytes.len() as u64;
+        if files.total > MOST_BYTES {
+            return wrong(path, "the files of a package may have 2 GiB together");
+        }
         files.sums.insert(full.clone(), sha256(&bytes));
         if let Some(algorithm) = algorithm {
             files.digests.insert(full.clone(), algorithm.of(&bytes));

@@ -71,3 +71,10 @@ pub use settings::{Settings, Token};
 pub use stream::on_stream;
 pub use tensor::{DType, Device, Element, Tensor, Writable};
 pub use variant::{ABI, Backend, Decision, Variant, decide};
+
+/// The snippets of the book.
+#[cfg(doctest)]
+mod book {
+    #[doc = include_str!("../../docs/packages.md")]
+    mod packages {}
+}

@@ -4,6 +4,7 @@ use std::ffi::c_void;
 use std::path::Path;
 
 /// A library that stays open until the program ends.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code))] // Elsewhere, there is none.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Opened {
     #[cfg(target_os = "linux")]
@@ -56,6 +57,10 @@ mod system {
     }
 
     pub(super) fn symbol(library: Opened, name: &str) -> Option<*mut c_void> {
+        // A zero at the end would not count.
+        if name.contains('\0') {
+            return None;
+        }
         // SAFETY: the symbol is only looked up. Who uses it says what it is.
         let symbol = unsafe { library.library.get::<*mut c_void>(name.as_bytes()) }.ok()?;
         let address = symbol.into_raw();

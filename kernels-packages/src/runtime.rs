@@ -162,9 +162,12 @@ pub unsafe fn open_runtime(path: &Path) -> Result<(), Error> {
             "{RUNTIME} is open already, and a process has one"
         )));
     }
+    // One of another version must not lend its functions to other libraries, so that it is checked first.
     // SAFETY: the caller's.
-    let library = unsafe { open_file(path, Scope::All) }.map_err(wrong)?;
+    let library = unsafe { open_file(path, Scope::Own) }.map_err(wrong)?;
     let found = functions(library, path)?;
+    // SAFETY: as above.
+    unsafe { open_file(path, Scope::All) }.map_err(wrong)?;
     let mut kept = RUNTIME_OF_PROCESS
         .lock()
         .unwrap_or_else(|broken| broken.into_inner());

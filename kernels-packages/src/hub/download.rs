@@ -5,7 +5,7 @@ use super::tree::{Remote, files};
 use crate::error::Error;
 use crate::repository::{Commit, Repository, Revision};
 use crate::variant::Variant;
-use kernels_io::{FileError, is_there, write_whole};
+use kernels_io::{FileError, Limit, is_there, read, write_whole};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -42,8 +42,15 @@ fn blob(
     let blobs = folder.join("blobs");
     let blob = blobs.join(&file.hash);
     let _lock = lock(folder, &file.hash)?;
-    if fs::metadata(&blob).is_ok_and(|facts| facts.is_file() && facts.len() == file.size) {
-        return Ok(blob);
+    if is_there(&blob) {
+        let limit = Limit {
+            what: "a file of this size",
+            bytes: file.size,
+        };
+        // One that was changed is downloaded again.
+        if read(&blob, limit).is_ok_and(|bytes| file.is(&bytes)) {
+            return Ok(blob);
+        }
     }
     let path = format!("/kernels/{repository}/resolve/{commit}/{}", file.path);
     let bytes = client.get(&path, file.size)?.bytes(file.size)?;

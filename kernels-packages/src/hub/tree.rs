@@ -3,6 +3,7 @@
 use super::http::Client;
 use crate::digest::sha256;
 use crate::error::Error;
+use crate::folder::MOST_BYTES;
 use crate::repository::{Commit, Repository};
 use crate::variant::{Decision, Variant, decide};
 use data_encoding::HEXLOWER;
@@ -94,6 +95,15 @@ pub(super) fn files(
     let files = files
         .map(|entry| file(entry, &place))
         .collect::<Result<Vec<_>, _>>();
+    let files = files.and_then(|files| {
+        let total = files.iter().map(|file| file.size).sum::<u64>();
+        match total <= MOST_BYTES {
+            true => Ok(files),
+            false => Err(format!(
+                "the files of {place} have {total} bytes, more than are supported"
+            )),
+        }
+    });
     files.map_err(|problem| Error::Hub {
         what: format!("{repository}, commit {commit}"),
         problem,

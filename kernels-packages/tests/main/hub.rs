@@ -501,7 +501,7 @@ fn what_a_hub_refuses_is_a_sentence_and_leaves_nothing() {
 #[test]
 fn files_that_come_wrong_are_not_kept() {
     type Reply = fn() -> Answer;
-    let cases: [(Reply, &str); 6] = [
+    let cases: [(Reply, &str); 7] = [
         (
             || Answer {
                 promised: Some(library(1).len()),
@@ -528,6 +528,13 @@ fn files_that_come_wrong_are_not_kept() {
         (
             || Answer {
                 delays: [Duration::from_secs(3), Duration::ZERO],
+                ..Answer::of(200, library(1))
+            },
+            "too slowly",
+        ),
+        (
+            || Answer {
+                delays: [Duration::ZERO, Duration::from_millis(20)],
                 ..Answer::of(200, library(1))
             },
             "too slowly",
@@ -626,4 +633,40 @@ fn two_downloads_at_once_end_well() {
             .count(),
         3
     );
+}
+
+#[test]
+fn a_file_that_was_changed_in_the_cache_is_downloaded_again() {
+    let (package, place, server) = fetched(|_| None);
+    let id = *package.expect("a package").id();
+    let blobs = place.path().join("kernels--org--name/blobs");
+    for entry in fs::read_dir(blobs).expect("blobs") {
+        let path = entry.expect("a file").path();
+        let mut bytes = fs::read(&path).expect("a file");
+        *bytes.last_mut().expect("bytes") ^= 1;
+        fs::write(path, bytes).expect("a file");
+    }
+    let again = fetch(&settings(&server.address, place.path()), "v1", None);
+    assert_eq!(*again.expect("a package").id(), id);
+}
+
+#[test]
+fn long_lists_come_in_parts() {
+    let (package, ..) = fetched(|path| {
+        let (start, part) = path.split_once("recursive=true")?;
+        let all = answer(&format!("{start}recursive=true")).body;
+        let all: Vec<serde_json::Value> = serde_json::from_slice(&all).expect("a list");
+        let (first, rest) = all.split_at(1);
+        Some(match part {
+            "" => Answer {
+                headers: vec![(
+                    "link".into(),
+                    format!("<{start}recursive=true&cursor=x>; rel=\"next\""),
+                )],
+                ..Answer::of(200, json!(first).to_string())
+            },
+            _ => Answer::of(200, json!(rest).to_string()),
+        })
+    });
+    assert_eq!(package.expect("a package").functions().count(), 1);
 }

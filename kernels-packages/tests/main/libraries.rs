@@ -161,6 +161,13 @@ fn what_brings_code_from_elsewhere_is_refused() {
         ),
         (
             ByHand {
+                segment: 5,
+                ..ByHand::default()
+            },
+            "memory that can be written",
+        ),
+        (
+            ByHand {
                 stack: 7,
                 ..ByHand::default()
             },

@@ -120,6 +120,7 @@ pub struct ByHand<'a> {
     pub entries: &'a [(i64, u64)],
     pub machine: u16,
     pub kind: u16,
+    pub segment: u32,
     pub stack: u32,
 }
 
@@ -136,6 +137,7 @@ impl Default for ByHand<'_> {
             entries: &[],
             machine,
             kind: 3,
+            segment: 6,
             stack: 6,
         }
     }
@@ -186,7 +188,7 @@ impl ByHand<'_> {
         bytes.extend(0_u32.to_le_bytes());
         bytes.extend([64_u16, 56, 3, 64, 0, 0].map(u16::to_le_bytes).concat());
         for (kind, flags, offset, size) in [
-            (1_u32, 5, 0, size),
+            (1_u32, self.segment, 0, size),
             (2, 6, at_dynamic, 16 * dynamic.len() as u64),
             (0x6474_e551, self.stack, 0, 0),
         ] {
