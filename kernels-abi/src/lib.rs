@@ -1,7 +1,7 @@
 //! The types of DLPack and of TVM-FFI, as their headers (`dlpack.h`, `tvm/ffi/c_api.h`) have them.
 //!
-//! A function `f` of TVM-FFI is the symbol `__tvm_ffi_f` of the type [`SafeCall`]. `kernels-export` has such functions, and
-//! `kernels-packages` calls them.
+//! A function `f` of TVM-FFI is the symbol `__tvm_ffi_f` of the type [`SafeCall`]. `kernels-export` has such
+//! functions, and `kernels-packages` calls them.
 
 use std::ffi::{c_int, c_void};
 
@@ -67,8 +67,9 @@ pub union Value {
     pub bytes: [u8; 8],
 }
 
-/// `TVMFFISafeCallType`: a function of packed arguments. Its parameters are a handle, the arguments, their number, and the
-/// place of the result, whose type the caller sets to [`types::NONE`]. It returns 0, or another number after an error.
+/// `TVMFFISafeCallType`: a function of packed arguments. Its parameters are a handle, the arguments, their number,
+/// and the place of the result, whose type the caller sets to [`types::NONE`]. It returns 0, or another number after
+/// an error.
 pub type SafeCall = unsafe extern "C" fn(*mut c_void, *const Any, i32, *mut Any) -> c_int;
 
 /// The prefix of the symbols of functions.

@@ -1,6 +1,7 @@
-//! `burn-kernels.json`: what the functions of a package compute.
+//! `burn-kernels.json`: the operations that functions of a package compute.
 //!
-//! A library has no meaning of its own. This file, which the digest of the variant covers, binds functions to operations:
+//! A library has no meaning of its own. This file, which the digest of the variant covers, binds functions to
+//! operations:
 //!
 //! ```json
 //! {
@@ -26,14 +27,18 @@
 //! | field | contents |
 //! |---|---|
 //! | `symbol` | the name of the function, the symbol `__tvm_ffi_<name>` |
-//! | `semantics` | the semantics key, in the JSON that `kernels plan` and records of sites have. Its `op` is the operation. The runtime reads the rest |
+//! | `semantics` | the semantics key in JSON, as records of sites have it. Its `op` is the operation |
 //! | `dtypes` | the types of the float tensors: `f32`, `bf16`, `f16`, `f64`. They are the same in one call |
 //! | `arguments` | each argument in the order of the function, see [`Part`] |
-//! | `backward` | the function of the gradients with its arguments, or `"reference"`: gradients are those of the reference composition |
-//! | `workspace` | only with an argument `{"workspace": true}`, in variants for NPUs: `{"bytes": N}`, or `{"symbol": NAME}` of a function that takes the arguments without stream and workspace and returns the bytes. Also in `backward` |
+//! | `backward` | the function of the gradients with its arguments, or `"reference"`: gradients are the reference's |
+//! | `workspace` | only with an argument `{"workspace": true}`: `{"bytes": N}` or `{"symbol": NAME}`; also in `backward` |
 //!
-//! Unknown fields, fields that are there twice, two bindings of one operation and dtype, and a backward function that needs what
-//! the forward function does not write are errors. A file has at most 1 MiB, 1,024 bindings, and 64 arguments for each function.
+//! The function `workspace.symbol` takes the arguments without stream and workspace, and returns the bytes that the
+//! function wants.
+//!
+//! Unknown fields, fields that are there twice, two bindings of one operation and dtype, and a backward function that
+//! needs what the forward function does not write are errors. A file has at most 1 MiB, 1,024 bindings, and 64
+//! arguments for each function.
 
 use crate::strict::{Fields, parse, unknown};
 use kernels_io::Limit;
@@ -92,7 +97,7 @@ impl Call {
     }
 }
 
-/// What an argument is. Names of tensors and numbers are those that the operation declares.
+/// The meaning of an argument. Names of tensors and numbers are those that the operation declares.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
     /// `{"tensor": NAME}`: an operand, which is read. Null if it is absent.
@@ -105,7 +110,8 @@ pub enum Part {
     Saved(String),
     /// `{"gradient": NAME}`, only in `backward`: the gradient of a result, which is read.
     Gradient(String),
-    /// `{"gradient_of": NAME}`, only in `backward`: the gradient of an operand, which is written. Null if nobody wants it.
+    /// `{"gradient_of": NAME}`, only in `backward`: the gradient of an operand, which is written. Null if nobody
+    /// wants it.
     GradientOf(String),
     /// `{"constant": VALUE}`: null, a bool, a number or text. `0` is an integer and `0.0` a float.
     Constant(Constant),

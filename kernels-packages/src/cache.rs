@@ -6,8 +6,8 @@
 //! kernels--org--name/blobs/<etag>
 //! ```
 //!
-//! Repositories of the type `model`, `models--org--name`, are read too, as Python's loader does. Python writes no `refs/v1`:
-//! a package that Python downloaded is found by its commit or by a lock.
+//! Repositories of the type `model`, `models--org--name`, are read too, as Python's loader does. Python writes no
+//! `refs/v1`: a package that Python downloaded is found by its commit or by a lock.
 
 use crate::error::Error;
 use crate::lock::Lock;
@@ -36,8 +36,8 @@ impl Cache {
 
     /// Reads a package that was downloaded before, without a network.
     ///
-    /// The commit is that of the revision if it is one, that of the lock if it has one, or that of the branch or the tag when it
-    /// was downloaded.
+    /// The commit is that of the revision if it is one, that of the lock if it has one, or that of the branch or the
+    /// tag when it was downloaded.
     ///
     /// # Errors
     /// Returns an error if the commit is not in the cache, and those of [`Package::open`].

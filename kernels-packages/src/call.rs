@@ -30,7 +30,7 @@ pub enum Argument<'a> {
     Pointer(*mut c_void),
 }
 
-/// What a function returned.
+/// The result of a function.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Returned {
     /// Nothing.
@@ -82,8 +82,8 @@ impl Function {
     /// Returns the function's error with its message.
     ///
     /// # Safety
-    /// The arguments must be ones that the function is correct for. Functions ought to return an error for others, but a function
-    /// that doesn't check a shape reads or writes past the end of a tensor. In particular:
+    /// The arguments must be ones that the function is correct for. Functions ought to return an error for others,
+    /// but a function that doesn't check a shape reads or writes past the end of a tensor. In particular:
     /// * the function writes to no tensor that was made from a slice that can't be written;
     /// * pointers are what the function takes them for;
     /// * on an NPU, the memory of the tensors lives until the work on the stream has ended.
@@ -99,7 +99,8 @@ impl Function {
             .collect();
         let mut result = any(types::NONE, Value { integer: 0 });
         let count = i32::try_from(packed.len()).map_err(|_| self.failed("too many arguments"))?;
-        // SAFETY: the arguments point to values that live for the call, and the caller says that the function takes them.
+        // SAFETY: the arguments point to values that live for the call, and the caller says that the function takes
+        // them.
         match unsafe { bordered(self.call, packed.as_ptr(), count, &mut result) } {
             0 => self.returned(result),
             code => Err(self.failed(&self.message(code))),

@@ -1,7 +1,8 @@
-//! Digests of the files of a variant, as the validator of Hugging Face's `kernels` computes them, and the id of the contents.
+//! Digests of the files of a variant, as the validator of Hugging Face's `kernels` computes them, and the id of the
+//! contents.
 //!
-//! The digest covers each file of the folder and of the folders in it, but not `metadata.json` of the folder itself, `*.pyc`
-//! files and `__pycache__` folders. Names have `/` between folders.
+//! The digest covers each file of the folder and of the folders in it, but not `metadata.json` of the folder itself,
+//! `*.pyc` files and `__pycache__` folders. Names have `/` between folders.
 
 use data_encoding::{BASE64, HEXLOWER};
 use serde::{Deserialize, Serialize};
@@ -100,8 +101,8 @@ impl Digest {
     }
 }
 
-/// Returns the id of the contents of a variant: the SHA-256 of its name and, in the order of their names, of each file's name
-/// and SHA-256.
+/// Returns the id of the contents of a variant: the SHA-256 of its name and, in the order of their names, of each
+/// file's name and SHA-256.
 pub fn content_id<'a>(variant: &str, files: impl IntoIterator<Item = (&'a str, &'a Sum)>) -> Sum {
     let mut all = Sha256::new_with_prefix(variant);
     for (name, sum) in files {

@@ -1,7 +1,7 @@
 //! Checks of a library before any byte of it runs.
 //!
-//! They read what the dynamic linker reads: the program headers and the dynamic table, at their addresses. Sections, which it
-//! ignores, may say anything.
+//! They read what the dynamic linker reads: the program headers and the dynamic table, at their addresses. Sections,
+//! which it ignores, may say anything.
 
 use crate::variant::Backend;
 use object::elf::{
@@ -55,11 +55,14 @@ const CANN: &[&str] = &[
 /// The memory that the segments of a library may take.
 const MOST_MEMORY: u64 = 1 << 30;
 
+/// The smallest pages of memory.
+const PAGE: u64 = 4096;
+
 /// The most entries of a dynamic table, and the most symbols.
 const MOST_ENTRIES: usize = 1 << 12;
 const MOST_SYMBOLS: usize = 1 << 20;
 
-/// What a library says.
+/// The facts that the headers of a library state.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Facts {
     /// Whether it needs `libtvm_ffi.so`.
@@ -113,10 +116,11 @@ pub(crate) fn check(bytes: &[u8], cpu: &str, backend: Backend) -> Result<Facts, 
             let name = text(strings, entry.value)?;
             if !is_known(name, backend) {
                 return Err(format!(
-                    "the library needs `{name}`, and may need only the libraries of C and C++, {RUNTIME} and, for NPUs, CANN's"
+                    "the library needs `{name}`, and may need only the libraries of C and C++, \
+                     {RUNTIME} and, for NPUs, CANN's"
                 ));
             }
-            needs_runtime |= name == RUNTIME;
+            needs_runtime |= name.starts_with(RUNTIME);
         }
         if entry.tag == DT_SONAME {
             let name = text(strings, entry.value)?;
@@ -184,7 +188,7 @@ struct Image<'a> {
 impl<'a> Image<'a> {
     /// Checks that all segments lie in the file.
     fn of(bytes: &'a [u8], segments: &'a [Segment]) -> Result<Self, String> {
-        let mut memory = 0_u64;
+        let (mut memory, mut next_page) = (0_u64, 0);
         for segment in segments {
             let kind = segment.p_type(LittleEndian);
             if kind == PT_GNU_STACK && segment.p_flags(LittleEndian).0 & PF_X.0 != 0 {
@@ -200,7 +204,13 @@ impl<'a> Image<'a> {
             if end.is_none() || segment.p_memsz(LittleEndian) < size {
                 return Err("the library is cut off: a segment ends behind the file".into());
             }
-            memory = memory.saturating_add(segment.p_memsz(LittleEndian));
+            // Where two segments lie in one page, the second is there, and not the first.
+            let (first, size) = (segment.p_vaddr(LittleEndian), segment.p_memsz(LittleEndian));
+            if first / PAGE < next_page || first.checked_add(size).is_none() {
+                return Err("the segments of the library overlap or are not in order".into());
+            }
+            next_page = (first + size).div_ceil(PAGE);
+            memory = memory.saturating_add(size);
         }
         match memory {
             0 => Err("the library has no segment to load".into()),

@@ -32,7 +32,8 @@ pub(crate) struct Files {
     total: u64,
 }
 
-/// Returns the folder of the variant that is wanted, in `place`, in `place/build`, or `place` itself, as Python's loader does.
+/// Returns the folder of the variant that is wanted, in `place`, in `place/build`, or `place` itself, as Python's
+/// loader does.
 ///
 /// # Errors
 /// Returns an error if there is no such folder. It has the reason against each one.
@@ -107,8 +108,8 @@ pub(crate) fn folders(base: &Path) -> Result<Vec<String>, Error> {
 /// Reads the files of a variant.
 ///
 /// # Errors
-/// Returns an error if a file can't be read or is too large, there are too many, or a folder is a link: the digest does not
-/// cover what is in it.
+/// Returns an error if a file can't be read or is too large, there are too many, or a folder is a link: the digest
+/// does not cover what is in it.
 pub(crate) fn read_files(folder: &Path, algorithm: Option<Algorithm>) -> Result<Files, Error> {
     let mut files = Files::default();
     walk(folder, "", 0, algorithm, &mut files)?;

@@ -1,7 +1,7 @@
 //! Compute kernels that others built, as packages of Hugging Face's `kernels`.
 //!
-//! A package is a folder with a variant for each framework and machine. A Rust program runs variants of TVM-FFI, which are
-//! libraries with a C interface ([`Variant`]). No Python runs.
+//! A package is a folder with a variant for each framework and machine. A Rust program runs variants of TVM-FFI,
+//! which are libraries with a C interface ([`Variant`]). No Python runs.
 //!
 //! ```no_run
 //! use kernels_packages::{Argument, Backend, Package, Tensor, Trust, Variant};
@@ -20,18 +20,18 @@
 //! # Ok::<(), kernels_packages::Error>(())
 //! ```
 //!
-//! 1. [`Package::open`], [`Cache::open`] and, with the feature `hub`, `Hub::open` read a package into memory and check it: the
-//!    variant, what `metadata.json` says, the digest of every file, the headers of each library, and `burn-kernels.json`
-//!    ([`binding`]), which says what functions compute. Nothing runs.
+//! 1. [`Package::open`], [`Cache::open`] and, with the feature `hub`, `Hub::open` read a package into memory and
+//!    check it: the variant, what `metadata.json` says, the digest of every file, the headers of each library, and
+//!    `burn-kernels.json` ([`binding`]), which says what functions compute. Nothing runs.
 //! 2. [`Package::load`] runs the very bytes that were checked, from sealed memory, on Linux. It demands a reason to
 //!    [`Trust`] them, and is `unsafe`: no check can tell whether foreign code is sound.
-//! 3. [`Loaded`] has functions, and the [`Bound`] ones with their operations. [`Function::call`] borrows tensors and returns
-//!    the function's error as a value.
+//! 3. [`Loaded`] has functions, and the [`Bound`] ones with their operations. [`Function::call`] borrows tensors and
+//!    returns the function's error as a value.
 //!
-//! **Promised**: no byte of a package runs before all checks passed; what runs is what was hashed; a library comes from no path
-//! that the package names; packages are not unloaded; exceptions do not cross the border; text of packages is escaped in errors.
-//! **Not promised**: a function that reads or writes where it must not corrupts or ends the process. A server in another process
-//! (`kernels serve`) isolates it.
+//! **Promised**: no byte of a package runs before all checks passed; what runs is what was hashed; a library comes
+//! from no path that the package names; packages are not unloaded; exceptions do not cross the border; text of
+//! packages is escaped in errors. **Not promised**: a function that reads or writes where it must not corrupts or
+//! ends the process. A server in another process (`kernels serve`) isolates it.
 
 pub mod binding;
 mod cache;

@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::Mutex;
 
-/// Why a package may run.
+/// The reason why a package may run.
 #[derive(Clone, Copy, Debug)]
 pub enum Trust<'a> {
     /// The lock has the package, with the SHA-256 of each file that is opened.
@@ -60,12 +60,14 @@ impl Package {
     /// The same bytes are loaded once in a process.
     ///
     /// # Errors
-    /// Returns an error if the trust is not one in this package, if the lock has other bytes, if `libtvm_ffi.so` is needed and
-    /// not found, or if the system refuses a library. A package of which one library can't be loaded has no functions.
+    /// Returns an error if the trust is not one in this package, if the lock has other bytes, if `libtvm_ffi.so` is
+    /// needed and not found, or if the system refuses a library. A package of which one library can't be loaded has
+    /// no functions.
     ///
     /// # Safety
-    /// The code of the package runs in this process, its constructors at once, and nothing confines it. It must be sound: memory
-    /// that is not its own stays as it is. The same holds for `libtvm_ffi.so`, if it is opened. Trust says who answers for that; nothing here can check it.
+    /// The code of the package runs in this process, its constructors at once, and nothing confines it. It must be
+    /// sound: memory that is not its own stays as it is. The same holds for `libtvm_ffi.so`, if it is opened. Trust
+    /// says who answers for that; nothing here can check it.
     pub unsafe fn load(&self, trust: Trust<'_>) -> Result<Loaded, Error> {
         self.check_trust(trust)?;
         let refused = |problem| Error::Refused {

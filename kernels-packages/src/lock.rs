@@ -18,11 +18,11 @@
 //! }
 //! ```
 //!
-//! A package of a folder has no `repository`, `revision` and `commit`, and is known by its name. `contents` is the id that
-//! [`content_id`](crate::content_id) computes, which covers every file but `metadata.json`.
+//! A package of a folder has no `repository`, `revision` and `commit`, and is known by its name. `contents` is the id
+//! that [`content_id`](crate::content_id) computes, which covers every file but `metadata.json`.
 //!
-//! `kernels.lock` of Hugging Face's `kernels` has repositories and commits, and no digests: it refuses other fields. So the two
-//! files are side by side. [`read_python`] takes the commits of one, and [`Lock::to_python`] writes it.
+//! `kernels.lock` of Hugging Face's `kernels` has repositories and commits, and no digests: it refuses other fields.
+//! So the two files are side by side. [`read_python`] takes the commits of one, and [`Lock::to_python`] writes it.
 
 use crate::digest::{Sum, hex};
 use crate::error::Error;
@@ -181,7 +181,8 @@ impl Lock {
         }
     }
 
-    /// Returns the commits as a `kernels.lock` of Hugging Face's `kernels`, which has one for each repository and revision.
+    /// Returns the commits as a `kernels.lock` of Hugging Face's `kernels`, which has one for each repository and
+    /// revision.
     pub fn to_python(&self) -> String {
         let mut entries = Vec::new();
         for (repository, revision, commit) in self
@@ -280,7 +281,8 @@ impl Locked {
         }
     }
 
-    /// Returns `true` if both are states of one package: of a repository and a revision, or of a folder's package by name.
+    /// Returns `true` if both are states of one package: of a repository and a revision, or of a folder's package by
+    /// name.
     fn replaces(&self, other: &Self) -> bool {
         let of = |locked: &Self| {
             let source = locked.source.clone();

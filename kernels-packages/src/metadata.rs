@@ -10,7 +10,7 @@ pub(crate) const LIMIT: Limit = Limit::mib("a metadata.json", 4);
 /// The name of the file.
 pub(crate) const FILE: &str = "metadata.json";
 
-/// What a variant says about itself. Fields that Python's loader does not know either are ignored, as it does.
+/// The description that a variant has of itself. Fields that Python's loader does not know either are ignored, as it does.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Metadata {
@@ -74,7 +74,8 @@ impl Metadata {
         let read: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         if !is_name(&read.name) {
             return Err(format!(
-                "name: `{}` must have lower-case letters, digits and dashes, begin with a letter and not end with a dash",
+                "name: `{}` must have lower-case letters, digits and dashes, begin with a letter \
+                 and not end with a dash",
                 short(&read.name)
             ));
         }

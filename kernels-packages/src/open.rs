@@ -88,7 +88,8 @@ mod system {
         let memory = sealed()
             .map_err(|error| format!("the library can't be put into sealed memory: {error}"))?;
         let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
-        // The dynamic linker knows libraries by path: if the number were used again, it would return this one for another.
+        // The dynamic linker knows libraries by path: if the number were used again, it would return this one for
+        // another.
         std::mem::forget(memory);
         // SAFETY: the caller's.
         unsafe { open(OsStr::new(&path), Scope::Own) }

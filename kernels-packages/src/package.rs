@@ -40,8 +40,8 @@ impl Package {
     /// All files of the variant are read. None runs.
     ///
     /// # Errors
-    /// Returns an error if no variant is the wanted one, if a file can't be read, if `metadata.json` says what is not so, if a
-    /// digest is not that of its file, or if a library or `burn-kernels.json` is refused.
+    /// Returns an error if no variant is the wanted one, if a file can't be read, if `metadata.json` says what is not
+    /// so, if a digest is not that of its file, or if a library or `burn-kernels.json` is refused.
     pub fn open(place: &Path, wanted: &Variant) -> Result<Self, Error> {
         Self::of(place, wanted, Origin::Folder(place.to_owned()))
     }

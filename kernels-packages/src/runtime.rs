@@ -1,8 +1,8 @@
 //! `libtvm_ffi.so`, the library of TVM-FFI: messages of errors, objects, and the stream of the thread.
 //!
-//! Libraries that were built with tvm-ffi's C++ headers need it, those in C and Rust don't. There is one in a process: the one
-//! that is open already, otherwise the one that `KERNELS_TVM_FFI` names, the one beside the program, or the one on the path of
-//! the linker. It is opened for all libraries, which find its functions by their names.
+//! Libraries that were built with tvm-ffi's C++ headers need it, those in C and Rust don't. There is one in a
+//! process: the one that is open already, otherwise the one that `KERNELS_TVM_FFI` names, the one beside the program,
+//! or the one on the path of the linker. It is opened for all libraries, which find its functions by their names.
 
 use crate::elf::RUNTIME;
 use crate::error::Error;
@@ -127,12 +127,14 @@ pub(crate) unsafe fn required() -> Result<(), Error> {
         }
     }
     Err(Error::Setting(format!(
-        "the package needs {RUNTIME}, which is in the Python package apache-tvm-ffi; name it in the variable {VARIABLE} ({})",
+        "the package needs {RUNTIME}, which is in the Python package apache-tvm-ffi; name it in the variable \
+         {VARIABLE} ({})",
         tried.join("; ")
     )))
 }
 
-/// Opens the library that the variable `KERNELS_TVM_FFI` names, if there is one, for the messages of packages that don't need it.
+/// Opens the library that the variable `KERNELS_TVM_FFI` names, if there is one, for the messages of packages that
+/// don't need it.
 ///
 /// # Safety
 /// The requirement is that of [`required`].
@@ -147,8 +149,8 @@ pub(crate) unsafe fn wanted() -> Result<(), Error> {
 /// Opens `libtvm_ffi.so` at a path, so that no package that needs it searches for one.
 ///
 /// # Errors
-/// Returns an error if another one is open already, if the file is not this library, or if it has another version of the
-/// interface.
+/// Returns an error if another one is open already, if the file is not this library, or if it has another version of
+/// the interface.
 ///
 /// # Safety
 /// The library must be sound: it runs in this process.

@@ -60,11 +60,12 @@ const TOKEN_FILE: Limit = Limit {
 
 impl Settings {
     /// Reads the variables that Hugging Face's programs read:
-    /// * `KERNELS_CACHE`, `HF_HUB_CACHE`, `HF_HOME`, `XDG_CACHE_HOME`: the cache is the first, the second, `hub` in the third, or
-    ///   `huggingface/hub` in the fourth, which is `~/.cache` without it;
+    /// * `KERNELS_CACHE`, `HF_HUB_CACHE`, `HF_HOME`, `XDG_CACHE_HOME`: the cache is the first, the second, `hub` in
+    ///   the third, or `huggingface/hub` in the fourth, which is `~/.cache` without it;
     /// * `HF_ENDPOINT`: the address of the hub;
     /// * `HF_HUB_OFFLINE`: `1`, `ON`, `YES` or `TRUE` for no downloads;
-    /// * `HF_TOKEN`, or the file `HF_TOKEN_PATH`, or `token` in `HF_HOME`: the token. `HF_HUB_DISABLE_IMPLICIT_TOKEN` ignores them.
+    /// * `HF_TOKEN`, or the file `HF_TOKEN_PATH`, or `token` in `HF_HOME`: the token. `HF_HUB_DISABLE_IMPLICIT_TOKEN`
+    ///   ignores them.
     ///
     /// # Errors
     /// Returns an error if a variable is not valid, if the token's file can't be read, or if there is no home.

@@ -5,14 +5,15 @@ use crate::runtime::{self, Runtime};
 use crate::tensor::Device;
 use std::ffi::c_void;
 
-/// Runs calls with a stream as that of the device, for this thread: functions of TVM-FFI ask its environment for it. The earlier
-/// stream is set again afterwards.
+/// Runs calls with a stream as that of the device, for this thread: functions of TVM-FFI ask its environment for it.
+/// The earlier stream is set again afterwards.
 ///
 /// # Errors
 /// Returns an error if `libtvm_ffi.so`, which has the environment, can't be opened, or refuses the device.
 ///
 /// # Safety
-/// The stream must be one of the device, and live while `run` runs. TVM-FFI's library, if it is not open yet, must be sound.
+/// The stream must be one of the device, and live while `run` runs. TVM-FFI's library, if it is not open yet, must be
+/// sound.
 pub unsafe fn on_stream<R>(
     device: Device,
     stream: *mut c_void,

@@ -101,8 +101,8 @@ impl Device {
 
 /// A tensor for the arguments of a call.
 ///
-/// It borrows its memory: while it lives, nothing else writes to the elements, and if it came from a slice that can be written,
-/// nothing else reads them.
+/// It borrows its memory: while it lives, nothing else writes to the elements, and if it came from a slice that can
+/// be written, nothing else reads them.
 #[derive(Debug)]
 pub struct Tensor<'a> {
     data: *mut c_void,
@@ -174,7 +174,8 @@ impl<'a> Tensor<'a> {
     /// Describes memory that is not a slice, such as that of an NPU. Strides are in elements.
     ///
     /// # Safety
-    /// For `'a`, the memory must be that of the tensor on its device, and not be used by others while a call reads or writes it.
+    /// For `'a`, the memory must be that of the tensor on its device, and not be used by others while a call reads or
+    /// writes it.
     ///
     /// # Panics
     /// Panics if there are not as many strides as axes, or if there are more than 64.

@@ -7,8 +7,9 @@
 //! | `tvm-ffi<abi>-<other>-<cpu>-<os>` | no: CUDA, ROCm, XPU, Metal, Neuron, TPU |
 //! | `torch…` | no: Python, or a library that links to PyTorch |
 //!
-//! `<abi>` is the major version of TVM-FFI in one digit, then the minor: `tvm-ffi01`. The last digit of `cann85` is the minor
-//! version. A variant must have the very ABI, backend, processor and system that are wanted, as in Python's loader.
+//! `<abi>` is the major version of TVM-FFI in one digit, then the minor: `tvm-ffi01`. The last digit of `cann85` is
+//! the minor version. A variant must have the very ABI, backend, processor and system that are wanted, as in Python's
+//! loader.
 
 use std::fmt;
 
@@ -178,7 +179,7 @@ fn read_backend(text: &str) -> Result<Backend, String> {
     }
 }
 
-/// What was found out about a folder of `build/`.
+/// A decision about a folder of `build/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     /// The name of the folder.

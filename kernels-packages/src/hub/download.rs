@@ -31,7 +31,8 @@ pub(super) fn variant(
     Ok(())
 }
 
-/// Returns the place of a file's bytes, after a download if it is not there. Another process that downloads it is waited for.
+/// Returns the place of a file's bytes, after a download if it is not there. Another process that downloads it is
+/// waited for.
 fn blob(
     client: &Client,
     repository: &Repository,

@@ -204,7 +204,9 @@ impl Answer {
 fn refusal(status: u16) -> Option<String> {
     Some(match status {
         200 => return None,
-        401 | 403 => "the hub refuses: the repository does not exist, or needs a token in HF_TOKEN of somebody who may read it".into(),
+        401 | 403 => "the hub refuses: the repository does not exist, or needs a token \
+                      in HF_TOKEN of somebody who may read it"
+            .into(),
         404 => "the hub does not have this; check repository and revision".into(),
         429 => "the hub has had too many requests; wait, or set HF_TOKEN".into(),
         500.. => format!("the hub failed with status {status}; try again later"),

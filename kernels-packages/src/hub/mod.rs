@@ -1,11 +1,13 @@
 //! Packages of a hub, by the requests of Hugging Face's programs:
 //!
 //! * `/api/kernels/<repository>/refs`: branches and tags with their commits;
-//! * `/api/kernels/<repository>/tree/<commit>/build`: the variants, and `…/build/<variant>?recursive=true`: their files;
+//! * `/api/kernels/<repository>/tree/<commit>/build`: the variants, and `…/build/<variant>?recursive=true`: their
+//!   files;
 //! * `/kernels/<repository>/resolve/<commit>/<file>`: a file.
 //!
-//! A file goes into the cache when its size and its hash are those of the tree: SHA-256 for large files, and git's SHA-1 for
-//! others. It appears there complete or not at all. Two processes that download one file do so one after the other.
+//! A file goes into the cache when its size and its hash are those of the tree: SHA-256 for large files, and git's
+//! SHA-1 for others. It appears there complete or not at all. Two processes that download one file do so one after
+//! the other.
 
 mod download;
 mod http;
@@ -97,8 +99,8 @@ impl Hub {
     /// The commit is that of the lock if it has one. If the settings say offline, the cache alone is read.
     ///
     /// # Errors
-    /// Returns an error if the hub refuses or fails, if no variant is the wanted one, or if a file can't be written, and those of
-    /// [`Package::open`].
+    /// Returns an error if the hub refuses or fails, if no variant is the wanted one, or if a file can't be written,
+    /// and those of [`Package::open`].
     pub fn open(
         &self,
         repository: &Repository,

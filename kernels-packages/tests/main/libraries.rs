@@ -181,6 +181,12 @@ fn what_brings_code_from_elsewhere_is_refused() {
     let mut small = library.clone();
     small[4] = 1;
     fails(opened(&small), "64 bits");
+    // The third program header as a segment of 16 bytes at the address 0.
+    let mut overlapping = library.clone();
+    let third = 64 + 2 * 56;
+    overlapping[third..third + 4].copy_from_slice(&1_u32.to_le_bytes());
+    overlapping[third + 40] = 16;
+    fails(opened(&overlapping), "the segments of the library overlap");
     for size in [0, 5, 63, 64, 200, library.len() - 1] {
         opened(&library[..size]).expect_err("a library that is cut off");
     }
