@@ -85,6 +85,9 @@ impl Runtime {
 
 static RUNTIME_OF_PROCESS: Mutex<Option<Runtime>> = Mutex::new(None);
 
+/// Held while a library is searched and opened, so that two threads don't open two.
+static OPENING: Mutex<()> = Mutex::new(());
+
 /// Returns the library if it is open, whoever opened it.
 pub(crate) fn present() -> Option<Runtime> {
     let mut kept = RUNTIME_OF_PROCESS
@@ -103,6 +106,7 @@ pub(crate) fn present() -> Option<Runtime> {
 /// # Safety
 /// The library that is found must be sound.
 pub(crate) unsafe fn required() -> Result<(), Error> {
+    let _opening = OPENING.lock().unwrap_or_else(|broken| broken.into_inner());
     if present().is_some() {
         return Ok(());
     }
@@ -110,7 +114,7 @@ pub(crate) unsafe fn required() -> Result<(), Error> {
     if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
         // Whoever names a library does not want another one.
         // SAFETY: the caller's.
-        return unsafe { open_runtime(Path::new(&named)) };
+        return unsafe { open_at(Path::new(&named)) };
     }
     let beside = std::env::current_exe()
         .ok()
@@ -121,7 +125,7 @@ pub(crate) unsafe fn required() -> Result<(), Error> {
             continue;
         }
         // SAFETY: the caller's.
-        match unsafe { open_runtime(&place) } {
+        match unsafe { open_at(&place) } {
             Ok(()) => return Ok(()),
             Err(error) => tried.push(error.to_string()),
         }
@@ -155,15 +159,26 @@ pub(crate) unsafe fn wanted() -> Result<(), Error> {
 /// # Safety
 /// The library must be sound: it runs in this process.
 pub unsafe fn open_runtime(path: &Path) -> Result<(), Error> {
+    let _opening = OPENING.lock().unwrap_or_else(|broken| broken.into_inner());
+    if present().is_some() {
+        return Err(Error::Malformed {
+            file: path.into(),
+            problem: format!("{RUNTIME} is open already, and a process has one"),
+        });
+    }
+    // SAFETY: the caller's.
+    unsafe { open_at(path) }
+}
+
+/// Opens the library while no other one is opened.
+///
+/// # Safety
+/// The requirement is that of [`open_runtime`].
+unsafe fn open_at(path: &Path) -> Result<(), Error> {
     let wrong = |problem: String| Error::Malformed {
         file: path.into(),
         problem,
     };
-    if present().is_some() {
-        return Err(wrong(format!(
-            "{RUNTIME} is open already, and a process has one"
-        )));
-    }
     // One of another version must not lend its functions to other libraries, so that it is checked first.
     // SAFETY: the caller's.
     let library = unsafe { open_file(path, Scope::Own) }.map_err(wrong)?;
