@@ -1,8 +1,8 @@
 //! The types of arguments, each as C has it and as TVM-FFI packs it.
 
-use crate::abi::{Any, OBJECT_HEADER, types};
 use crate::call::{Error, refused};
 use crate::tensor::{Tensor, behind};
+use kernels_abi::{Any, OBJECT_HEADER, types};
 use kernels_simd::keys::{
     Activation, ExpertLayout, Gating, HeadLayout, LossReduction, OutputLayout, Projections,
     RopeStyle, Rounding, TableLayout,

@@ -1,8 +1,8 @@
 //! The border of the library: errors and panics as values.
 
-use crate::abi::DlManagedTensor;
 use crate::made::Made;
 use crate::pool;
+use kernels_abi::DlManagedTensor;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::ffi::{CString, c_char, c_int};
@@ -46,6 +46,11 @@ pub extern "C" fn burn_kernels_error() -> *const c_char {
     LAST.with_borrow(|message| message.as_ptr())
 }
 
+/// Keeps the message of a failed call of this thread.
+pub(crate) fn keep(message: &str) {
+    LAST.set(CString::new(message.replace('\0', "\\0")).unwrap_or_default());
+}
+
 /// Runs a function, and returns its result or its panic.
 pub(crate) fn caught<R>(
     function: &str,
@@ -81,8 +86,7 @@ pub(crate) unsafe fn in_c<const N: usize>(
             0
         }
         Err(Error { kind, message }) => {
-            let message = CString::new(message.replace('\0', "\\0")).unwrap_or_default();
-            LAST.set(message);
+            keep(&message);
             match kind {
                 "ValueError" => -1,
                 _ => -2,

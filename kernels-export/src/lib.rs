@@ -9,7 +9,6 @@
 //!
 //! Threads are those of the OpenMP pool of the host, which is PyTorch's in Python (`pool`).
 
-mod abi;
 mod argument;
 mod call;
 pub mod functions;
@@ -19,5 +18,5 @@ mod pool;
 mod tensor;
 mod tvm;
 
-pub use abi::{Any, DlManagedTensor, DlTensor, Value};
 pub use call::burn_kernels_error;
+pub use kernels_abi::{Any, DlManagedTensor, DlTensor, Value};

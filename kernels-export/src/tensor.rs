@@ -1,8 +1,8 @@
 //! Tensors that come in.
 
-use crate::abi::DlTensor;
 use crate::call::{Error, refused};
 use crate::made::Made;
+use kernels_abi::DlTensor;
 use kernels_simd::{DType, SliceMut, View};
 use smallvec::SmallVec;
 use std::ffi::c_void;

@@ -1,11 +1,11 @@
 //! The convention of TVM-FFI: packed arguments, and results in tensors of the caller, which come after the arguments.
 
-use crate::abi::{Any, types};
 use crate::argument::Argument;
-use crate::call::{Error, caught, refused};
+use crate::call::{Error, caught, keep, refused};
 use crate::made::Made;
 use crate::pool::symbol;
 use crate::tensor::Tensor;
+use kernels_abi::{Any, types};
 use std::ffi::{CString, c_char, c_int};
 use std::sync::OnceLock;
 
@@ -106,8 +106,9 @@ unsafe fn places_of(
     Ok(found)
 }
 
-/// Gives an error to the runtime library, if the process has it open.
+/// Gives an error to the runtime library, if the process has it open, and keeps its message for `burn_kernels_error`.
 fn raise(error: &Error) {
+    keep(&error.message);
     type Set = unsafe extern "C" fn(*const c_char, *const c_char);
     static SET: OnceLock<Option<Set>> = OnceLock::new();
     let set = SET.get_or_init(|| {

@@ -8,7 +8,6 @@ mod norm;
 mod rotation;
 mod unit;
 
-use crate::abi::{Any, DlManagedTensor};
 use crate::argument::Argument;
 use crate::call::in_c;
 use crate::made::Made;
@@ -17,6 +16,7 @@ use crate::tensor::Tensor;
 use crate::tvm::packed;
 use attention::Attention;
 use experts::Experts;
+use kernels_abi::{Any, DlManagedTensor};
 use kernels_simd::keys::{
     Activation, ExpertLayout, Gating, HeadLayout, LossReduction, OutputLayout, Projections,
     RopeStyle, Rounding, TableLayout,

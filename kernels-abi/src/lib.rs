@@ -1,6 +1,9 @@
-//! The types of DLPack and of TVM-FFI, as their headers have them.
+//! The types of DLPack and of TVM-FFI, as their headers (`dlpack.h`, `tvm/ffi/c_api.h`) have them.
+//!
+//! A function `f` of TVM-FFI is the symbol `__tvm_ffi_f` of the type [`SafeCall`]. `kernels-export` has such
+//! functions, and `kernels-packages` calls them.
 
-use std::ffi::c_void;
+use std::ffi::{c_int, c_void};
 
 /// `DLTensor`: a tensor in memory of somebody else.
 #[repr(C)]
@@ -64,18 +67,39 @@ pub union Value {
     pub bytes: [u8; 8],
 }
 
-/// The types of an [`Any`] that functions take.
-pub(crate) mod types {
-    pub(crate) const NONE: i32 = 0;
-    pub(crate) const INT: i32 = 1;
-    pub(crate) const BOOL: i32 = 2;
-    pub(crate) const FLOAT: i32 = 3;
-    pub(crate) const DL_TENSOR: i32 = 7;
-    pub(crate) const C_STRING: i32 = 8;
-    pub(crate) const SMALL_STRING: i32 = 11;
-    pub(crate) const STRING: i32 = 65;
-    pub(crate) const TENSOR: i32 = 70;
+/// `TVMFFISafeCallType`: a function of packed arguments. Its parameters are a handle, the arguments, their number,
+/// and the place of the result, whose type the caller sets to [`types::NONE`]. It returns 0, or another number after
+/// an error.
+pub type SafeCall = unsafe extern "C" fn(*mut c_void, *const Any, i32, *mut Any) -> c_int;
+
+/// The prefix of the symbols of functions.
+pub const PREFIX: &str = "__tvm_ffi_";
+
+/// The types of an [`Any`].
+pub mod types {
+    /// Nothing.
+    pub const NONE: i32 = 0;
+    /// An integer.
+    pub const INT: i32 = 1;
+    /// A bool.
+    pub const BOOL: i32 = 2;
+    /// A float, an `f64`.
+    pub const FLOAT: i32 = 3;
+    /// A pointer to something that only caller and function know.
+    pub const POINTER: i32 = 4;
+    /// A pointer to a [`DlTensor`](crate::DlTensor).
+    pub const DL_TENSOR: i32 = 7;
+    /// A string of C.
+    pub const C_STRING: i32 = 8;
+    /// A string of at most 7 bytes in the value itself.
+    pub const SMALL_STRING: i32 = 11;
+    /// The first type of objects, whose references are counted.
+    pub const OBJECT: i32 = 64;
+    /// A string with its length.
+    pub const STRING: i32 = 65;
+    /// A tensor, a [`DlTensor`](crate::DlTensor) behind the header.
+    pub const TENSOR: i32 = 70;
 }
 
 /// The bytes of an object of TVM-FFI before its own fields.
-pub(crate) const OBJECT_HEADER: usize = 24;
+pub const OBJECT_HEADER: usize = 24;
