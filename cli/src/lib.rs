@@ -4,6 +4,7 @@
 mod bench;
 mod bisect;
 mod choice;
+mod companions;
 mod devices;
 mod doctor;
 mod export;
@@ -30,6 +31,7 @@ mod plan;
 mod program;
 #[cfg(feature = "remote")]
 mod remote;
+mod quantize;
 pub mod results;
 mod run;
 mod screen;
