@@ -6,8 +6,8 @@ use std::path::Path;
 /// The file of end tokens.
 pub const GENERATION: &str = "generation_config.json";
 
-/// The files of a tokenizer, of generation and of other inputs than text, which a tuned checkpoint has from its base: what
-/// `save_pretrained` writes, and what other programs read in place of `tokenizer.json`.
+/// The files of a tokenizer, of generation and of other inputs than text, which a tuned checkpoint has from its base:
+/// what `save_pretrained` writes, and what other programs read in place of `tokenizer.json`.
 const COPIED: [&str; 18] = [
     "tokenizer.json",
     "tokenizer_config.json",

@@ -29,9 +29,9 @@ mod options;
 mod output;
 mod plan;
 mod program;
+mod quantize;
 #[cfg(feature = "remote")]
 mod remote;
-mod quantize;
 pub mod results;
 mod run;
 mod screen;

@@ -20,12 +20,11 @@ pub struct NewFile {
 }
 
 impl NewFile {
-    /// Creates a file on the same file system as `target`, so that renaming is atomic. Leftovers of the same target from
-    /// earlier processes are removed and logged.
+    /// Creates a file on the same file system as `target`, so that renaming is atomic. Leftovers of the same target
+    /// from earlier processes are removed and logged.
     ///
-    /// # Errors
-    /// Returns an error if something is at the target, which is never overwritten, if the path has no name, or if the system
-    /// fails.
+    /// # Errors Returns an error if something is at the target, which is never overwritten, if the path has no name, or
+    /// if the system fails.
     pub fn beside(target: &Path) -> Result<Self, FileError> {
         let failed = |kind, text: &str| FileError::io(target, "create")(io::Error::new(kind, text));
         let Some(name) = target.file_name() else {

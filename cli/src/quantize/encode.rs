@@ -21,8 +21,8 @@ pub struct Floats<'a> {
 }
 
 impl Floats<'_> {
-    /// Encodes pieces of the matrix by `encode`, which gets the numbers and its own part of `out`. A piece is a multiple of
-    /// `unit` elements, and takes `out_unit` elements of `out` for each unit, except the last.
+    /// Encodes pieces of the matrix by `encode`, which gets the numbers and its own part of `out`. A piece is a
+    /// multiple of `unit` elements, and takes `out_unit` elements of `out` for each unit, except the last.
     ///
     /// # Errors
     /// Returns the first error, with the name of the tensor, the row and the column.

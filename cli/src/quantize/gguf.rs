@@ -126,8 +126,8 @@ fn plan<'a>(
         };
         if from != to && !matches!(from, Kind::Float(_)) {
             bail!(
-                "tensor `{name}` is already in {from} and would become {to}; quantise the file of floats that this one was \
-                 made from, in F32, F16 or BF16"
+                "tensor `{name}` is already in {from} and would become {to}; quantise the file of floats that this one \
+                 was made from, in F32, F16 or BF16"
             );
         }
         let elements = tensor.dims.iter().try_fold(1_u64, |all, &side| all.checked_mul(side));

@@ -77,8 +77,8 @@ impl Head {
         Ok(head)
     }
 
-    /// Returns the beginning of a file with the same metadata, but for the type of its tensors, and with these tensors, whose
-    /// bytes follow each other, aligned.
+    /// Returns the beginning of a file with the same metadata, but for the type of its tensors, and with these tensors,
+    /// whose bytes follow each other, aligned.
     pub fn with(&self, file_type: u32, tensors: &[(&Tensor, Kind, u64)]) -> Vec<u8> {
         let kept = self.pairs.iter().filter(|(key, _)| {
             !(key == QUANTISATION || key == FILE_TYPE || key.starts_with("split."))

@@ -21,8 +21,8 @@ fn last(layer: &str) -> &str {
     layer.rsplit('.').next().unwrap_or(layer)
 }
 
-/// Returns the last parts of the names of matrices that stay floats, for `llm_int8_skip_modules`. A program that reads the
-/// folder takes every other linear layer for a quantised one.
+/// Returns the last parts of the names of matrices that stay floats, for `llm_int8_skip_modules`. A program that reads
+/// the folder takes every other linear layer for a quantised one.
 pub fn skipped<'a>(tensors: impl IntoIterator<Item = (&'a str, usize)>) -> BTreeSet<String> {
     let matrices = tensors.into_iter().filter(|(_, rank)| *rank == 2);
     let layers = matrices.filter_map(|(name, _)| name.strip_suffix(".weight"));
@@ -38,7 +38,8 @@ pub fn skipped<'a>(tensors: impl IntoIterator<Item = (&'a str, usize)>) -> BTree
         .collect()
 }
 
-/// Refuses experts: bitsandbytes quantises linear layers alone, and transformers holds the experts of a layer in one tensor.
+/// Refuses experts: bitsandbytes quantises linear layers alone, and transformers holds the experts of a layer in one
+/// tensor.
 ///
 /// # Errors
 /// Returns an error that names a tensor and says what to do.
@@ -46,8 +47,9 @@ pub fn refuse_experts<'a>(names: impl IntoIterator<Item = &'a str>) -> anyhow::R
     for name in names {
         if name.contains(".experts.") {
             bail!(
-                "tensor `{}` belongs to an expert, and bitsandbytes has no quantised experts, which are most of this model; \
-                 make a GGUF file of it, by llama.cpp's convert_hf_to_gguf.py, and quantise that to q8_0, q4_0 or q4_k_m",
+                "tensor `{}` belongs to an expert, and bitsandbytes has no quantised experts, which are most of this \
+                 model; make a GGUF file of it, by llama.cpp's convert_hf_to_gguf.py, and quantise that to q8_0, q4_0 \
+                 or q4_k_m",
                 escape(name)
             );
         }

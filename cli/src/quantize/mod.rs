@@ -17,9 +17,9 @@ use std::path::PathBuf;
 
 /// Write the weights of a checkpoint in fewer bits
 ///
-/// A GGUF file of floats becomes a GGUF file in q8_0, q4_0 or q4_k_m, with the types that llama.cpp chooses for each tensor. A
-/// folder in Hugging Face layout becomes such a folder in nf4 or int8 of bitsandbytes. The output appears complete or not at
-/// all, and nothing is overwritten.
+/// A GGUF file of floats becomes a GGUF file in q8_0, q4_0 or q4_k_m, with the types that llama.cpp chooses for each
+/// tensor. A folder in Hugging Face layout becomes such a folder in nf4 or int8 of bitsandbytes. The output appears
+/// complete or not at all, and nothing is overwritten.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A GGUF file, for q8_0, q4_0 and q4_k_m, or a folder in Hugging Face layout, for nf4 and int8.
@@ -58,9 +58,8 @@ enum Format {
 
 /// Runs the command.
 ///
-/// # Errors
-/// Returns an error if the checkpoint can't be read or does not go with the format, if a weight is not finite, or if the output
-/// can't be written.
+/// # Errors Returns an error if the checkpoint can't be read or does not go with the format, if a weight is not finite,
+/// or if the output can't be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(
         args.imatrix.is_none(),
@@ -76,12 +75,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (Format::Nf4, None) => folder::quantise(&args.model, bnb::Method::Nf4, &args.out)?,
         (Format::Int8, None) => folder::quantise(&args.model, bnb::Method::Int8, &args.out)?,
         (Format::Q8_0 | Format::Q4_0 | Format::Q4KM, None) => bail!(
-            "--model: {model} is a folder in Hugging Face layout, and this format is made from a GGUF file; write one first \
-             with llama.cpp's `convert_hf_to_gguf.py --outtype f16` (or bf16), or choose --to nf4 or int8"
+            "--model: {model} is a folder in Hugging Face layout, and this format is made from a GGUF file; write one \
+             first with llama.cpp's `convert_hf_to_gguf.py --outtype f16` (or bf16), or choose --to nf4 or int8"
         ),
         (Format::Nf4 | Format::Int8, Some(_)) => bail!(
-            "--model: {model} is a GGUF file, and this format is made from a folder in Hugging Face layout; name the folder \
-             that the file was made from, or choose --to q8_0, q4_0 or q4_k_m"
+            "--model: {model} is a GGUF file, and this format is made from a folder in Hugging Face layout; name the \
+             folder that the file was made from, or choose --to q8_0, q4_0 or q4_k_m"
         ),
     };
     let out = escape_path(&args.out);

@@ -200,8 +200,8 @@ fn converted(
     }
 }
 
-/// Returns the beginning of a file, and the place of each tensor in it. Tensors with larger elements come first, so that each
-/// is aligned, as readers in Python require.
+/// Returns the beginning of a file, and the place of each tensor in it. Tensors with larger elements come first, so
+/// that each is aligned, as readers in Python require.
 fn header(mut tensors: Vec<New>) -> anyhow::Result<(Vec<u8>, HashMap<String, u64>)> {
     tensors.sort_by_key(|tensor| Reverse(tensor.dtype.bitsize()));
     let mut end = 0;

@@ -25,9 +25,13 @@ const SMALL: usize = 32;
 /// The number of elements of a large block.
 const LARGE: usize = 256;
 
-/// Declares the layouts: ggml's name, the numbers of bytes and elements, and the functions that decode and encode a block.
+/// Declares the layouts: ggml's name, the numbers of bytes and elements, and the functions that decode and encode a
+/// block.
 macro_rules! blocks {
-    ($($(#[$doc:meta])* $block:ident = $name:literal, $bytes:literal, $elements:ident, $decode:ident, $encode:path;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $block:ident = $name:literal, $bytes:literal, $elements:ident, $decode:ident, $encode:path;
+    )*) => {
         /// A layout of blocks.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Block {
@@ -70,17 +74,19 @@ macro_rules! blocks {
                 }
             }
 
-            /// Encodes numbers into blocks that follow each other, as ggml does without an importance matrix: to the bit of a
-            /// build of ggml that doesn't fuse products and sums, which is any for plain x86-64.
+            /// Encodes numbers into blocks that follow each other, as ggml does without an importance matrix: to the bit
+            /// of a build of ggml that doesn't fuse products and sums, which is any for plain x86-64. Only MXFP4 differs,
+            /// in blocks of numbers below 2^-125, whose powers wrap around in ggml.
             ///
             /// # Errors
             ///
-            /// Returns [`QuantError::Number`] if a number is infinite or NaN, or so large that the scale of its block is not
-            /// finite as a half-precision number.
+            /// Returns [`QuantError::Number`] if a number is infinite or NaN, or so large that the scale of its block is
+            /// not finite as a half-precision number.
             ///
             /// # Panics
             ///
-            /// Panics if `numbers` is not a whole number of blocks, or if `bytes` does not have the size of that many blocks.
+            /// Panics if `numbers` is not a whole number of blocks, or if `bytes` does not have the size of that many
+            /// blocks.
             pub fn encode(self, numbers: &[f32], bytes: &mut [u8]) -> Result<(), QuantError> {
                 match self {
                     $(Self::$block => self.encode_each::<$bytes, $elements>(numbers, $encode, bytes),)*

@@ -3,8 +3,8 @@
 
     LLAMA_LIBS=… llama_cpp.py FOLDER
 
-LLAMA_LIBS: the folder bins/linux-x64 of the npm package @node-llama-cpp/linux-x64 3.22.1 (llama.cpp v0.5.0). Needs numpy, cffi and
-llama-cpp-py-sync 0.11739, whose declarations are used.
+LLAMA_LIBS: the folder bins/linux-x64 of the npm package @node-llama-cpp/linux-x64 3.22.1 (llama.cpp v0.5.0). Needs numpy,
+cffi and llama-cpp-py-sync 0.11739, whose declarations are used.
 """
 import hashlib, importlib.util, os, re, struct, sys
 from pathlib import Path
@@ -12,8 +12,8 @@ import numpy as np
 from cffi import FFI
 
 LAYER = [("attn_norm", [256], 0), ("ffn_norm", [256], 0), ("attn_q", [256, 256], 1), ("attn_k", [256, 64], 30),
-         ("attn_v", [256, 64], 0), ("attn_output", [256, 256], 1), ("ffn_gate", [256, 288], 30), ("ffn_up", [256, 288], 0),
-         ("ffn_down", [288, 256], 1)]
+         ("attn_v", [256, 64], 0), ("attn_output", [256, 256], 1), ("ffn_gate", [256, 288], 30),
+         ("ffn_up", [256, 288], 0), ("ffn_down", [288, 256], 1)]
 
 
 def noise(seed, count):
@@ -36,7 +36,8 @@ def model():
              number("llama.block_count", 2), number("llama.context_length", 64), number("llama.embedding_length", 256),
              number("llama.feed_forward_length", 288), number("llama.attention.head_count", 4),
              number("llama.attention.head_count_kv", 1),
-             text("llama.attention.layer_norm_rms_epsilon") + struct.pack("<If", 6, 1e-5), number("llama.vocab_size", 8),
+             text("llama.attention.layer_norm_rms_epsilon") + struct.pack("<If", 6, 1e-5),
+             number("llama.vocab_size", 8),
              text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, 8) + b"".join(map(text, "abcdefgh"))]
     tensors = [("output_norm.weight", [256], 0)]
     for layer in (1, 0):
@@ -72,6 +73,7 @@ if __name__ == "__main__":
         params = lib.llama_model_quantize_default_params()
         params.ftype, params.nthread = kind, 1
         kept = ffi.new("struct llama_model_quantize_params *", params)
-        assert lib.llama_model_quantize(str(folder / "floats.gguf").encode(), str(folder / f"{name}.gguf").encode(), kept) == 0
+        source, target = (str(folder / f"{name}.gguf").encode() for name in ["floats", name])
+        assert lib.llama_model_quantize(source, target, kept) == 0
     for path in sorted(folder.glob("*.gguf")):
         print(path.name, path.stat().st_size, hashlib.sha256(path.read_bytes()).hexdigest())

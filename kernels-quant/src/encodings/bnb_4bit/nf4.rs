@@ -1,9 +1,9 @@
-//! Encoding in NF4 with double quantisation, as bitsandbytes encodes: blocks of 64 elements, whose scales are codes of 8 bits
-//! in blocks of 256.
+//! Encoding in NF4 with double quantisation, as bitsandbytes encodes: blocks of 64 elements, whose scales are codes of
+//! 8 bits in blocks of 256.
 //!
 //! Codes and scales are those of the package's portable implementation, bit for bit. Its library for CPUs looks up the
-//! codes of scales in a coarser table, so that about one in 600 is another neighbour. The offset of scales is their mean,
-//! which is rounded once here; torch's sum in f32 may differ from it in the last bit.
+//! codes of scales in a coarser table, so that about one in 600 is another neighbour. The offset of scales is their
+//! mean, which is rounded once here; torch's sum in f32 may differ from it in the last bit.
 
 use super::{ABSMAX, NESTED_ABSMAX, NESTED_QUANT_MAP, NF4, OF_NF4, QUANT_MAP, WEIGHT};
 use crate::finite::refuse_infinite;
@@ -18,8 +18,8 @@ const NESTED: usize = 256;
 /// The smallest size that numbers of a block are divided by.
 const SMALLEST: f32 = 1e-38;
 
-/// Encodes the numbers of whole blocks, or of the last blocks of a matrix. `codes` gets two elements a byte, and `absmax` a
-/// scale for each block.
+/// Encodes the numbers of whole blocks, or of the last blocks of a matrix. `codes` gets two elements a byte, and
+/// `absmax` a scale for each block.
 ///
 /// # Errors
 ///
@@ -27,8 +27,8 @@ const SMALLEST: f32 = 1e-38;
 ///
 /// # Panics
 ///
-/// Panics if `codes` has not half as many bytes as there are numbers, or `absmax` not as many elements as blocks, both rounded
-/// up.
+/// Panics if `codes` has not half as many bytes as there are numbers, or `absmax` not as many elements as blocks, both
+/// rounded up.
 pub fn encode(numbers: &[f32], codes: &mut [u8], absmax: &mut [f32]) -> Result<(), QuantError> {
     assert!(
         codes.len() == numbers.len().div_ceil(2) && absmax.len() == numbers.len().div_ceil(BLOCK),
@@ -169,8 +169,8 @@ fn state(shape: [usize; 2], stored: Dtype, offset: f32) -> String {
     )
 }
 
-/// Returns the table of 8 bits: 0, 1, and for each of seven decades twice as many numbers as for the one below it, with both
-/// signs (Dettmers et al., 2022: 8-bit Optimizers via Block-wise Quantization).
+/// Returns the table of 8 bits: 0, 1, and for each of seven decades twice as many numbers as for the one below it, with
+/// both signs (Dettmers et al., 2022: 8-bit Optimizers via Block-wise Quantization).
 fn dynamic_map() -> Vec<f32> {
     let mut map = vec![0.0, 1.0];
     for decade in 0..7_u8 {

@@ -19,8 +19,8 @@ fn inverse(scale: f32) -> f32 {
     }
 }
 
-/// Returns the lowest 8 bits of the integer part. Of a number that no i32 holds, which only scales below the smallest normal
-/// number lead to, they are 0, as on x86-64.
+/// Returns the lowest 8 bits of the integer part. Of a number that no i32 holds, which only scales below the smallest
+/// normal number lead to, they are 0, as on x86-64.
 fn low_byte(number: f32) -> u8 {
     match number.abs() < 2_147_483_648.0 {
         true => number as i32 as u8,

@@ -1,5 +1,5 @@
-//! Scales of groups, as ggml searches them: a few scales around the usual one are tried, each with the scale that fits its codes
-//! best by least squares.
+//! Scales of groups, as ggml searches them: a few scales around the usual one are tried, each with the scale that fits
+//! its codes best by least squares.
 //!
 //! Products and sums are in f32, in ggml's order and not fused, because the search compares rounded errors.
 
@@ -17,7 +17,8 @@ pub(super) struct Above<const N: usize> {
     pub(super) least: f32,
 }
 
-/// The scales that are tried: `steps + 1` of them, whose number of codes is the usual one plus `first`, plus `step` each.
+/// The scales that are tried: `steps + 1` of them, whose number of codes is the usual one plus `first`, plus `step`
+/// each.
 pub(super) struct Search {
     pub(super) first: f32,
     pub(super) step: f32,
@@ -101,7 +102,8 @@ pub(super) fn above_least<const N: usize>(
 /// The size below which all numbers of a group count as 0.
 pub(super) const NOTHING: f32 = 1e-15;
 
-/// Fits codes from `−middle` to `middle − 1`, which are returned plus `middle`, and a scale. Numbers weigh their squares.
+/// Fits codes from `−middle` to `middle − 1`, which are returned plus `middle`, and a scale. Numbers weigh their
+/// squares.
 pub(super) fn around_zero<const N: usize>(numbers: &[f32; N], middle: i32) -> ([u8; N], f32) {
     let mut largest = 0.0_f32;
     for &number in numbers {
