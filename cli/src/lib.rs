@@ -4,6 +4,7 @@
 mod bench;
 mod bisect;
 mod choice;
+mod companions;
 mod devices;
 mod doctor;
 mod export;
@@ -28,6 +29,7 @@ mod options;
 mod output;
 mod plan;
 mod program;
+mod quantize;
 #[cfg(feature = "remote")]
 mod remote;
 pub mod results;

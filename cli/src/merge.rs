@@ -1,12 +1,11 @@
 //! `kernels merge`: one checkpoint of a base and an adapter.
 
-use crate::finetune::{copy, copy_companions};
+use crate::companions::{copy, copy_companions};
 use crate::{loading, output};
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use burn::tensor::Device;
 use kernels_io::{Staging, escape_path};
 use kernels_models::{AdapterConfig, ModelConfig, load_merged, save_into};
-use std::io;
 use std::path::{Path, PathBuf};
 
 /// Add an adapter to the weights of its base, and write the checkpoint
@@ -43,7 +42,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     );
     let config = ModelConfig::from_file(&args.model.join("config.json"))?;
     let adapters = AdapterConfig::of_folder(&args.adapter, &config)?;
-    refuse_occupied(&args.out)?;
+    output::refuse_occupied(&args.out)?;
     let device = Device::flex();
     let (config, model) =
         loading::shown(|progress| load_merged(&args.model, &args.adapter, &device, progress))?;
@@ -71,20 +70,4 @@ fn complete(args: &Args, to: &Path) -> anyhow::Result<()> {
     [&args.model, &args.adapter]
         .iter()
         .try_for_each(|from| copy(&from.join(generation), &to.join(generation)))
-}
-
-/// Refuses a folder that can't be written, before the weights are read.
-fn refuse_occupied(out: &Path) -> anyhow::Result<()> {
-    match out.read_dir() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("--out: {}", escape_path(out))),
-        Ok(mut entries) => {
-            let shown = escape_path(out);
-            ensure!(
-                entries.next().is_none(),
-                "--out: {shown} is not empty; choose another folder, or remove it first"
-            );
-            Ok(())
-        }
-    }
 }

@@ -7,7 +7,7 @@
 use crate::screen;
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
-use anyhow::bail;
+use anyhow::{Context, bail, ensure};
 use burn_kernels::{policy, tune};
 use kernels_io::{Page, escape_json, escape_lines, escape_path, indent_lines, shorten};
 use serde::Serialize;
@@ -167,6 +167,25 @@ pub fn refuse_unwritable(path: &Path, option: &str) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Refuses a new folder of `--out` that can't be written, before any work is done.
+///
+/// # Errors
+/// Returns an error if something other than an empty folder is there.
+pub fn refuse_occupied(out: &Path) -> anyhow::Result<()> {
+    match out.read_dir() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error).with_context(|| format!("--out: {}", escape_path(out))),
+        Ok(mut entries) => {
+            let shown = escape_path(out);
+            ensure!(
+                entries.next().is_none(),
+                "--out: {shown} is not empty; choose another folder, or remove it first"
+            );
+            Ok(())
+        }
+    }
 }
 
 /// Writes a file, complete or not at all.

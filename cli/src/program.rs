@@ -5,7 +5,7 @@ use crate::choice::DeviceChoice;
 use crate::serve;
 use crate::{
     bench, bisect, doctor, export, feature, inspect, inspect_model, list, new_kernel, options,
-    output, plan, run, semantics, train, training, tune, verify,
+    output, plan, quantize, run, semantics, train, training, tune, verify,
 };
 #[cfg(feature = "text")]
 use crate::{finetune, generate, merge};
@@ -62,6 +62,7 @@ enum Command {
     #[cfg(not(feature = "text"))]
     #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
     Merge(feature::Ignored),
+    Quantize(quantize::Args),
     Semantics(semantics::Args),
     Doctor(doctor::Args),
     Bench(bench::Args),
@@ -169,6 +170,7 @@ fn execute(command: Command) -> anyhow::Result<()> {
             features: "`--features text`",
         }
         .into()),
+        Command::Quantize(args) => on_pool(|| quantize::run(&args)),
         Command::List(args) => list::run(&args),
         Command::Plan(args) => plan::run(&args),
         Command::Inspect(args) => inspect::run(&args),

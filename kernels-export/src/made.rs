@@ -1,6 +1,6 @@
 //! Tensors that go out.
 
-use crate::abi::{DlManagedTensor, DlTensor};
+use kernels_abi::{DlManagedTensor, DlTensor};
 use crate::tensor::{Tensor, contiguous};
 use kernels_simd::{DType, Values};
 use std::mem::ManuallyDrop;

@@ -1,6 +1,6 @@
 //! Numbers that are checked when they are read.
 
-use crate::abi::{Any, types};
+use kernels_abi::{Any, types};
 use crate::argument::{Argument, wrong};
 use crate::call::{Error, refused};
 
@@ -93,7 +93,7 @@ numbers! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::Value;
+    use kernels_abi::Value;
 
     fn float(value: f64) -> Any {
         Any {

@@ -3,8 +3,8 @@
 //! * [`open`], [`read`] and [`read_text`] accept plain files only, because a named pipe, a socket or a device could
 //!   block forever or never end. They check the size before they read, and name what stands in the place of a file: a
 //!   Git LFS pointer, or a link without a target.
-//! * [`write_whole`] and [`Staging`] make a file or a folder appear complete or not at all. They remove what killed
-//!   processes left of earlier writes.
+//! * [`write_whole`], [`NewFile`] and [`Staging`] make a file or a folder appear complete or not at all. They remove
+//!   what killed processes left of earlier writes.
 //! * [`escape`] makes text from a file safe to show.
 //! * [`Page`] and [`Table`] lay out text for people, in the width and the colours of its place.
 //! * `header` (a feature) reads the header of a safetensors file.
@@ -14,6 +14,7 @@ mod error;
 pub mod header;
 mod leftover;
 mod limit;
+mod new_file;
 mod page;
 mod plain;
 mod staging;
@@ -25,6 +26,7 @@ mod write;
 pub use error::FileError;
 pub use leftover::clear_leftovers;
 pub use limit::Limit;
+pub use new_file::NewFile;
 pub use page::{Look, Page, Tone};
 pub use plain::{is_there, metadata, open, read, read_text};
 pub use staging::Staging;

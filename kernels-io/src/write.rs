@@ -45,7 +45,10 @@ pub fn check_target(path: &Path) -> Result<(), FileError> {
 }
 
 /// Creates a file next to the target. Returns it with the lock that marks it as in use.
-fn unfinished(folder: &Path, prefix: &std::ffi::OsStr) -> io::Result<(NamedTempFile, File)> {
+pub(crate) fn unfinished(
+    folder: &Path,
+    prefix: &std::ffi::OsStr,
+) -> io::Result<(NamedTempFile, File)> {
     let builder = builder(prefix, 0o666);
     loop {
         let file = builder.tempfile_in(folder)?;

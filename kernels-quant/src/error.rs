@@ -78,6 +78,16 @@ pub enum QuantError {
         /// The number of its bytes.
         found: usize,
     },
+    /// A number has no code.
+    #[error("element {at} is {number}, which {encoding} cannot hold")]
+    Number {
+        /// The encoding.
+        encoding: String,
+        /// The place of the number among those that were to be encoded.
+        at: usize,
+        /// The number.
+        number: f32,
+    },
     /// The content of a part contradicts the rest.
     #[error("part {part:?}: {problem}")]
     Content {

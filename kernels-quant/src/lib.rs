@@ -32,7 +32,8 @@
 //! [`QuantConfig`] is what `config.json` of a checkpoint says of them.
 //!
 //! An encoding is one file in `encodings/`: its settings, its parts with their dtypes and shapes, and the decoding of
-//! rows.
+//! rows. Three can be written, with the codes that their own packages choose: [`gguf::Block::encode`], [`nf4`] and
+//! [`BnbInt8::encode_row`].
 
 #![forbid(unsafe_code)]
 
@@ -42,6 +43,8 @@ mod dtype;
 mod encoding;
 mod encodings;
 mod error;
+mod finite;
+mod floats;
 pub mod numbers;
 mod parts;
 mod scales;
@@ -51,11 +54,12 @@ mod weight;
 pub use config::{ConfigError, QuantConfig};
 pub use dtype::Dtype;
 pub use encoding::Encoding;
-pub use encodings::gguf;
 pub use encodings::{
     Awq, Bnb4Bit, BnbInt8, Code, Fp8Blocks, Gptq, GptqVersion, Mxfp4, Packed, Unpacked,
 };
+pub use encodings::{gguf, nf4};
 pub use error::QuantError;
-pub use parts::Part;
+pub use floats::{decode_floats, encode_halves};
+pub use parts::{Part, PartSpec};
 pub use scales::Scales;
 pub use weight::QuantizedWeight;

@@ -48,6 +48,24 @@ impl<'a> Part<'a> {
     }
 }
 
+/// A tensor of a file that is to be written for a weight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartSpec {
+    /// Its name after the name of the layer and a dot.
+    pub name: &'static str,
+    /// The type of its elements.
+    pub dtype: Dtype,
+    /// Its shape.
+    pub shape: Vec<usize>,
+}
+
+impl PartSpec {
+    /// Returns the number of its bytes.
+    pub fn bytes(&self) -> usize {
+        self.shape.iter().product::<usize>() * self.dtype.size()
+    }
+}
+
 /// The parts of a weight that were not yet taken. Each has as many bytes as its type and shape say.
 pub(crate) struct Parts<'a> {
     encoding: String,

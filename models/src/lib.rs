@@ -53,7 +53,7 @@ pub mod semantics;
 pub use adapters::{AdapterConfig, AdapterPatterns, load_merged, save_adapters};
 pub use checkpoint::{
     Inspection, Progress, StoredType, gguf, inspect, load, load_with, save, save_into, save_with,
-    weights_checksum,
+    weight_files, weights_checksum,
 };
 pub use config::{
     AltUpConfig, Architecture, GroupConfig, LatentConfig, MixedConfig, ModelConfig, MoeConfig,

@@ -8,8 +8,8 @@ use anyhow::{Context, bail, ensure};
 use kernels_io::{Limit, Staging, escape_path, read};
 use object::read::{NameOrOrdinal, Object};
 use object::{Architecture, BinaryFormat};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 /// Write the CPU kernels as a package for Python
 ///
@@ -36,7 +36,7 @@ const LIBRARY: Limit = Limit {
 /// # Errors
 /// Returns an error if a library is not one of these kernels, or if the folder can't be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    refuse_occupied(&args.out)?;
+    output::refuse_occupied(&args.out)?;
     let paths = match args.library.is_empty() {
         true => vec![beside_the_program()?],
         false => args.library.clone(),
@@ -87,22 +87,6 @@ fn beside_the_program() -> anyhow::Result<PathBuf> {
         escape_path(&path)
     );
     Ok(path)
-}
-
-/// Refuses a folder that has files, before the libraries are read.
-fn refuse_occupied(out: &Path) -> anyhow::Result<()> {
-    match out.read_dir() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error).with_context(|| format!("--out: {}", escape_path(out))),
-        Ok(mut entries) => {
-            ensure!(
-                entries.next().is_none(),
-                "--out: {} is not empty; choose another folder, or remove it first",
-                escape_path(out)
-            );
-            Ok(())
-        }
-    }
 }
 
 /// An operating system by the names that Python has for it.

@@ -32,7 +32,6 @@ use burn_kernels::live::{self, Sampling};
 use burn_kernels::report;
 use data::Batches;
 use kernels_io::escape_path;
-pub use model::{copy, copy_companions};
 use prepare::Prepared;
 use serde::Serialize;
 use serde_json::Value;

@@ -1,10 +1,11 @@
 //! The checkpoint that a run begins with, its adapters, and what is saved at the end.
 
 use super::settings::Settings;
+use crate::companions::{GENERATION, copy_companions};
 use anyhow::Context;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, FloatDType, Tensor};
-use kernels_io::{FileError, Limit, escape_path};
+use kernels_io::{Limit, escape_path};
 use kernels_models::{AdapterConfig, CausalLm, Generation, ModelConfig};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -157,29 +158,6 @@ pub enum Output {
     Adapter(PathBuf),
 }
 
-/// The files of a tokenizer, of generation and of other inputs than text, which a tuned checkpoint has from its base: what
-/// `save_pretrained` writes, and what other programs read in place of `tokenizer.json`.
-const COPIED: [&str; 18] = [
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
-    "tokenizer.model",
-    "sentencepiece.bpe.model",
-    "spiece.model",
-    "tekken.json",
-    "chat_template.jinja",
-    "chat_template.json",
-    GENERATION,
-    "preprocessor_config.json",
-    "image_preprocessor_config.json",
-    "video_preprocessor_config.json",
-    "processor_config.json",
-];
-
 impl Output {
     /// Returns the folder.
     pub fn folder(&self) -> &Path {
@@ -229,9 +207,6 @@ impl Output {
     }
 }
 
-/// The file of end tokens.
-const GENERATION: &str = "generation_config.json";
-
 /// Writes the generation settings of a base with more end tokens.
 fn add_ends(base: &Path, config: &ModelConfig, new: &[u32], to: &Path) -> anyhow::Result<()> {
     let known = Generation::open(base, config)?.end_tokens;
@@ -244,30 +219,4 @@ fn add_ends(base: &Path, config: &ModelConfig, new: &[u32], to: &Path) -> anyhow
     fields.insert("eos_token_id".into(), json!([&known[..], new].concat()));
     let text = serde_json::to_string_pretty(&fields)?;
     crate::output::write_file(to, text.as_bytes())
-}
-
-/// Copies a file if it is there.
-pub fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    if !kernels_io::is_there(from) {
-        return Ok(());
-    }
-    let bytes = match kernels_io::read(from, Limit::mib("a file of a checkpoint", 1024)) {
-        // What training needs was read before. A file that was not fetched does not end a run that is over.
-        Err(error @ (FileError::Pointer { .. } | FileError::Dangling { .. })) => {
-            crate::output::note(format_args!("not copied: {error}"));
-            return Ok(());
-        }
-        read => read?,
-    };
-    crate::output::write_file(to, &bytes)
-}
-
-/// Copies the files of a tokenizer and of generation that are in a folder.
-///
-/// # Errors
-/// Returns an error if a file can't be read or written.
-pub fn copy_companions(from: &Path, to: &Path) -> anyhow::Result<()> {
-    COPIED
-        .iter()
-        .try_for_each(|name| copy(&from.join(name), &to.join(name)))
 }

@@ -25,6 +25,7 @@ mod pipes;
 mod plan;
 mod plan_bin;
 mod profile;
+mod quantize;
 mod run;
 mod semantics;
 #[cfg(unix)]

@@ -1,5 +1,5 @@
 //! Tests of files and folders that appear complete or not at all, and of leftovers of killed processes.
-use kernels_io::{FileError, Staging, clear_leftovers, write_new, write_whole};
+use kernels_io::{FileError, NewFile, Staging, clear_leftovers, write_new, write_whole};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -74,6 +74,35 @@ fn a_folder_appears_with_all_in_it_or_not_at_all() {
     assert_eq!(fs::read(target.join("src/a")).unwrap(), b"a");
     drop(Staging::beside(&target).unwrap());
     assert_eq!(names(target.parent().unwrap()), ["model"]);
+}
+
+#[test]
+fn a_new_file_appears_whole_and_replaces_nothing() {
+    let folder = tempdir().unwrap();
+    let target = folder.path().join("new/model.gguf");
+    let mut file = NewFile::beside(&target).unwrap();
+    file.write(b"first, ").unwrap();
+    file.write(b"second").unwrap();
+    assert!(!target.exists());
+    file.publish().unwrap();
+    assert_eq!(fs::read(&target).unwrap(), b"first, second");
+    let other = folder.path().join("other");
+    fs::write(&other, "").unwrap();
+    assert_eq!(mode(&target), mode(&other));
+
+    let error = NewFile::beside(&target).unwrap_err().to_string();
+    assert!(error.ends_with("cannot create: it exists"), "{error}");
+    // A file that came later is not replaced either.
+    let second = folder.path().join("new/second");
+    let mut late = NewFile::beside(&second).unwrap();
+    late.write(b"late").unwrap();
+    fs::write(&second, "early").unwrap();
+    assert!(late.publish().is_err());
+    assert_eq!(fs::read(&second).unwrap(), b"early");
+    drop(NewFile::beside(&folder.path().join("new/third")).unwrap());
+    assert_eq!(names(target.parent().unwrap()), ["model.gguf", "second"]);
+    let error = NewFile::beside(Path::new("..")).unwrap_err().to_string();
+    assert!(error.contains("ends in no name"), "{error}");
 }
 
 /// Runs in another process for [`writer`]. Alone it does nothing.

@@ -13,6 +13,8 @@
 //! | `weight.nested_quant_map`, if nested | f32 | `[256]` |
 //! | `weight.quant_state.bitsandbytes__nf4`, or `…fp4` | u8 | text: sizes of blocks, shape, offset |
 
+pub mod nf4;
+
 use std::fmt;
 use std::ops::Range;
 

@@ -11,11 +11,14 @@
 use std::fmt;
 use std::ops::Range;
 
+use half::f16;
+
 use crate::config::Fields;
 use crate::encoding::{Declared, DecodeRows};
+use crate::finite::refuse_infinite;
 use crate::parts::Parts;
 use crate::views::Floats;
-use crate::{ConfigError, Dtype, Encoding, QuantError};
+use crate::{ConfigError, Dtype, Encoding, PartSpec, QuantError};
 
 /// LLM.int8 of bitsandbytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,6 +31,45 @@ impl fmt::Display for BnbInt8 {
 }
 
 const FORMAT: &str = "weight_format";
+
+impl BnbInt8 {
+    /// Returns the parts of a weight `[rows, columns]`: its codes, its scales, and the order of its rows, a byte 0.
+    pub fn parts(shape: [usize; 2]) -> [PartSpec; 3] {
+        let part = |name, dtype, shape: &[usize]| PartSpec {
+            name,
+            dtype,
+            shape: shape.into(),
+        };
+        [
+            part("weight", Dtype::I8, &shape),
+            part("SCB", Dtype::F32, &shape[..1]),
+            part(FORMAT, Dtype::U8, &[]),
+        ]
+    }
+
+    /// Encodes a row as bitsandbytes does, which rounds it to half precision first. Returns its scale, the size of its
+    /// largest number.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`QuantError::Number`] if a number is NaN, or infinite in half precision.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the row has another length than `codes`.
+    pub fn encode_row(numbers: &[f32], codes: &mut [u8]) -> Result<f32, QuantError> {
+        assert_eq!(numbers.len(), codes.len(), "a code for each number");
+        let halves: Vec<f32> = numbers.iter().map(|&x| f16::from_f32(x).to_f32()).collect();
+        refuse_infinite(&Self, &halves)?;
+        let scale = halves.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
+        // A row of zeros has NaN here, whose code is 0.
+        let factor = 127.0 / scale;
+        for (x, code) in halves.iter().zip(codes) {
+            *code = (x * factor).round_ties_even() as i8 as u8;
+        }
+        Ok(scale)
+    }
+}
 
 impl Declared for BnbInt8 {
     fn part_names(&self) -> &'static [&'static str] {

@@ -5,12 +5,17 @@
 //!
 //! A weight has one part, `blocks`: bytes of shape `[rows, bytes of a row]`.
 
+mod encode;
+mod fit;
+mod groups;
+
 use std::fmt;
 use std::ops::Range;
 
 use half::f16;
 
 use crate::encoding::{Declared, DecodeRows};
+use crate::finite::{refuse_infinite, too_large};
 use crate::parts::Parts;
 use crate::{Dtype, QuantError};
 
@@ -20,9 +25,13 @@ const SMALL: usize = 32;
 /// The number of elements of a large block.
 const LARGE: usize = 256;
 
-/// Declares the layouts: ggml's name, the numbers of bytes and elements, and the function that decodes a block.
+/// Declares the layouts: ggml's name, the numbers of bytes and elements, and the functions that decode and encode a
+/// block.
 macro_rules! blocks {
-    ($($(#[$doc:meta])* $block:ident = $name:literal, $bytes:literal, $elements:ident, $decode:ident;)*) => {
+    ($(
+        $(#[$doc:meta])*
+        $block:ident = $name:literal, $bytes:literal, $elements:ident, $decode:ident, $encode:path;
+    )*) => {
         /// A layout of blocks.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Block {
@@ -64,29 +73,76 @@ macro_rules! blocks {
                     $(Self::$block => each::<$bytes, $elements>(bytes, $decode, out),)*
                 }
             }
+
+            /// Encodes numbers into blocks that follow each other, as ggml does without an importance matrix: to the bit
+            /// of a build of ggml that doesn't fuse products and sums, which is any for plain x86-64. Only MXFP4 differs,
+            /// in blocks of numbers below 2^-125, whose powers wrap around in ggml.
+            ///
+            /// # Errors
+            ///
+            /// Returns [`QuantError::Number`] if a number is infinite or NaN, or so large that the scale of its block is
+            /// not finite as a half-precision number.
+            ///
+            /// # Panics
+            ///
+            /// Panics if `numbers` is not a whole number of blocks, or if `bytes` does not have the size of that many
+            /// blocks.
+            pub fn encode(self, numbers: &[f32], bytes: &mut [u8]) -> Result<(), QuantError> {
+                match self {
+                    $(Self::$block => self.encode_each::<$bytes, $elements>(numbers, $encode, bytes),)*
+                }
+            }
         }
     };
 }
 
 blocks! {
     /// 32 numbers of 8 bits.
-    Q8_0 = "Q8_0", 34, SMALL, q8_0;
+    Q8_0 = "Q8_0", 34, SMALL, q8_0, encode::q8_0;
     /// 32 numbers of 4 bits.
-    Q4_0 = "Q4_0", 18, SMALL, q4_0;
+    Q4_0 = "Q4_0", 18, SMALL, q4_0, encode::q4_0;
     /// 32 numbers of 4 bits and their minimum.
-    Q4_1 = "Q4_1", 20, SMALL, q4_1;
+    Q4_1 = "Q4_1", 20, SMALL, q4_1, encode::q4_1;
     /// 32 numbers of 5 bits.
-    Q5_0 = "Q5_0", 22, SMALL, q5_0;
+    Q5_0 = "Q5_0", 22, SMALL, q5_0, encode::q5_0;
     /// 32 numbers of 5 bits and their minimum.
-    Q5_1 = "Q5_1", 24, SMALL, q5_1;
+    Q5_1 = "Q5_1", 24, SMALL, q5_1, encode::q5_1;
     /// 256 numbers of 4 bits, in groups of 32 with scales and minima of 6 bits.
-    Q4K = "Q4_K", 144, LARGE, q4_k;
+    Q4K = "Q4_K", 144, LARGE, q4_k, groups::q4_k;
     /// 256 numbers of 5 bits, in groups of 32 with scales and minima of 6 bits.
-    Q5K = "Q5_K", 176, LARGE, q5_k;
+    Q5K = "Q5_K", 176, LARGE, q5_k, groups::q5_k;
     /// 256 numbers of 6 bits, in groups of 16 with scales of 8 bits.
-    Q6K = "Q6_K", 210, LARGE, q6_k;
+    Q6K = "Q6_K", 210, LARGE, q6_k, groups::q6_k;
     /// 32 floats of 4 bits with a common power of two.
-    Mxfp4 = "MXFP4", 17, SMALL, mxfp4;
+    Mxfp4 = "MXFP4", 17, SMALL, mxfp4, encode::mxfp4;
+}
+
+impl Block {
+    fn encode_each<const BYTES: usize, const ELEMENTS: usize>(
+        self,
+        numbers: &[f32],
+        encode: impl Fn(&[f32; ELEMENTS], &mut [u8; BYTES]) -> bool,
+        bytes: &mut [u8],
+    ) -> Result<(), QuantError> {
+        let (blocks, part) = numbers.as_chunks::<ELEMENTS>();
+        let (places, rest) = bytes.as_chunks_mut::<BYTES>();
+        assert!(
+            part.is_empty() && rest.is_empty() && blocks.len() == places.len(),
+            "{} numbers must be a whole number of blocks that take {} bytes",
+            numbers.len(),
+            places.len() * BYTES + rest.len()
+        );
+        refuse_infinite(&self, numbers)?;
+        for (at, (block, place)) in blocks.iter().zip(places).enumerate() {
+            if !encode(block, place) {
+                let size = |at: &usize| numbers[*at].abs();
+                let block = at * ELEMENTS..(at + 1) * ELEMENTS;
+                let largest = block.max_by(|a, b| size(a).total_cmp(&size(b)));
+                return Err(too_large(&self, numbers, largest.unwrap_or(0)));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl fmt::Display for Block {
@@ -287,12 +343,16 @@ fn q6_k(block: &[u8; 210], out: &mut [f32; LARGE]) {
 /// Twice the numbers of E2M1, as ggml stores them. As integers, they have one zero.
 const DOUBLED: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
+/// Returns 2^(exponent − 128), half of what the exponent means elsewhere. The first two are subnormal.
+fn half_of_power(exponent: u8) -> f32 {
+    match exponent {
+        0..2 => f32::from_bits(0x0020_0000 << exponent),
+        _ => f32::from_bits((u32::from(exponent) - 1) << 23),
+    }
+}
+
 fn mxfp4(block: &[u8; 17], out: &mut [f32; SMALL]) {
-    // 2^(exponent − 128), half of what it means elsewhere. The first two are subnormal.
-    let scale = match block[0] {
-        exponent @ 0..2 => f32::from_bits(0x0020_0000 << exponent),
-        exponent => f32::from_bits((u32::from(exponent) - 1) << 23),
-    };
+    let scale = half_of_power(block[0]);
     let number = |number| f32::from(DOUBLED[usize::from(number)]) * scale;
     write(&nibbles(piece(block, 1)), out, number);
 }

@@ -12,7 +12,7 @@ mod packed;
 mod unpacked;
 
 pub use awq::Awq;
-pub use bnb_4bit::Bnb4Bit;
+pub use bnb_4bit::{Bnb4Bit, nf4};
 pub use bnb_int8::BnbInt8;
 pub use fp8_blocks::Fp8Blocks;
 pub use gptq::{Gptq, GptqVersion};

@@ -2,6 +2,7 @@
 //! together.
 
 mod config;
+mod encoded;
 mod formulas;
 mod goldens;
 mod hostile;

@@ -30,6 +30,7 @@ pub use self::load::{load, load_with};
 pub use self::progress::Progress;
 pub(crate) use self::save::refuse_occupied;
 pub use self::save::{save, save_into, save_with};
+pub use self::shards::weight_files;
 pub(crate) use self::stored::stored_dtypes;
 
 #[cfg(target_endian = "big")]

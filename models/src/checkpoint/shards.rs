@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use kernels_io::Limit;
 use kernels_quant::{Mxfp4, QuantConfig};
@@ -57,16 +57,7 @@ impl Shards {
         if exists(INDEX) {
             return Self::open_index(dir, &dir.join(INDEX));
         }
-        let hint = if exists("pytorch_model.bin") || exists("pytorch_model.bin.index.json") {
-            "; pytorch_model.bin is not read, convert it to safetensors"
-        } else {
-            ""
-        };
-        let problem = format!("holds neither {SINGLE} nor {INDEX}{hint}");
-        Err(vec![ModelError::Layout {
-            dir: dir.into(),
-            problem,
-        }])
+        Err(vec![no_weights(dir)])
     }
 
     /// Returns the only file of a checkpoint.
@@ -138,11 +129,8 @@ impl Shards {
 
     fn open_index(dir: &Path, index: &Path) -> Result<Self, Vec<ModelError>> {
         let weight_map = read_weight_map(index).map_err(|error| vec![error])?;
-        let mut names: Vec<&String> = weight_map.values().collect();
-        names.sort();
-        names.dedup();
         let (mut files, mut errors) = (Vec::new(), Vec::new());
-        for name in names {
+        for name in listed_files(&weight_map) {
             match TensorFile::open(&dir.join(name)) {
                 Ok(file) => files.push(file),
                 Err(error) => errors.push(error),
@@ -234,6 +222,47 @@ impl Shards {
             [only] => only.path().into(),
             _ => dir.join(INDEX),
         }
+    }
+}
+
+/// Returns the files with the weights of a directory in Hugging Face layout: `model.safetensors`, or those that
+/// `model.safetensors.index.json` lists, which are in the same directory. They are not opened.
+///
+/// # Errors
+///
+/// Returns an error if the directory has neither, or if the index names other files.
+pub fn weight_files(dir: &Path) -> Result<Vec<PathBuf>, ModelError> {
+    let exists = |name| kernels_io::is_there(&dir.join(name));
+    match (exists(SINGLE), exists(INDEX)) {
+        (true, _) => Ok(vec![dir.join(SINGLE)]),
+        (false, true) => {
+            let weight_map = read_weight_map(&dir.join(INDEX))?;
+            let files = listed_files(&weight_map).into_iter();
+            Ok(files.map(|name| dir.join(name)).collect())
+        }
+        (false, false) => Err(no_weights(dir)),
+    }
+}
+
+/// Returns the names of files in an index, each once.
+fn listed_files(weight_map: &BTreeMap<String, String>) -> Vec<&String> {
+    let mut names: Vec<&String> = weight_map.values().collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+/// Returns the error of a directory without weights.
+fn no_weights(dir: &Path) -> ModelError {
+    let exists = |name| kernels_io::is_there(&dir.join(name));
+    let hint = if exists("pytorch_model.bin") || exists("pytorch_model.bin.index.json") {
+        "; pytorch_model.bin is not read, convert it to safetensors"
+    } else {
+        ""
+    };
+    ModelError::Layout {
+        dir: dir.into(),
+        problem: format!("holds neither {SINGLE} nor {INDEX}{hint}"),
     }
 }
 

@@ -1,0 +1,25 @@
+//! Numbers that have no code.
+
+use std::fmt;
+
+use crate::QuantError;
+
+/// Refuses numbers of which one is infinite or NaN.
+pub(crate) fn refuse_infinite(
+    encoding: &impl fmt::Display,
+    numbers: &[f32],
+) -> Result<(), QuantError> {
+    match numbers.iter().position(|number| !number.is_finite()) {
+        None => Ok(()),
+        Some(at) => Err(too_large(encoding, numbers, at)),
+    }
+}
+
+/// Returns the error of a number.
+pub(crate) fn too_large(encoding: &impl fmt::Display, numbers: &[f32], at: usize) -> QuantError {
+    QuantError::Number {
+        encoding: encoding.to_string(),
+        at,
+        number: numbers[at],
+    }
+}
