@@ -10,6 +10,7 @@ use anyhow::ensure;
 use kernels_io::escape;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::path::Path;
 
@@ -81,10 +82,21 @@ pub struct Encoded {
 pub struct Group {
     /// The examples, whose learned tokens are the answers.
     pub answers: Vec<Example>,
+    /// A number that tells their prompt apart.
+    pub prompt: u64,
     /// True if the one answer is desirable.
     pub desirable: Option<bool>,
-    /// The log-probabilities of a pair by the reference, if the record has them.
-    pub reference: Option<[f64; 2]>,
+    /// The log-probabilities of the answers by the reference, if the record has them.
+    pub reference: Option<Vec<f64>>,
+}
+
+impl Group {
+    /// Returns the number that tells a prompt of these tokens apart.
+    pub fn number_of(prompt: &[u32]) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        prompt.hash(&mut hasher);
+        hasher.finish()
+    }
 }
 
 /// The answers of files.
@@ -96,6 +108,8 @@ pub struct Groups {
     pub cut: usize,
     /// The places of records that were left out, because their prompts leave no room for an answer.
     pub left_out: Vec<String>,
+    /// The places of pairs that were left out, because the answers are equal as far as they are read.
+    pub equal: Vec<String>,
     /// The tokens that end answers.
     pub ends: Ends,
 }
@@ -133,8 +147,15 @@ enum Text {
     Chat(Chat),
 }
 
-/// The examples of a record, with the ends of its answers.
-type Found = (Vec<Example>, Vec<Option<u32>>);
+/// The examples of a record.
+#[derive(Default)]
+struct Found {
+    examples: Vec<Example>,
+    /// The ends of its answers.
+    ends: Vec<Option<u32>>,
+    /// The number of the prompt, of a record of answers to one.
+    prompt: u64,
+}
 
 impl Encoder {
     /// Reads the tokenizer of a checkpoint, and its chat template if a record needs one.
@@ -197,7 +218,8 @@ impl Encoder {
     ) -> anyhow::Result<Encoded> {
         let mut encoded = Encoded::default();
         self.each(records, progress, |_, _, found| {
-            self.add(&mut encoded, found)
+            self.add(&mut encoded, found);
+            Ok(())
         })?;
         ensure!(
             !encoded.examples.is_empty(),
@@ -210,18 +232,19 @@ impl Encoder {
     /// Returns the answers of records, in their order, as [`encode`](Self::encode) does.
     ///
     /// # Errors
-    /// Returns an error as `encode` does.
+    /// Returns an error as `encode` does, which also lists records whose reference scored more of an answer than is read.
     pub fn encode_answers(
         &self,
         records: &[Placed],
         progress: impl FnMut(usize),
     ) -> anyhow::Result<Groups> {
         let mut found = Groups::default();
-        self.each(records, progress, |place, record, (mut answers, ends)| {
+        self.each(records, progress, |place, record, of_record| {
             let Record::Preference(record) = record else {
                 unreachable!("records of answers are read");
             };
-            found.ends.add(ends);
+            let mut answers = of_record.examples;
+            found.ends.add(of_record.ends);
             let is_long = answers
                 .iter()
                 .filter(|answer| answer.ids.len() > self.length);
@@ -231,29 +254,44 @@ impl Encoder {
             }
             if answers.iter().any(|answer| answer.targets() == 0) {
                 found.left_out.push(place.to_owned());
-                return;
+                return Ok(());
+            }
+            if let [chosen, rejected] = &answers[..]
+                && chosen == rejected
+            {
+                found.equal.push(place.to_owned());
+                return Ok(());
+            }
+            if cut > 0 && record.reference.is_some() {
+                return Err(format!(
+                    "an answer ends after {} tokens with its prompt, but the record has the reference's log-probability of \
+                     the whole answer; a larger --seq keeps it",
+                    self.length
+                ));
             }
             found.cut += cut;
             found.groups.push(Group {
                 answers,
+                prompt: of_record.prompt,
                 desirable: record.desirable,
-                reference: record.reference,
+                reference: record.reference.clone(),
             });
+            Ok(())
         })?;
         ensure!(
             !found.groups.is_empty(),
-            "no record has room for an answer within {} tokens; a larger --seq keeps more",
+            "no record has room for an answer within {} tokens, or for two that differ; a larger --seq keeps more",
             self.length
         );
         Ok(found)
     }
 
-    /// Passes the examples of each record to `take`, with its place.
+    /// Passes the examples of each record to `take`, with its place. `take` returns what is wrong with them.
     fn each(
         &self,
         records: &[Placed],
         mut progress: impl FnMut(usize),
-        mut take: impl FnMut(&str, &Record, Found),
+        mut take: impl FnMut(&str, &Record, Found) -> Result<(), String>,
     ) -> anyhow::Result<()> {
         const AT_ONCE: usize = 256;
         let mut problems = Vec::new();
@@ -262,17 +300,17 @@ impl Encoder {
             let found = records.par_iter().map(|(_, record)| self.examples(record));
             let found: Vec<Result<Found, TextError>> = found.collect();
             for ((place, record), found) in records.iter().zip(found) {
-                match found {
-                    Ok(found) => take(place, record, found),
-                    Err(error) => problems.push(format!("{place}: {}", escape(&error.to_string()))),
+                let found = found.map_err(|error| error.to_string());
+                if let Err(problem) = found.and_then(|found| take(place, record, found)) {
+                    problems.push(format!("{place}: {}", escape(&problem)));
                 }
             }
         }
         report(&problems)
     }
 
-    fn add(&self, encoded: &mut Encoded, (examples, ends): Found) {
-        for mut example in examples {
+    fn add(&self, encoded: &mut Encoded, found: Found) {
+        for mut example in found.examples {
             encoded.cut += usize::from(example.ids.len() > self.length);
             example.cut(self.length);
             match example.targets() {
@@ -280,7 +318,7 @@ impl Encoder {
                 _ => encoded.examples.push(example),
             }
         }
-        encoded.ends.add(ends);
+        encoded.ends.add(found.ends);
     }
 
     /// Returns the tokenizer.
@@ -300,12 +338,19 @@ impl Encoder {
 
     fn examples(&self, record: &Record) -> Result<Found, TextError> {
         match record {
-            Record::Text(text) => Ok((self.pieces(text)?, Vec::new())),
+            Record::Text(text) => Ok(Found {
+                examples: self.pieces(text)?,
+                ..Found::default()
+            }),
             Record::Pair { prompt, completion } => {
                 let (ids, start) = self.pairs.encode(self.tokenizer(), prompt, completion)?;
                 let start = if self.all { 0 } else { start };
                 let learned = std::iter::once(start..ids.len()).collect();
-                Ok((vec![Example { ids, learned }], vec![self.end]))
+                Ok(Found {
+                    examples: vec![Example { ids, learned }],
+                    ends: vec![self.end],
+                    ..Found::default()
+                })
             }
             Record::Chat(chat) => self.chat(chat),
             Record::Preference(record) => self.answers(record),
@@ -364,7 +409,11 @@ impl Encoder {
             learned: std::iter::once(start..ids.len()).collect(),
             ids,
         };
-        Ok((all.into_iter().map(example).collect(), ends))
+        Ok(Found {
+            examples: all.into_iter().map(example).collect(),
+            ends,
+            prompt: Group::number_of(&prompt),
+        })
     }
 
     /// Returns a text in pieces that are not too long.
@@ -413,7 +462,11 @@ impl Encoder {
             false => learned.into_iter().map(|(range, _)| range).collect(),
         };
         let ids = tokens.ids;
-        Ok((vec![Example { ids, learned }], ends))
+        Ok(Found {
+            examples: vec![Example { ids, learned }],
+            ends,
+            ..Found::default()
+        })
     }
 }
 

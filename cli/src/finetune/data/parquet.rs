@@ -1,14 +1,16 @@
 //! Rows of Parquet files, as JSON lines.
 
+use super::turns::BYTES;
+use crate::catching::catching;
 use anyhow::{anyhow, ensure};
 use kernels_io::{Limit, escape, escape_path};
-use parquet::errors::{ParquetError, Result};
+use parquet::errors::Result;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
-use serde_json::Value;
-use std::any::Any;
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::panic::resume_unwind;
 use std::path::Path;
 
 /// The largest description of a file's columns and parts.
@@ -20,16 +22,22 @@ const STACK_PER_BYTE: usize = 1 << 10;
 
 /// Returns a JSON object for each row, each in a line of its own.
 ///
+/// Old writers don't say which columns of bytes are texts. Bytes that are valid UTF-8 are, and others become an object with
+/// the field [`BYTES`], which is refused where a text is needed.
+///
 /// # Errors
 /// Returns an error if the file can't be read, is not a valid Parquet file, or is larger than `limit`, also as JSON.
 pub fn rows(path: &Path, limit: Limit) -> anyhow::Result<String> {
     let name = escape_path(path);
     let invalid = |why: &str| anyhow!("{name} is not a valid Parquet file: {}", escape(why));
-    let mut file = File::open(path).map_err(|error| anyhow!("{name}: {error}"))?;
+    // Opening it checks that it is a plain file.
+    let mut file = kernels_io::open(path)?;
     let stack = (1 << 23) + STACK_PER_BYTE * footer(&mut file).map_err(|why| invalid(&why))?;
     let read = std::thread::Builder::new().stack_size(stack);
-    let read = read.spawn(move || lines(file, limit.bytes))?;
-    let lines = read.join().unwrap_or_else(|panic| Err(said(&*panic)));
+    // The crate panics on some files that are damaged.
+    let read = read.spawn(move || catching(|| lines(file, limit.bytes)))?;
+    let lines = read.join().unwrap_or_else(|panic| resume_unwind(panic));
+    let lines = lines.map_err(|why| invalid(&why))?;
     let lines = lines.map_err(|error| invalid(&error.to_string()))?;
     ensure!(
         lines.len() as u64 <= limit.bytes,
@@ -59,13 +67,6 @@ fn footer(file: &mut File) -> Result<usize, String> {
         )),
         length => Ok(length as usize),
     }
-}
-
-/// Returns what a panic of the crate says.
-fn said(panic: &(dyn Any + Send)) -> ParquetError {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    ParquetError::General(text.unwrap_or("it can't be read").to_owned())
 }
 
 /// Returns the rows as JSON lines. Ends behind the first row with which they are larger than `limit`.
@@ -110,6 +111,10 @@ fn value(field: &Field, text: &mut String) {
             text.push(':');
             value(field, text);
         }),
+        Field::Bytes(bytes) => match str::from_utf8(bytes.data()) {
+            Ok(own) => *text += &Value::from(own).to_string(),
+            Err(_) => *text += &json!({ BYTES: bytes.len() }).to_string(),
+        },
         scalar => *text += &scalar.to_json_value().to_string(),
     }
 }
@@ -134,6 +139,7 @@ fn list<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finetune::data::Kind;
     use std::path::PathBuf;
 
     const LIMIT: Limit = Limit::mib("training data", 1);
@@ -155,6 +161,24 @@ mod tests {
             let rows = rows(&fixture(&format!("{compression}.parquet")), LIMIT).unwrap();
             assert_eq!(rows.lines().collect::<Vec<_>>(), expected, "{compression}");
         }
+    }
+
+    #[test]
+    fn bytes_are_texts_if_they_are_utf_8() {
+        let rows = rows(&fixture("bytes.parquet"), LIMIT).unwrap();
+        let expected = [
+            r#"{"prompt":"Où est-ce ?","chosen":" Here.","rejected":" There.","image":{"bytes that are not UTF-8":4},"digest":"abcd"}"#,
+            r#"{"prompt":"a","chosen":" b","rejected":{"bytes that are not UTF-8":1},"image":null,"digest":{"bytes that are not UTF-8":4}}"#,
+        ];
+        assert_eq!(rows.lines().collect::<Vec<_>>(), expected);
+        // They are told where they are needed.
+        let file = [fixture("bytes.parquet")];
+        let said = crate::finetune::data::read(&file, Some(Kind::Pairs)).unwrap_err();
+        let said = said.to_string();
+        assert!(
+            said.contains("1 of the records") && said.contains("bytes.parquet:2: `rejected` must be a text or turns, but is 1 bytes that are not UTF-8"),
+            "{said}"
+        );
     }
 
     /// Returns the error of a file of these bytes.
