@@ -72,7 +72,8 @@ fn check_tokens(folder: &Path, tokenizer: &Tokenizer) -> anyhow::Result<()> {
     };
     let theirs = theirs.map_or_else(|| "none".to_owned(), |id| id.to_string());
     bail!(
-        "--reference {}: its tokenizer is another one: the token `{}` has the id {id} in that of the model, and {theirs} there",
+        "--reference {}: its tokenizer is another one: the token `{}` has the id {id} in that of the model, and \
+         {theirs} there",
         escape_path(folder),
         escape(&token)
     )

@@ -10,7 +10,6 @@ use anyhow::ensure;
 use kernels_io::escape;
 use rayon::prelude::*;
 use std::collections::BTreeSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::ops::Range;
 use std::path::Path;
 
@@ -90,15 +89,6 @@ pub struct Group {
     pub reference: Option<Vec<f64>>,
 }
 
-impl Group {
-    /// Returns the number that tells a prompt of these tokens apart.
-    pub fn number_of(prompt: &[u32]) -> u64 {
-        let mut hasher = DefaultHasher::new();
-        prompt.hash(&mut hasher);
-        hasher.finish()
-    }
-}
-
 /// The answers of files.
 #[derive(Debug, Default)]
 pub struct Groups {
@@ -147,15 +137,8 @@ enum Text {
     Chat(Chat),
 }
 
-/// The examples of a record.
-#[derive(Default)]
-struct Found {
-    examples: Vec<Example>,
-    /// The ends of its answers.
-    ends: Vec<Option<u32>>,
-    /// The number of the prompt, of a record of answers to one.
-    prompt: u64,
-}
+/// The examples of a record, with the ends of its answers.
+type Found = (Vec<Example>, Vec<Option<u32>>);
 
 impl Encoder {
     /// Reads the tokenizer of a checkpoint, and its chat template if a record needs one.
@@ -218,8 +201,7 @@ impl Encoder {
     ) -> anyhow::Result<Encoded> {
         let mut encoded = Encoded::default();
         self.each(records, progress, |_, _, found| {
-            self.add(&mut encoded, found);
-            Ok(())
+            self.add(&mut encoded, found)
         })?;
         ensure!(
             !encoded.examples.is_empty(),
@@ -238,13 +220,12 @@ impl Encoder {
         records: &[Placed],
         progress: impl FnMut(usize),
     ) -> anyhow::Result<Groups> {
-        let mut found = Groups::default();
-        self.each(records, progress, |place, record, of_record| {
+        let (mut found, mut scored) = (Groups::default(), Vec::new());
+        self.each(records, progress, |place, record, (mut answers, ends)| {
             let Record::Preference(record) = record else {
                 unreachable!("records of answers are read");
             };
-            let mut answers = of_record.examples;
-            found.ends.add(of_record.ends);
+            found.ends.add(ends);
             let is_long = answers
                 .iter()
                 .filter(|answer| answer.ids.len() > self.length);
@@ -254,30 +235,30 @@ impl Encoder {
             }
             if answers.iter().any(|answer| answer.targets() == 0) {
                 found.left_out.push(place.to_owned());
-                return Ok(());
+                return;
             }
             if let [chosen, rejected] = &answers[..]
                 && chosen == rejected
             {
                 found.equal.push(place.to_owned());
-                return Ok(());
+                return;
             }
             if cut > 0 && record.reference.is_some() {
-                return Err(format!(
-                    "an answer ends after {} tokens with its prompt, but the record has the reference's log-probability of \
-                     the whole answer; a larger --seq keeps it",
+                scored.push(format!(
+                    "{place}: an answer ends after {} tokens with its prompt, but the record has the reference's \
+                     log-probability of the whole answer; a larger --seq keeps it",
                     self.length
                 ));
             }
             found.cut += cut;
             found.groups.push(Group {
                 answers,
-                prompt: of_record.prompt,
+                prompt: record.texts.prompt_number(),
                 desirable: record.desirable,
                 reference: record.reference.clone(),
             });
-            Ok(())
         })?;
+        report(&scored)?;
         ensure!(
             !found.groups.is_empty(),
             "no record has room for an answer within {} tokens, or for two that differ; a larger --seq keeps more",
@@ -286,12 +267,12 @@ impl Encoder {
         Ok(found)
     }
 
-    /// Passes the examples of each record to `take`, with its place. `take` returns what is wrong with them.
+    /// Passes the examples of each record to `take`, with its place.
     fn each(
         &self,
         records: &[Placed],
         mut progress: impl FnMut(usize),
-        mut take: impl FnMut(&str, &Record, Found) -> Result<(), String>,
+        mut take: impl FnMut(&str, &Record, Found),
     ) -> anyhow::Result<()> {
         const AT_ONCE: usize = 256;
         let mut problems = Vec::new();
@@ -300,17 +281,17 @@ impl Encoder {
             let found = records.par_iter().map(|(_, record)| self.examples(record));
             let found: Vec<Result<Found, TextError>> = found.collect();
             for ((place, record), found) in records.iter().zip(found) {
-                let found = found.map_err(|error| error.to_string());
-                if let Err(problem) = found.and_then(|found| take(place, record, found)) {
-                    problems.push(format!("{place}: {}", escape(&problem)));
+                match found {
+                    Ok(found) => take(place, record, found),
+                    Err(error) => problems.push(format!("{place}: {}", escape(&error.to_string()))),
                 }
             }
         }
         report(&problems)
     }
 
-    fn add(&self, encoded: &mut Encoded, found: Found) {
-        for mut example in found.examples {
+    fn add(&self, encoded: &mut Encoded, (examples, ends): Found) {
+        for mut example in examples {
             encoded.cut += usize::from(example.ids.len() > self.length);
             example.cut(self.length);
             match example.targets() {
@@ -318,7 +299,7 @@ impl Encoder {
                 _ => encoded.examples.push(example),
             }
         }
-        encoded.ends.add(found.ends);
+        encoded.ends.add(ends);
     }
 
     /// Returns the tokenizer.
@@ -338,19 +319,12 @@ impl Encoder {
 
     fn examples(&self, record: &Record) -> Result<Found, TextError> {
         match record {
-            Record::Text(text) => Ok(Found {
-                examples: self.pieces(text)?,
-                ..Found::default()
-            }),
+            Record::Text(text) => Ok((self.pieces(text)?, Vec::new())),
             Record::Pair { prompt, completion } => {
                 let (ids, start) = self.pairs.encode(self.tokenizer(), prompt, completion)?;
                 let start = if self.all { 0 } else { start };
                 let learned = std::iter::once(start..ids.len()).collect();
-                Ok(Found {
-                    examples: vec![Example { ids, learned }],
-                    ends: vec![self.end],
-                    ..Found::default()
-                })
+                Ok((vec![Example { ids, learned }], vec![self.end]))
             }
             Record::Chat(chat) => self.chat(chat),
             Record::Preference(record) => self.answers(record),
@@ -409,11 +383,7 @@ impl Encoder {
             learned: std::iter::once(start..ids.len()).collect(),
             ids,
         };
-        Ok(Found {
-            examples: all.into_iter().map(example).collect(),
-            ends,
-            prompt: Group::number_of(&prompt),
-        })
+        Ok((all.into_iter().map(example).collect(), ends))
     }
 
     /// Returns a text in pieces that are not too long.
@@ -462,11 +432,7 @@ impl Encoder {
             false => learned.into_iter().map(|(range, _)| range).collect(),
         };
         let ids = tokens.ids;
-        Ok(Found {
-            examples: vec![Example { ids, learned }],
-            ends,
-            ..Found::default()
-        })
+        Ok((vec![Example { ids, learned }], ends))
     }
 }
 

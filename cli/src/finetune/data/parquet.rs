@@ -2,9 +2,10 @@
 
 use super::turns::BYTES;
 use crate::catching::catching;
-use anyhow::{anyhow, ensure};
+use anyhow::{anyhow, bail, ensure};
 use kernels_io::{Limit, escape, escape_path};
-use parquet::errors::Result;
+use parquet::basic::Compression;
+use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use serde_json::{Value, json};
@@ -37,8 +38,11 @@ pub fn rows(path: &Path, limit: Limit) -> anyhow::Result<String> {
     // The crate panics on some files that are damaged.
     let read = read.spawn(move || catching(|| lines(file, limit.bytes)))?;
     let lines = read.join().unwrap_or_else(|panic| resume_unwind(panic));
-    let lines = lines.map_err(|why| invalid(&why))?;
-    let lines = lines.map_err(|error| invalid(&error.to_string()))?;
+    let lines = match lines.map_err(|why| invalid(&why))? {
+        Ok(lines) => lines,
+        Err(ParquetError::NYI(what)) => bail!("{name} can't be read: {}", escape(&what)),
+        Err(error) => return Err(invalid(&error.to_string())),
+    };
     ensure!(
         lines.len() as u64 <= limit.bytes,
         "{name}: as JSON, its rows are larger than the limit of {} bytes for {}",
@@ -73,6 +77,10 @@ fn footer(file: &mut File) -> Result<usize, String> {
 fn lines(file: File, limit: u64) -> Result<String> {
     let mut lines = String::new();
     let reader = SerializedFileReader::new(file)?;
+    let groups = reader.metadata().row_groups().iter();
+    groups
+        .flat_map(|group| group.columns())
+        .try_for_each(|column| check_codec(column.compression()))?;
     for row in reader.get_row_iter(None)? {
         object(&row?, &mut lines);
         lines.push('\n');
@@ -81,6 +89,19 @@ fn lines(file: File, limit: u64) -> Result<String> {
         }
     }
     Ok(lines)
+}
+
+/// Refuses columns that are compressed in a way that this build lacks.
+fn check_codec(codec: Compression) -> Result<()> {
+    use Compression::{GZIP, SNAPPY, UNCOMPRESSED, ZSTD};
+    if let UNCOMPRESSED | SNAPPY | GZIP(_) | ZSTD(_) = codec {
+        return Ok(());
+    }
+    let codec = codec.to_string();
+    let codec = codec.split('(').next().unwrap_or_default();
+    Err(ParquetError::NYI(format!(
+        "its columns are compressed as {codec}; write it with Snappy, zstd or gzip, or without compression"
+    )))
 }
 
 /// Writes a row as a JSON object whose fields have the order of the columns.
@@ -222,6 +243,17 @@ mod tests {
         let length = u32::try_from(footer.len()).unwrap().to_le_bytes();
         let file = [b"PAR1", &footer[..], &length, b"PAR1"].concat();
         assert!(refused(&file).contains("not a valid Parquet file"));
+    }
+
+    #[test]
+    fn codecs_that_the_build_lacks_are_named() {
+        let said = rows(&fixture("lz4.parquet"), LIMIT)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            said.contains("lz4.parquet can't be read: its columns are compressed as LZ4"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::turns::{Source, UNKNOWN, given, refuse, text};
 use super::unlearned;
 use crate::text::Message;
 use serde_json::{Map, Value};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 #[cfg(test)]
 mod tests;
@@ -187,6 +188,21 @@ impl Texts {
         Self::Chat { prompt, answers }
     }
 
+    /// Returns a number that tells the prompt apart.
+    pub fn prompt_number(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        match self {
+            Self::Plain { prompt, .. } => prompt.hash(&mut hasher),
+            Self::Chat { prompt, .. } => {
+                for turn in prompt {
+                    let others = format!("{:?} {:?}", turn.fields, turn.tools);
+                    (&turn.role, &turn.content, others).hash(&mut hasher);
+                }
+            }
+        }
+        hasher.finish()
+    }
+
     /// Puts the system message of a record before its turns.
     fn with_system(mut self, fields: &Map<String, Value>) -> Result<Self, String> {
         let system = optional(fields, "system")?.filter(|system| !system.is_empty());
@@ -253,9 +269,12 @@ fn reference(fields: &Map<String, Value>) -> Result<Option<Vec<f64>>, String> {
         [None, None] => Ok(None),
         [Some(chosen), Some(rejected)] => {
             let number = |name: &str, value: &Value| {
-                let number = value.as_f64().filter(|number| *number <= 0.0);
-                number.ok_or_else(|| {
-                    format!("`{name}` must be a number of at most 0, but is {value}")
+                // Losses are computed in f32.
+                let fits = |number: &f64| *number <= 0.0 && (*number as f32).is_finite();
+                value.as_f64().filter(fits).ok_or_else(|| {
+                    format!(
+                        "`{name}` must be a number of at most 0 within the range of f32, but is {value}"
+                    )
                 })
             };
             Ok(Some(vec![
