@@ -3,6 +3,8 @@
 
 mod bench;
 mod bisect;
+#[cfg(feature = "text")]
+mod catching;
 mod choice;
 mod companions;
 mod devices;

@@ -233,7 +233,7 @@ fn start_log(verbose: bool) {
 fn say_panics_plainly() {
     std::panic::set_hook(Box::new(|panic| {
         #[cfg(feature = "text")]
-        if crate::text::catches_panics() {
+        if crate::catching::is_catching() {
             return;
         }
         let message = panic.payload_as_str().unwrap_or("unknown panic");

@@ -17,6 +17,18 @@ pub struct QuantConfig {
     pub encoding: Encoding,
     /// Sentences about settings that don't concern the weights and that a decoded model ignores.
     pub remarks: Vec<String>,
+    /// The layers that stay floats, if the configuration lists them.
+    pub left_out: Option<LeftOut>,
+}
+
+/// The list of layers that a package did not quantise. Each package has its own rules for what an entry means: a layer's name
+/// or a part of it, or a pattern.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeftOut {
+    /// The field of the list.
+    pub field: &'static str,
+    /// Its entries.
+    pub entries: Vec<String>,
 }
 
 /// The reason why a `quantization_config` is not read.
@@ -49,7 +61,8 @@ impl QuantConfig {
             false => "",
         };
         let mut remarks = Vec::new();
-        let encoding = match fields.text("quant_method", usual)? {
+        let method = fields.text("quant_method", usual)?;
+        let encoding = match method {
             "bitsandbytes" if fields.flag("load_in_8bit")? => bnb_int8::of_config(fields)?,
             "bitsandbytes" => bnb_4bit::of_config(fields)?,
             "gptq" => gptq::of_config(fields)?,
@@ -63,13 +76,32 @@ impl QuantConfig {
                 return Err(fields.error("quant_method", problem));
             }
         };
-        Ok(Self { encoding, remarks })
+        let field = match method {
+            "bitsandbytes" => "llm_int8_skip_modules",
+            "compressed-tensors" => "ignore",
+            _ => "modules_to_not_convert",
+        };
+        let entries = fields.texts(field)?;
+        Ok(Self {
+            encoding,
+            remarks,
+            left_out: entries.map(|entries| LeftOut { field, entries }),
+        })
     }
 }
 
 /// The remark on inputs that other programs round.
 pub(crate) fn inputs_stay(what: impl fmt::Display) -> String {
-    format!("inputs of quantised layers are not rounded, though the configuration has {what}")
+    stays("inputs", what)
+}
+
+/// The remark on outputs that other programs round.
+pub(crate) fn outputs_stay(what: impl fmt::Display) -> String {
+    stays("outputs", what)
+}
+
+fn stays(which: &str, what: impl fmt::Display) -> String {
+    format!("{which} of quantised layers are not rounded, though the configuration has {what}")
 }
 
 /// The fields of an object. A null is an absent field.
@@ -110,6 +142,13 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn text(self, name: &str, usual: &'a str) -> Result<&'a str, ConfigError> {
         Ok(self.read(name, "a text", Value::as_str)?.unwrap_or(usual))
+    }
+
+    fn texts(self, name: &str) -> Result<Option<Vec<String>>, ConfigError> {
+        self.read(name, "a list of texts", |value| {
+            let texts = value.as_array()?.iter();
+            texts.map(|text| text.as_str().map(str::to_owned)).collect()
+        })
     }
 
     pub(crate) fn flag(self, name: &str) -> Result<bool, ConfigError> {

@@ -51,7 +51,7 @@ mod scales;
 mod views;
 mod weight;
 
-pub use config::{ConfigError, QuantConfig};
+pub use config::{ConfigError, LeftOut, QuantConfig};
 pub use dtype::Dtype;
 pub use encoding::Encoding;
 pub use encodings::{

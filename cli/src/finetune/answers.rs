@@ -6,22 +6,29 @@ use super::loss::LossArgs;
 use super::prepare::{Facts, fingerprint};
 use crate::devices::Devices;
 use crate::output;
+use crate::text::Tokenizer;
 use crate::training::folder::RunFolder;
 use crate::training::identity::Fingerprint;
-use crate::training::preference::{Objective, Preference};
+use crate::training::preference::Preference;
 use crate::training::step::without_gradients;
-use anyhow::{Context, ensure};
+use anyhow::{Context, bail, ensure};
 use burn::tensor::{Device, FloatDType};
 use burn_kernels::optim::rounded;
-use kernels_io::{Limit, escape_path};
+use kernels_io::{Limit, escape, escape_path};
 use kernels_models::{CausalLm, ModelConfig};
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
-/// Refuses options that losses of answers don't have.
+/// Refuses options that losses of answers don't have, and a model of --reference that can't score the answers. Returns the
+/// configuration of that model.
 ///
 /// # Errors
 /// Returns an error that names the option.
-pub fn check(args: &Args, devices: &Devices) -> anyhow::Result<()> {
+pub fn check(
+    args: &Args,
+    devices: &Devices,
+    config: &ModelConfig,
+) -> anyhow::Result<Option<ModelConfig>> {
     ensure!(
         !devices.are_several(),
         "a loss of answers trains on one device; give one, by --device {}",
@@ -35,15 +42,54 @@ pub fn check(args: &Args, devices: &Devices) -> anyhow::Result<()> {
         !args.lora.drops(),
         "--lora-dropout: a loss of answers trains without dropout, as that of the reference would differ"
     );
-    Ok(())
+    let Some(folder) = folder(args) else {
+        return Ok(None);
+    };
+    let reference = ModelConfig::of_checkpoint(folder)?;
+    let name = escape_path(folder);
+    ensure!(
+        reference.vocab_size == config.vocab_size,
+        "--reference {name}: its vocabulary has {} tokens, and that of the model {}",
+        reference.vocab_size,
+        config.vocab_size
+    );
+    ensure!(
+        args.seq <= reference.max_position_embeddings,
+        "--seq is {}, but the model of --reference {name} has {} positions (max_position_embeddings)",
+        args.seq,
+        reference.max_position_embeddings
+    );
+    Ok(Some(reference))
 }
 
-/// Refuses a reference where the records have its log-probabilities.
+/// Refuses a model of --reference whose tokenizer has other tokens. A folder may have none.
+fn check_tokens(folder: &Path, tokenizer: &Tokenizer) -> anyhow::Result<()> {
+    if !kernels_io::is_there(&folder.join("tokenizer.json")) {
+        return Ok(());
+    }
+    let Some((token, id, theirs)) = tokenizer.difference(folder)? else {
+        return Ok(());
+    };
+    let theirs = theirs.map_or_else(|| "none".to_owned(), |id| id.to_string());
+    bail!(
+        "--reference {}: its tokenizer is another one: the token `{}` has the id {id} in that of the model, and \
+         {theirs} there",
+        escape_path(folder),
+        escape(&token)
+    )
+}
+
+/// Refuses a reference where the records have its log-probabilities, and one of other tokens.
 ///
 /// # Errors
 /// Returns that error.
-pub fn check_known(args: &Args, is_known: bool) -> anyhow::Result<()> {
+pub fn check_known(args: &Args, is_known: bool, tokenizer: &Tokenizer) -> anyhow::Result<()> {
     let has_reference = args.loss.has_reference();
+    ensure!(
+        !is_known || !args.loss.has_baseline()?,
+        "the records have log-probabilities of a reference, but --loss kto also compares with answers behind other prompts, \
+         which no record has; remove them, so that a model computes all"
+    );
     ensure!(
         has_reference || !is_known,
         "the records have log-probabilities of a reference, but --loss and its options ask for none; remove them"
@@ -53,20 +99,29 @@ pub fn check_known(args: &Args, is_known: bool) -> anyhow::Result<()> {
         "--reference names a model or --precompute-reference asks for one, but the records have its log-probabilities; remove \
          them, or the option"
     );
-    Ok(())
+    match folder(args) {
+        Some(folder) => check_tokens(folder, tokenizer),
+        None => Ok(()),
+    }
+}
+
+/// Returns the folder of --reference. A run that goes on with precomputed log-probabilities does without it.
+pub fn folder(args: &Args) -> Option<&Path> {
+    let folder = args.loss.reference.as_deref();
+    folder.filter(|folder| folder.exists() || !is_precomputed(args))
 }
 
 /// Returns the reference model, if one is needed: that of --reference, or a copy of the model as the run begins.
 ///
 /// # Errors
-/// Returns an error if the checkpoint can't be read, or has another vocabulary.
+/// Returns an error if the checkpoint can't be read.
 pub fn reference(
     args: &Args,
-    (model, config): (&CausalLm, &ModelConfig),
+    model: &CausalLm,
     dtype: FloatDType,
     (device, is_known): (&Device, bool),
 ) -> anyhow::Result<Option<CausalLm>> {
-    if !args.loss.has_reference() || is_known {
+    if !args.loss.has_reference() || is_known || is_precomputed(args) {
         return Ok(None);
     }
     let Some(folder) = &args.loss.reference else {
@@ -76,15 +131,15 @@ pub fn reference(
             half => rounded(&model, half),
         }));
     };
-    let (own, reference) = kernels_models::load(folder, &device.clone().inner(), dtype)?;
-    ensure!(
-        own.vocab_size == config.vocab_size,
-        "--reference {}: its vocabulary has {} tokens, and that of the model {}",
-        escape_path(folder),
-        own.vocab_size,
-        config.vocab_size
-    );
+    let (_, reference) = kernels_models::load(folder, &device.clone().inner(), dtype)?;
     Ok(Some(reference))
+}
+
+/// Returns `true` if a run that goes on has the reference's log-probabilities in its folder.
+fn is_precomputed(args: &Args) -> bool {
+    let run = args.resume.as_ref();
+    let run = run.filter(|_| args.loss.precompute_reference);
+    run.is_some_and(|run| run.join(PRECOMPUTED).exists())
 }
 
 /// Tells what answers lost to the limit of their tokens.
@@ -96,14 +151,19 @@ pub fn tell_lost(found: &Groups, seq: usize) {
         ));
     }
     const SHOWN: usize = 5;
-    let left_out = &found.left_out;
-    if !left_out.is_empty() {
-        let places: Vec<&str> = left_out.iter().take(SHOWN).map(String::as_str).collect();
-        let more = if left_out.len() > SHOWN { ", …" } else { "" };
+    for (places, what) in [
+        (&found.left_out, "have no room for an answer"),
+        (&found.equal, "have two answers that are equal"),
+    ] {
+        if places.is_empty() {
+            continue;
+        }
+        let shown: Vec<&str> = places.iter().take(SHOWN).map(String::as_str).collect();
+        let more = if places.len() > SHOWN { ", …" } else { "" };
         output::note(format_args!(
-            "{} records have no room for an answer within {seq} tokens, and are left out: {}{more}",
-            left_out.len(),
-            places.join(", ")
+            "{} records {what} within {seq} tokens, and are left out: {}{more}",
+            places.len(),
+            shown.join(", ")
         ));
     }
 }
@@ -118,13 +178,11 @@ pub fn batches(
     valid: Vec<Group>,
     (packs, new_ends): (bool, Vec<u32>),
 ) -> anyhow::Result<(Batches, Facts)> {
-    let mismatches = matches!(
-        args.loss.objective()?,
-        Some(Objective::Single(loss)) if loss.has_baseline
-    );
+    let mismatches = args.loss.has_baseline()?;
+    let prompts = || train.groups.iter().chain(&valid).map(|group| group.prompt);
     ensure!(
-        !mismatches || train.groups.len() + valid.len() > 1,
-        "--loss kto compares with the answers of other records, but there is one record"
+        !mismatches || prompts().any(|prompt| Some(prompt) != prompts().next()),
+        "--loss kto compares with answers to other prompts, but all records have one prompt"
     );
     let held_out = valid.len();
     let trained = train.groups.len();
@@ -134,8 +192,9 @@ pub fn batches(
         for (at, answer) in group.answers.into_iter().enumerate() {
             examples.push(answer);
             labels.push(Label {
+                prompt: group.prompt,
                 desirable: group.desirable,
-                reference: group.reference.map(|both| both[at]),
+                reference: group.reference.as_ref().map(|known| known[at]),
             });
         }
         rows.push((first..examples.len()).collect());
@@ -155,7 +214,7 @@ pub fn batches(
             .sum(),
         targets: of_training.map(Example::targets).sum(),
         cut: train.cut,
-        left_out: train.left_out.len(),
+        left_out: train.left_out.len() + train.equal.len(),
         new_ends,
         fingerprint: fingerprint_of(&examples, &labels),
         date: None,
@@ -192,9 +251,7 @@ pub fn precompute(
     batches: &mut Batches,
     (folder, fingerprint): (&RunFolder, &str),
 ) -> anyhow::Result<()> {
-    let Some(reference) = preference.reference.take() else {
-        return Ok(());
-    };
+    let reference = preference.reference.take();
     let path = folder.path().join(PRECOMPUTED);
     if path.exists() {
         let text =
@@ -208,6 +265,7 @@ pub fn precompute(
         batches.refer_to(&known.log_probs);
         return Ok(());
     }
+    let reference = reference.context("there is no model of the reference")?;
     output::note(
         "the reference's log-probabilities of all answers are computed before the first step",
     );

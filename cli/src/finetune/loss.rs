@@ -163,6 +163,15 @@ impl LossArgs {
         Ok(Some(Objective::Pairs(pairs, nll)))
     }
 
+    /// Returns `true` if the loss compares with answers behind the prompts of others.
+    ///
+    /// # Errors
+    /// Returns an error as [`objective`](Self::objective) does.
+    pub fn has_baseline(&self) -> anyhow::Result<bool> {
+        let objective = self.objective()?;
+        Ok(matches!(objective, Some(Objective::Single(loss)) if loss.has_baseline))
+    }
+
     /// Returns `true` if the loss compares with a reference model.
     pub fn has_reference(&self) -> bool {
         let without = matches!(self.loss, Loss::Sft | Loss::Orpo | Loss::Simpo | Loss::Cpo);

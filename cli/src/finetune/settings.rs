@@ -8,7 +8,7 @@ use super::prepare::Facts;
 use crate::choice::DtypeChoice;
 use crate::devices::Devices;
 use crate::training::batch::Source;
-use crate::training::identity::BASE;
+use crate::training::identity::{BASE, REFERENCE};
 use crate::training::optimiser::AdamW;
 use crate::training::plan::{MOST_STEPS, Plan};
 use crate::training::preference::Preference;
@@ -32,9 +32,12 @@ pub struct Settings {
     /// The settings of adapters, if the run trains some.
     #[serde(skip)]
     pub adapters: Option<AdapterConfig>,
-    /// The checksum of the weights that adapters are trained for.
+    /// The checksum of the weights of the checkpoint, if the run stays bound to them: below adapters, or as the reference.
     #[serde(skip)]
     pub base: Option<String>,
+    /// The checksum of the weights of the reference, if it is not the checkpoint.
+    #[serde(skip)]
+    pub reference: Option<String>,
     /// True if the merged model is saved too.
     pub merge: bool,
     /// The number of optimiser steps.
@@ -111,6 +114,7 @@ impl Settings {
             config,
             adapters: None,
             base: None,
+            reference: None,
             merge: args.lora.merge,
             steps,
             steps_per_validation: args.validate_steps.unwrap_or(steps.div_ceil(4)),
@@ -193,6 +197,7 @@ impl Settings {
             "model": config,
             "data": facts,
             BASE: self.base,
+            REFERENCE: self.reference,
         }))
     }
 

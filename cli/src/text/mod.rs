@@ -40,5 +40,5 @@ pub use error::TextError;
 pub use jiff::civil::Date;
 pub use message::Message;
 pub use template::{ChatTemplate, interrupt_templates_on, isolate_templates};
-pub use tokenizer::{Offsets, Tokenizer, catches_panics};
+pub use tokenizer::{Offsets, Tokenizer};
 pub use writer::Writer;

@@ -2,11 +2,10 @@
 
 use super::config::TokenizerConfig;
 use super::{TextError, gguf, limits};
+use crate::catching::catching;
 use kernels_io::{Limit, read};
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use tokenizers::{AddedToken, ModelWrapper};
 
@@ -177,6 +176,24 @@ impl Tokenizer {
         }
     }
 
+    /// Returns the first token that the tokenizer of another folder has no id or another id for, with this id and that one.
+    ///
+    /// # Errors
+    /// Returns an error as [`open`](Self::open) does.
+    pub fn difference(
+        &self,
+        folder: &Path,
+    ) -> Result<Option<(String, u32, Option<u32>)>, TextError> {
+        let other = Self::open(folder, self.vocab_size)?;
+        let vocabulary = self.inner.get_vocab(true).into_iter();
+        let all = vocabulary.map(|(token, id)| {
+            let theirs = other.inner.token_to_id(&token);
+            (token, id, theirs)
+        });
+        let differing = all.filter(|(_, id, theirs)| *theirs != Some(*id));
+        Ok(differing.min_by_key(|(_, id, _)| *id))
+    }
+
     /// Returns the token ids of a text, with the special tokens that the tokenizer adds, such as `<s>` at the start.
     ///
     /// # Errors
@@ -277,27 +294,10 @@ fn source(path: &Path) -> Result<(PathBuf, Vec<u8>, TokenizerConfig), TextError>
     Ok((file, text, TokenizerConfig::open(path)?))
 }
 
-thread_local! {
-    /// True while this thread catches panics.
-    static CATCHES: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Returns `true` in a thread whose panic is reported as an error, so that a panic hook needn't.
-pub fn catches_panics() -> bool {
-    CATCHES.get()
-}
-
 /// Calls a function, whose panic is an error of a file.
 fn catch<T>(file: &Path, call: impl FnOnce() -> T) -> Result<T, TextError> {
-    CATCHES.set(true);
-    let done = catch_unwind(AssertUnwindSafe(call));
-    CATCHES.set(false);
-    done.map_err(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or(panic.downcast_ref::<&str>().copied());
-        let text = text.unwrap_or("an unknown reason");
-        TextError::content(file, format!("this tokenizer can't be used: {text}"))
-    })
+    catching(call)
+        .map_err(|text| TextError::content(file, format!("this tokenizer can't be used: {text}")))
 }
 
 fn failed(error: tokenizers::Error) -> TextError {

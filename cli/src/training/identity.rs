@@ -10,6 +10,9 @@ const PROGRAM: &str = "program";
 /// The field with the checksum of the weights that adapters are trained for.
 pub const BASE: &str = "base";
 
+/// The field with the checksum of the weights that answers are compared by.
+pub const REFERENCE: &str = "reference";
+
 /// The hash FNV-1a of bytes, with their number. It tells data apart.
 pub struct Fingerprint {
     hash: u64,
@@ -46,15 +49,25 @@ impl fmt::Display for Fingerprint {
 /// # Errors
 /// Returns an error that names the first field that differs, with both values.
 pub fn check(what: &str, saved: &Value, wanted: &Value) -> anyhow::Result<()> {
-    let base = |of: &Value| of.get(BASE).filter(|base| !base.is_null()).cloned();
-    // States of older programs have none.
-    if let (Some(saved), Some(wanted)) = (base(saved), base(wanted))
-        && saved != wanted
-    {
-        bail!(
-            "{what} is of other weights: those of the checkpoint that --model names have changed since; put the former ones \
-             back, or begin a run of its own by another --out"
-        );
+    let sum =
+        |of: &Value, field: &str| of.get(field).filter(|sum: &&Value| !sum.is_null()).cloned();
+    for (field, weights, whose) in [
+        (BASE, "other weights", "the checkpoint that --model names"),
+        (
+            REFERENCE,
+            "a reference of other weights",
+            "its reference, by --reference or --adapter,",
+        ),
+    ] {
+        // States of older programs have none.
+        if let (Some(saved), Some(wanted)) = (sum(saved, field), sum(wanted, field))
+            && saved != wanted
+        {
+            bail!(
+                "{what} is of {weights}: those of {whose} have changed since; put the former ones back, or begin a run of \
+                 its own by another --out"
+            );
+        }
     }
     if let Some((field, saved, wanted)) = difference(String::new(), saved, wanted) {
         bail!(
@@ -81,8 +94,9 @@ pub fn remark(saved: &Value, wanted: &Value) -> Option<String> {
 fn difference(field: String, saved: &Value, wanted: &Value) -> Option<(String, String, String)> {
     if let (Value::Object(saved), Value::Object(wanted)) = (saved, wanted) {
         let names = wanted.keys().chain(saved.keys());
-        let mut names =
-            names.filter(|name| !field.is_empty() || ![PROGRAM, BASE].contains(&name.as_str()));
+        let mut names = names.filter(|name| {
+            !field.is_empty() || ![PROGRAM, BASE, REFERENCE].contains(&name.as_str())
+        });
         return names.find_map(|name| {
             let inside = match field.as_str() {
                 "" => name.clone(),
@@ -138,7 +152,11 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(said.contains("of other weights"), "{said}");
-        for same in [&one, &json!({}), &json!({"base": null})] {
+        let (first, second) = (json!({"reference": "1"}), json!({"reference": "2"}));
+        let said = check("resume/step-1", &first, &second).unwrap_err();
+        let said = said.to_string();
+        assert!(said.contains("of a reference of other weights"), "{said}");
+        for same in [&one, &first, &json!({}), &json!({"base": null})] {
             check("resume/step-1", &one, same).unwrap();
         }
         let said = told(json!({"program": "1", "settings": {"lr": 0.2, "seed": 1, "old": 2}}));

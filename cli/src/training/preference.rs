@@ -230,11 +230,14 @@ impl Term<'_> {
         let mut metrics = match (self.objective, scores) {
             (Objective::Pairs(loss, _), Scores::Pairs(pairs)) => {
                 let mut metrics = loss.metrics(pairs)?;
-                for (name, answers) in [
-                    ("logps_per_token/chosen", &pairs.chosen),
-                    ("logps_per_token/rejected", &pairs.rejected),
+                let means = [&pairs.chosen, &pairs.rejected].map(Answers::means);
+                let means = Vec::from(means.map(Tensor::without_autodiff));
+                let means = Tensor::cat(means, 0).try_to_vec_as::<f64>()?;
+                let (chosen, rejected) = means.split_at(means.len() / 2);
+                for (name, values) in [
+                    ("logps_per_token/chosen", chosen),
+                    ("logps_per_token/rejected", rejected),
                 ] {
-                    let values = answers.means().without_autodiff().try_to_vec_as::<f64>()?;
                     metrics.push(Metric {
                         name,
                         sum: values.iter().sum(),

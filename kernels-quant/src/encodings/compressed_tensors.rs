@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::config::{Fields, inputs_stay};
+use crate::config::{Fields, inputs_stay, outputs_stay};
 use crate::{Code, ConfigError, Encoding, Packed, Scales, Unpacked};
 
 /// Reads the settings of the one group of layers that is supported.
@@ -33,6 +33,9 @@ pub(crate) fn of_config(
     let group = Fields::new(&path, group);
     if group.value("input_activations").is_some() {
         remarks.push(inputs_stay("`input_activations`"));
+    }
+    if group.value("output_activations").is_some() {
+        remarks.push(outputs_stay("`output_activations`"));
     }
     let Some(weights) = group.object("weights")? else {
         return Err(group.error("weights", "missing"));

@@ -1,7 +1,7 @@
 //! Configurations as the packages write them, and those that are not read.
 
 use kernels_quant::{
-    Awq, Bnb4Bit, BnbInt8, Code, Encoding, Fp8Blocks, Gptq, GptqVersion, Mxfp4, Packed,
+    Awq, Bnb4Bit, BnbInt8, Code, Encoding, Fp8Blocks, Gptq, GptqVersion, LeftOut, Mxfp4, Packed,
     QuantConfig, Scales, Unpacked,
 };
 use serde_json::{Value, json};
@@ -152,13 +152,44 @@ fn what_a_decoded_model_does_not_do_is_said() {
     );
     config["config_groups"]["group_0"]["input_activations"] =
         json!({"num_bits": 8, "dynamic": true});
+    config["config_groups"]["group_0"]["output_activations"] = json!({"num_bits": 8});
     config["kv_cache_scheme"] = json!({"num_bits": 8});
     let remarks = read(config).remarks;
     assert!(
-        remarks.len() == 2 && remarks[0].contains("kv_cache_scheme"),
+        remarks.len() == 3 && remarks[0].contains("kv_cache_scheme"),
         "{remarks:?}"
     );
-    assert!(remarks[1].contains("input_activations"), "{remarks:?}");
+    assert!(remarks[1].contains("inputs") && remarks[1].contains("`input_activations`"));
+    assert!(remarks[2].contains("outputs") && remarks[2].contains("`output_activations`"));
+}
+
+#[test]
+fn layers_that_stay_floats_are_those_of_the_packages_own_field() {
+    let compressed = compressed(
+        "int-quantized",
+        json!({"num_bits": 8, "type": "int", "strategy": "channel"}),
+    );
+    let bnb = json!({"load_in_4bit": true, "llm_int8_skip_modules": ["lm_head"]});
+    let awq =
+        json!({"quant_method": "awq", "bits": 4, "group_size": 32, "modules_to_not_convert": null});
+    for (config, field) in [
+        (compressed.clone(), Some("ignore")),
+        (bnb, Some("llm_int8_skip_modules")),
+        (awq, None),
+    ] {
+        let expected = field.map(|field| LeftOut {
+            field,
+            entries: vec!["lm_head".into()],
+        });
+        assert_eq!(read(config).left_out, expected);
+    }
+    let mut wrong = compressed;
+    wrong["ignore"] = json!([3]);
+    let error = QuantConfig::parse(&wrong).unwrap_err();
+    assert_eq!(
+        (&*error.field, &*error.problem),
+        ("ignore", "expected a list of texts")
+    );
 }
 
 #[test]

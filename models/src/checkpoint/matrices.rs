@@ -31,6 +31,11 @@ impl Matrices {
         }
     }
 
+    /// Returns the names that the weights have as floats.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.weights.iter().map(String::as_str)
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.weights.is_empty()
     }

@@ -10,6 +10,7 @@ mod decode;
 mod file;
 pub mod gguf;
 mod inspect;
+mod left_out;
 mod load;
 mod matrices;
 mod open;

@@ -9,6 +9,7 @@ use kernels_quant::{Mxfp4, QuantConfig};
 use serde_json::Value;
 
 use super::file::{StoredTensor, TensorFile};
+use super::left_out;
 use super::matrices::{Matrices, Matrix};
 use super::{INDEX, SINGLE};
 use crate::ModelError;
@@ -87,7 +88,12 @@ impl Shards {
 
     /// Finds the quantised weights, if the configuration says that there are any.
     pub(super) fn quantised(mut self, config: Option<QuantConfig>) -> Self {
-        if let Some(QuantConfig { encoding, remarks }) = config {
+        if let Some(QuantConfig {
+            encoding,
+            remarks,
+            left_out,
+        }) = config
+        {
             self.matrices = Matrices::find(encoding, self.names());
             // The stacks of MXFP4 are known by their names.
             if !self.is_quantised() && encoding != Mxfp4.into() {
@@ -96,6 +102,10 @@ impl Shards {
                 self.remarks.push(remark);
             }
             self.remarks.extend(remarks);
+            if let Some(list) = left_out.filter(|_| self.is_quantised()) {
+                let differences = left_out::differences(&list, &self.matrices, self.names());
+                self.remarks.extend(differences);
+            }
         }
         self
     }

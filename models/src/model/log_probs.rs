@@ -5,6 +5,8 @@
 
 use burn::tensor::{DType, Gradients, Int, Tensor, TensorData};
 
+use crate::config::ModelConfig;
+use crate::error::ModelError;
 use crate::model::causal_lm::{CausalLm, Losses};
 use crate::model::loss::{
     capped_projected_losses, capped_tied_losses, projected_losses, tied_losses,
@@ -20,14 +22,75 @@ pub struct Scored<'a> {
     pub temperature: f64,
 }
 
+impl Scored<'_> {
+    /// Checks places, targets and temperature. This copies the targets to the host.
+    ///
+    /// # Errors
+    /// Returns [`ModelError::Input`] without a place, for a place outside the sequences or whose target is not a token of the
+    /// vocabulary, such as [`Sequences::IGNORED`], and [`ModelError::Setting`] for a temperature that is not a finite number
+    /// above 0.
+    pub fn check(&self, sequences: &Sequences, config: &ModelConfig) -> Result<(), ModelError> {
+        let fail = |input, problem| Err(ModelError::Input { input, problem });
+        if !(self.temperature > 0.0 && self.temperature.is_finite()) {
+            return Err(ModelError::Setting {
+                setting: "temperature",
+                problem: format!("must be a number above 0, but is {}", self.temperature),
+            });
+        }
+        if self.places.is_empty() {
+            return fail("places", "there is no token to score".into());
+        }
+        let [batch, seq] = sequences.targets.dims();
+        let outside = |place: &&usize| **place >= batch * seq;
+        if let Some(place) = self.places.iter().find(outside) {
+            let problem = format!("place {place} is outside {batch} sequences of {seq} tokens");
+            return fail("places", problem);
+        }
+        let targets = match sequences.targets.try_to_vec_as::<i64>() {
+            Ok(targets) => targets,
+            Err(error) => {
+                return fail(
+                    "targets",
+                    format!("cannot be read from the device: {error}"),
+                );
+            }
+        };
+        let is_token = |target: i64| (0..config.vocab_size as i64).contains(&target);
+        let lacking = self.places.iter().find(|place| !is_token(targets[**place]));
+        match lacking {
+            None => Ok(()),
+            Some(place) => {
+                let what = match targets[*place] {
+                    Sequences::IGNORED => " (the one of tokens that are not part of a loss)",
+                    _ => "",
+                };
+                let problem = format!(
+                    "row {}, column {} is scored, but its target {}{what} is not in 0..{} (vocab_size)",
+                    place / seq,
+                    place % seq,
+                    targets[*place],
+                    config.vocab_size
+                );
+                fail("targets", problem)
+            }
+        }
+    }
+
+    /// Panics with the error of [`check`](Self::check).
+    fn require(&self, sequences: &Sequences, config: &ModelConfig) {
+        let checked = self.check(sequences, config);
+        checked.unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
 impl CausalLm {
     /// Returns the log-probabilities of the targets of some tokens, `[places]`, in f32 (f64 for f64 weights). The
     /// kernel holds the logits of a few tokens at a time, and the reference those of all scored ones.
     ///
     /// # Panics
-    /// Panics as [`sequence_losses`](Self::sequence_losses) does, without a place, for places outside the sequences, and for a
-    /// temperature that is not a finite number above 0.
+    /// Panics as [`sequence_losses`](Self::sequence_losses) does, and on what [`Scored::check`] refuses.
     pub fn log_probs(&self, sequences: Sequences, scored: Scored<'_>) -> Tensor<1> {
+        scored.require(&sequences, self.config());
         let (batch, documents, counted) = sequences.parts(self.config());
         let (hidden, _) = self.model.forward_packed(batch, documents);
         self.scores(hidden, counted.targets, scored)
@@ -44,6 +107,7 @@ impl CausalLm {
         scored: Scored<'_>,
         loss: impl FnOnce(Tensor<1>) -> Tensor<1>,
     ) -> Losses {
+        scored.require(&sequences, self.config());
         let (batch, documents, counted) = sequences.parts(self.config());
         let passed = self.model.forward_packed(batch, documents);
         self.losses_of_scores(passed, counted, scored, loss)
@@ -62,6 +126,7 @@ impl CausalLm {
         weight_and_seed: (f64, u64),
         take: impl FnMut(Gradients),
     ) -> Losses {
+        scored.require(&sequences, self.config());
         let losses = |model: &Self, passed: (Tensor<3>, Vec<Tensor<2>>), counted: Counted| {
             model.losses_of_scores(passed, counted, scored, loss)
         };
@@ -86,15 +151,6 @@ impl CausalLm {
             temperature,
         } = scored;
         let [batch, seq, width] = hidden.dims();
-        assert!(!places.is_empty(), "there is no token to score");
-        assert!(
-            temperature > 0.0 && temperature.is_finite(),
-            "the temperature must be a number above 0, but is {temperature}"
-        );
-        assert!(
-            places.iter().all(|place| *place < batch * seq),
-            "a token to score is outside {batch} sequences of {seq} tokens"
-        );
         let data = places.iter().map(|place| *place as i64).collect();
         let data = TensorData::new::<i64, _>(data, [places.len()]);
         let places = Tensor::<1, Int>::from_data(data, (&hidden.device(), DType::I64));

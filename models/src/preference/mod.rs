@@ -15,7 +15,7 @@
 //!
 //! [`CausalLm::log_probs`](crate::CausalLm::log_probs) returns log-probabilities without the logits of all tokens, and
 //! [`answer_sums`] adds them up. All functions compute in the dtype of their tensors, and gradients flow to the
-//! policy's alone. Each type holds the settings that its loss has, so that none is ignored; a setting out of its range
+//! policy's alone: other tensors are constants. Each type holds the settings that its loss has, so that none is ignored; a setting out of its range
 //! is an error.
 
 // Numbers are multiplied by reciprocals: the gradient of Burn's division by a number has only the precision of f32.
@@ -52,7 +52,7 @@ impl Answers {
     /// Returns `r = S − S_ref`, or `S` without a reference.
     pub fn ratios(&self) -> Tensor<1> {
         match &self.reference {
-            Some(reference) => self.policy.clone() - reference.clone(),
+            Some(reference) => self.policy.clone() - reference.clone().detach(),
             None => self.policy.clone(),
         }
     }
@@ -124,11 +124,6 @@ pub struct Metric {
 }
 
 impl Metric {
-    /// Reads values from their device.
-    fn of(name: &'static str, values: Tensor<1>) -> Result<Self, ModelError> {
-        Ok(Self::of_values(name, &numbers::read(name, values)?))
-    }
-
     fn of_values(name: &'static str, values: &[f64]) -> Self {
         Self {
             name,

@@ -1,7 +1,7 @@
 //! Functions of tensors that keep their precision, and checks of settings.
 
 use crate::error::ModelError;
-use burn::tensor::Tensor;
+use burn::tensor::{DType, Tensor};
 
 /// Returns `log σ(x)`. Both of its branches keep the precision of `x`, and its gradient at 0 is a half.
 pub(super) fn log_sigmoid<const D: usize>(x: Tensor<D>) -> Tensor<D> {
@@ -15,8 +15,18 @@ pub(super) fn sigmoid<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     log_sigmoid(x).exp()
 }
 
-/// Returns `log(1 − eˣ)` of `x < 0` as `log tanh(−x / 2) + log(1 + eˣ)`, which loses nothing where `x` is near 0.
+/// Returns `log(1 − eˣ)` of `x ≤ 0` as `log tanh(−x / 2) + log(1 + eˣ)`, which loses nothing where `x` is near 0.
+///
+/// Where `x` is 0, or above it by rounding, it is that of a number just below 0, without a gradient: the logarithm of 0 and
+/// its slope would be infinite.
 pub(super) fn log_1m_exp(x: Tensor<1>) -> Tensor<1> {
+    // The slope is the reciprocal, which the dtype must hold too.
+    let least = match x.dtype() {
+        DType::F64 => 1e-300,
+        DType::F16 => 1e-4,
+        _ => 1e-30,
+    };
+    let x = x.clamp_max(-least);
     x.clone().mul_scalar(-0.5).tanh().log() + x.exp().log1p()
 }
 
@@ -27,6 +37,19 @@ pub(super) fn read<const D: usize>(
 ) -> Result<Vec<f64>, ModelError> {
     let values = tensor.without_autodiff().try_to_vec_as::<f64>();
     values.map_err(|error| input(name, format!("cannot be read from the device: {error}")))
+}
+
+/// Returns the values of each of several tensors of one shape and dtype, which are read at once.
+pub(super) fn read_all<const D: usize>(
+    name: &'static str,
+    tensors: Vec<Tensor<D>>,
+) -> Result<Vec<Vec<f64>>, ModelError> {
+    let count = tensors.len();
+    let tensors = tensors.into_iter().map(Tensor::without_autodiff).collect();
+    let values = read(name, Tensor::cat(tensors, 0))?;
+    let each = values.len() / count;
+    let of = |at: usize| values[at * each..(at + 1) * each].to_vec();
+    Ok((0..count).map(of).collect())
 }
 
 /// Returns the error of an input.

@@ -1,6 +1,8 @@
 //! Losses of pairs: one answer is preferred to the other.
 
-use super::numbers::{above_zero, below, from_zero, input, log_1m_exp, log_sigmoid, read, sigmoid};
+use super::numbers::{
+    above_zero, below, from_zero, input, log_1m_exp, log_sigmoid, read_all, sigmoid,
+};
 use super::{Answers, Metric};
 use crate::error::ModelError;
 use burn::tensor::{Tensor, activation};
@@ -201,19 +203,20 @@ impl PairLoss {
     /// Returns an error as [`per_pair`](Self::per_pair) does, and if the device fails.
     pub fn metrics(self, pairs: &Pairs) -> Result<Vec<Metric>, ModelError> {
         let [chosen, rejected] = self.rewards(pairs)?;
-        let (chosen, rejected) = (read("chosen", chosen)?, read("rejected", rejected)?);
-        let wins = chosen.iter().zip(&rejected);
-        let wins: Vec<f64> = wins.map(|(w, l)| f64::from(u8::from(w > l))).collect();
         let logged = |answers: &Answers| match self.is_of_means() {
             true => answers.means(),
             false => answers.policy.clone(),
         };
+        let [sums_w, sums_l] = [logged(&pairs.chosen), logged(&pairs.rejected)];
+        let read = read_all("policy", vec![chosen, rejected, sums_w, sums_l])?;
+        let wins = read[0].iter().zip(&read[1]);
+        let wins: Vec<f64> = wins.map(|(w, l)| f64::from(u8::from(w > l))).collect();
         Ok(vec![
-            Metric::of_values("rewards/chosen", &chosen),
-            Metric::of_values("rewards/rejected", &rejected),
+            Metric::of_values("rewards/chosen", &read[0]),
+            Metric::of_values("rewards/rejected", &read[1]),
             Metric::of_values("rewards/accuracies", &wins),
-            Metric::of("logps/chosen", logged(&pairs.chosen))?,
-            Metric::of("logps/rejected", logged(&pairs.rejected))?,
+            Metric::of_values("logps/chosen", &read[2]),
+            Metric::of_values("logps/rejected", &read[3]),
         ])
     }
 

@@ -1,12 +1,12 @@
 //! Losses of completions with rewards: group-relative policy optimisation and its relatives.
 
 use super::Metric;
-use super::numbers::{above_zero, from_zero, input, read};
+use super::numbers::{above_zero, from_zero, input, read, read_all};
 use crate::error::ModelError;
 use burn::tensor::{Bool, Tensor};
 
 /// The log-probabilities of completions, `[completions, tokens]` each, with padding or without. What the mask leaves out is
-/// ignored, but must be finite.
+/// ignored, whatever it is.
 #[derive(Clone, Debug)]
 pub struct Rollouts {
     /// Those of the trained model, `l`.
@@ -99,26 +99,32 @@ impl PolicyLoss {
     /// `Aggregation::Sequences` without a divergence, because advantages add up to 0.
     ///
     /// # Errors
-    /// Returns an error as [`check`](Self::check) does, and [`ModelError::Input`] if the tensors have different shapes, or if a
-    /// reference is missing or has no use.
+    /// Returns an error as [`check`](Self::check) does, and [`ModelError::Input`] if the tensors have different shapes, if the
+    /// mask has another number than 0 and 1, or if a reference is missing or has no use.
     pub fn loss(self, rollouts: &Rollouts) -> Result<(Tensor<1>, Vec<Metric>), ModelError> {
         self.check()?;
         self.check_rollouts(rollouts)?;
-        let Rollouts { policy, mask, .. } = rollouts;
+        let counts = counted(&rollouts.mask)?;
+        let mask = rollouts.mask.clone().detach();
+        let outside = mask.clone().equal_elem(0.0);
+        // Padding may be infinite or not a number, which a product with 0 would keep.
+        let inside = |tensor: Tensor<2>| tensor.mask_fill(outside.clone(), 0.0);
+        let constant = |tensor: &Tensor<2>| inside(tensor.clone().detach());
+        let policy = inside(rollouts.policy.clone());
         let [completions, tokens] = policy.dims();
         let lengths = mask.clone().sum_dim(1).clamp_min(1.0);
-        let old = rollouts.old.clone();
+        let old = rollouts.old.as_ref().map(constant);
         let apart = policy.clone() - old.unwrap_or_else(|| policy.clone().detach());
         let ratio = match self.ratio {
             Ratio::Token => apart,
             Ratio::Sequence => {
-                let mean = (apart * mask.clone()).sum_dim(1) / lengths.clone();
+                let mean = apart.sum_dim(1) / lengths.clone();
                 mean.expand([completions, tokens])
             }
         };
         let ratio = ratio.exp();
-        let advantages: Tensor<2> = rollouts.advantages.clone().unsqueeze_dim(1);
-        let advantages = advantages.expand([completions, tokens]);
+        let advantages: Tensor<2> = rollouts.advantages.clone().detach().unsqueeze_dim(1);
+        let advantages = inside(advantages.expand([completions, tokens]));
         let (low, high) = (1.0 - self.epsilon_low, 1.0 + self.epsilon_high);
         let bounded = match self.delta {
             Some(delta) => ratio.clone().clamp_max(delta),
@@ -128,54 +134,54 @@ impl PolicyLoss {
         let mut losses = (bounded.clone() * advantages.clone())
             .min_pair(clipped)
             .neg();
-        let mut metrics = self.clips(bounded, &advantages, mask, (low, high))?;
+        let mut logged = clips(bounded, &advantages, (low, high));
         if let Some(reference) = &rollouts.reference {
-            let d = reference.clone() - policy.clone();
+            let d = constant(reference) - policy;
             let k3 = d.clone().exp() - d - 1.0;
             let k3 = match self.kl_by_ratio {
                 true => k3 * ratio,
                 false => k3,
             };
-            metrics.push(masked("kl", k3.clone(), mask)?);
+            logged.push(k3.clone());
             losses = losses + k3 * self.kl;
         }
-        let losses = losses * mask.clone();
+        let metrics = self.metrics(logged, &counts)?;
+        let losses = inside(losses);
         let loss = match self.aggregation {
             Aggregation::Sequences => (losses.sum_dim(1) / lengths).mean(),
-            Aggregation::Tokens => losses.sum() / mask.clone().sum().clamp_min(1.0),
+            Aggregation::Tokens => losses.sum() / mask.sum().clamp_min(1.0),
             Aggregation::MaxLength(length) => losses.sum() * (1.0 / (completions * length) as f64),
             Aggregation::StepTokens(tokens) => losses.sum() * (1.0 / tokens as f64),
         };
         Ok((loss, metrics))
     }
 
-    /// Returns the parts of ratios that a clip has taken the gradient of.
-    fn clips(
+    /// Returns the metrics of the [`LOGGED`] tensors.
+    fn metrics(
         self,
-        ratio: Tensor<2>,
-        advantages: &Tensor<2>,
-        mask: &Tensor<2>,
-        (low, high): (f64, f64),
+        logged: Vec<Tensor<2>>,
+        counts: &[Vec<bool>],
     ) -> Result<Vec<Metric>, ModelError> {
-        let below = ratio.clone().lower_elem(low);
-        let low = below.bool_and(advantages.clone().lower_elem(0.0));
-        let above = ratio.greater_elem(high);
-        let high = above.bool_and(advantages.clone().greater_elem(0.0));
-        let region = low.clone().bool_or(high.clone());
-        let named = [
-            ("clip_ratio/low_mean", low),
-            ("clip_ratio/high_mean", high),
-            ("clip_ratio/region_mean", region),
-        ];
-        let part = |(name, clipped): (&'static str, Tensor<2, Bool>)| {
-            let clipped = clipped.float().cast(mask.dtype());
-            match self.ratio {
-                Ratio::Token => masked(name, clipped, mask),
-                // A completion has one ratio.
-                Ratio::Sequence => Metric::of(name, clipped.narrow(1, 0, 1).squeeze_dim(1)),
-            }
+        let tokens = counts[0].len();
+        let metric = |(name, values): (&'static str, Vec<f64>)| {
+            let rows = values.chunks(tokens).zip(counts);
+            let of_tokens = |(row, counts): (&[f64], &Vec<bool>)| -> Vec<f64> {
+                let all = row.iter().zip(counts);
+                all.filter(|(_, counts)| **counts)
+                    .map(|(value, _)| *value)
+                    .collect()
+            };
+            let values: Vec<f64> = match self.ratio {
+                // A completion has one ratio, which is clipped if it is for any of its tokens.
+                Ratio::Sequence if name != KL => rows
+                    .map(|row| of_tokens(row).first().copied().unwrap_or(0.0))
+                    .collect(),
+                _ => rows.flat_map(of_tokens).collect(),
+            };
+            Metric::of_values(name, &values)
         };
-        named.into_iter().map(part).collect()
+        let read = read_all("policy", logged)?;
+        Ok(LOGGED.into_iter().zip(read).map(metric).collect())
     }
 
     fn check_rollouts(self, rollouts: &Rollouts) -> Result<(), ModelError> {
@@ -210,11 +216,46 @@ impl PolicyLoss {
     }
 }
 
-/// Returns a metric of the tokens that count.
-fn masked(name: &'static str, values: Tensor<2>, mask: &Tensor<2>) -> Result<Metric, ModelError> {
-    let sum: f64 = read(name, values * mask.clone())?.iter().sum();
-    let count: f64 = read(name, mask.clone())?.iter().sum();
-    Ok(Metric { name, sum, count })
+const KL: &str = "kl";
+
+/// The names of what is logged: the [`clips`] and the divergence.
+const LOGGED: [&str; 4] = [
+    "clip_ratio/low_mean",
+    "clip_ratio/high_mean",
+    "clip_ratio/region_mean",
+    KL,
+];
+
+/// Returns 1 where a clip has taken the gradient of a ratio, and 0 elsewhere: for the lower clip, for the upper one, and for
+/// either.
+fn clips(ratio: Tensor<2>, advantages: &Tensor<2>, (low, high): (f64, f64)) -> Vec<Tensor<2>> {
+    let dtype = ratio.dtype();
+    let below = ratio.clone().lower_elem(low);
+    let low = below.bool_and(advantages.clone().lower_elem(0.0));
+    let above = ratio.greater_elem(high);
+    let high = above.bool_and(advantages.clone().greater_elem(0.0));
+    let region = low.clone().bool_or(high.clone());
+    let number = |clipped: Tensor<2, Bool>| clipped.float().cast(dtype);
+    [low, high, region].map(number).into()
+}
+
+/// Returns the tokens that count, completion by completion.
+fn counted(mask: &Tensor<2>) -> Result<Vec<Vec<bool>>, ModelError> {
+    let [_, tokens] = mask.dims();
+    let values = read("mask", mask.clone())?;
+    if let Some(at) = values.iter().position(|value| ![0.0, 1.0].contains(value)) {
+        let problem = format!(
+            "token {} of completion {} has {}, but only 0 and 1 are allowed",
+            at % tokens,
+            at / tokens,
+            values[at]
+        );
+        return Err(input("mask", problem));
+    }
+    let rows = values.chunks(tokens);
+    Ok(rows
+        .map(|row| row.iter().map(|value| *value == 1.0).collect())
+        .collect())
 }
 
 /// The number by which rewards less their group's mean are divided.
@@ -263,12 +304,13 @@ pub fn advantages(
         let squares = all.iter().map(|reward| (reward - mean).powi(2));
         (squares.sum::<f64>() / (all.len() - 1) as f64).sqrt()
     };
+    let shared = match scale {
+        AdvantageScale::Group => None,
+        AdvantageScale::Batch => Some(deviation(rewards) + LEAST),
+        AdvantageScale::None => Some(1.0),
+    };
     let groups = rewards.chunks(group).flat_map(|of_group| {
-        let scale = match scale {
-            AdvantageScale::Group => deviation(of_group) + LEAST,
-            AdvantageScale::Batch => deviation(rewards) + LEAST,
-            AdvantageScale::None => 1.0,
-        };
+        let scale = shared.unwrap_or_else(|| deviation(of_group) + LEAST);
         let mean = mean(of_group);
         of_group.iter().map(move |reward| (reward - mean) / scale)
     });

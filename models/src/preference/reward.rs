@@ -38,7 +38,7 @@ impl RewardLoss {
         }
         let apart = chosen.clone() - rejected.clone();
         let apart = match margins {
-            Some(margins) => apart - margins,
+            Some(margins) => apart - margins.detach(),
             None => apart,
         };
         let loss = log_sigmoid(apart).neg();

@@ -1,6 +1,6 @@
 //! Losses of single answers that are desirable or not.
 
-use super::numbers::{above_zero, from_zero, input, read, sigmoid};
+use super::numbers::{above_zero, from_zero, input, read_all, sigmoid};
 use super::{Answers, Metric};
 use crate::error::ModelError;
 use burn::tensor::{Tensor, TensorData};
@@ -80,7 +80,7 @@ impl UnpairedLoss {
         });
         let signs = like(&|desirable| if desirable { -self.beta } else { self.beta });
         let apart = match (baseline, self.has_baseline) {
-            (Some(baseline), true) => ratios - baseline,
+            (Some(baseline), true) => ratios - baseline.detach(),
             (None, false) => ratios,
             (Some(_), false) => return Err(input("baseline", "this loss has no baseline".into())),
             (None, true) => return Err(input("baseline", "this loss needs a baseline".into())),
@@ -95,18 +95,19 @@ impl UnpairedLoss {
     /// Returns an error as [`per_answer`](Self::per_answer) does, and if the device fails.
     pub fn metrics(self, answers: &Answers, desirable: &[bool]) -> Result<Vec<Metric>, ModelError> {
         self.check_answers(answers, desirable)?;
-        let rewards = read("policy", answers.ratios() * self.beta)?;
-        let sums = read("policy", answers.policy.clone())?;
+        let read = vec![answers.ratios() * self.beta, answers.policy.clone()];
+        let read = read_all("policy", read)?;
+        let (rewards, sums) = (&read[0], &read[1]);
         let of = |name, values: &[f64], kind: bool| {
             let all = values.iter().zip(desirable);
             let those: Vec<f64> = all.filter(|(_, d)| **d == kind).map(|(v, _)| *v).collect();
             Metric::of_values(name, &those)
         };
         Ok(vec![
-            of("rewards/chosen", &rewards, true),
-            of("rewards/rejected", &rewards, false),
-            of("logps/chosen", &sums, true),
-            of("logps/rejected", &sums, false),
+            of("rewards/chosen", rewards, true),
+            of("rewards/rejected", rewards, false),
+            of("logps/chosen", sums, true),
+            of("logps/rejected", sums, false),
         ])
     }
 

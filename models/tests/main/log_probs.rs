@@ -452,8 +452,13 @@ fn tokens_that_cannot_be_scored_are_refused() {
     for (places, temperature, expected) in [
         (&[][..], 1.0, "no token to score"),
         (&[2], 1.0, "outside 1 sequences of 2 tokens"),
-        (&[0], 0.0, "temperature must be"),
-        (&[0], f64::NAN, "temperature must be"),
+        (&[0], 0.0, "temperature: must be"),
+        (&[0], f64::NAN, "temperature: must be"),
+        (
+            &[0, 1],
+            1.0,
+            "targets: row 0, column 1 is scored, but its target -100 (the one of tokens that are not part of a loss)",
+        ),
     ] {
         let score = || {
             let scored = Scored {

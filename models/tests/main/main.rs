@@ -22,6 +22,7 @@ mod learning;
 mod log_probs;
 mod masked;
 mod preference;
+mod preference_edges;
 mod published;
 mod qlora;
 mod quantised;

@@ -19,9 +19,11 @@ pub struct Batches {
     order: RefCell<(usize, Vec<usize>)>,
 }
 
-/// An answer: how it is judged, and its log-probability under the reference model.
+/// An answer: its prompt, how it is judged, and its log-probability under the reference model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Label {
+    /// A number that tells its prompt apart.
+    pub prompt: u64,
     /// True for a desirable answer. `None` for one of a pair.
     pub desirable: Option<bool>,
     /// Its log-probability by the reference.
@@ -117,19 +119,12 @@ impl Batches {
                 .map(|rows| self.batch(rows))
                 .collect();
         };
-        // The answer before each in the step or, if that has one alone, the next of all.
-        let others = match rows {
-            [row] => vec![(of[*row][0] + 1) % self.examples.len()],
-            rows => {
-                let mut others: Vec<usize> = rows.iter().map(|row| of[*row][0]).collect();
-                others.rotate_right(1);
-                others
-            }
+        let answers: Vec<usize> = rows.iter().map(|row| of[*row][0]).collect();
+        let others = match self.sizes.mismatches {
+            true => others(&answers, labels),
+            false => Vec::new(),
         };
-        let parts = rows
-            .chunks(self.sizes.batch)
-            .zip(others.chunks(self.sizes.batch));
-        let batch = |(rows, others): (&[usize], &[usize])| {
+        let batch = |(at, rows): (usize, &[usize])| {
             let rows: Vec<&Row> = rows.iter().map(|row| &of[*row]).collect();
             let numbers = (0..rows[0].len()).flat_map(|at| rows.iter().map(move |row| row[at]));
             let numbers: Vec<usize> = numbers.collect();
@@ -137,7 +132,7 @@ impl Batches {
             let labels: Vec<Label> = numbers.iter().map(|at| labels[*at]).collect();
             let mut batch = self.answer_batch(&examples, &labels);
             if self.sizes.mismatches {
-                let pairs = examples.iter().zip(others);
+                let pairs = examples.iter().zip(&others[at * self.sizes.batch..]);
                 let mismatched: Vec<Example> = pairs
                     .map(|(example, other)| {
                         example.answered_by(&self.examples[*other], self.sizes.length)
@@ -152,6 +147,7 @@ impl Batches {
             }
             batch
         };
+        let parts = rows.chunks(self.sizes.batch).enumerate();
         parts.map(batch).collect()
     }
 
@@ -260,6 +256,20 @@ impl Source for Batches {
     }
 }
 
+/// Returns an answer to another prompt for each answer of a step: the nearest before it in the step or, if the step has one
+/// prompt alone, the next of all.
+fn others(answers: &[usize], labels: &[Label]) -> Vec<usize> {
+    let count = answers.len();
+    let other = |(at, own): (usize, &usize)| {
+        let before = (1..count).map(|back| answers[(at + count - back) % count]);
+        let behind = (1..labels.len()).map(|ahead| (own + ahead) % labels.len());
+        let is_other = |other: &usize| labels[*other].prompt != labels[*own].prompt;
+        let other = before.chain(behind).find(is_other);
+        other.expect("a loss that compares with other prompts has some")
+    };
+    answers.iter().enumerate().map(other).collect()
+}
+
 /// Returns the order of the rows in an epoch.
 fn shuffled(seed: u64, epoch: usize, rows: usize) -> Vec<usize> {
     let mut random = SplitMix64::of(seed, epoch as u64);
@@ -362,6 +372,21 @@ mod tests {
         assert_eq!(labels.mask, [1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0]);
         assert_eq!(batch.targets(), 4);
         assert_eq!(batches.validation(0).labels.unwrap().documents, None);
+    }
+
+    #[test]
+    fn answers_are_compared_with_those_to_the_nearest_other_prompt() {
+        let label = |prompt| Label {
+            prompt,
+            desirable: Some(true),
+            reference: None,
+        };
+        let labels = [7, 7, 8, 7, 9].map(label);
+        assert_eq!(others(&[0, 1, 2, 3], &labels), [2, 2, 1, 2]);
+        assert_eq!(others(&[4, 2, 0], &labels), [0, 4, 2]);
+        // Steps of one prompt.
+        assert_eq!(others(&[0, 3], &labels), [2, 4]);
+        assert_eq!(others(&[4], &labels), [0]);
     }
 
     #[test]

@@ -81,10 +81,12 @@ pub struct Encoded {
 pub struct Group {
     /// The examples, whose learned tokens are the answers.
     pub answers: Vec<Example>,
+    /// A number that tells their prompt apart.
+    pub prompt: u64,
     /// True if the one answer is desirable.
     pub desirable: Option<bool>,
-    /// The log-probabilities of a pair by the reference, if the record has them.
-    pub reference: Option<[f64; 2]>,
+    /// The log-probabilities of the answers by the reference, if the record has them.
+    pub reference: Option<Vec<f64>>,
 }
 
 /// The answers of files.
@@ -96,6 +98,8 @@ pub struct Groups {
     pub cut: usize,
     /// The places of records that were left out, because their prompts leave no room for an answer.
     pub left_out: Vec<String>,
+    /// The places of pairs that were left out, because the answers are equal as far as they are read.
+    pub equal: Vec<String>,
     /// The tokens that end answers.
     pub ends: Ends,
 }
@@ -210,13 +214,13 @@ impl Encoder {
     /// Returns the answers of records, in their order, as [`encode`](Self::encode) does.
     ///
     /// # Errors
-    /// Returns an error as `encode` does.
+    /// Returns an error as `encode` does, which also lists records whose reference scored more of an answer than is read.
     pub fn encode_answers(
         &self,
         records: &[Placed],
         progress: impl FnMut(usize),
     ) -> anyhow::Result<Groups> {
-        let mut found = Groups::default();
+        let (mut found, mut scored) = (Groups::default(), Vec::new());
         self.each(records, progress, |place, record, (mut answers, ends)| {
             let Record::Preference(record) = record else {
                 unreachable!("records of answers are read");
@@ -233,16 +237,31 @@ impl Encoder {
                 found.left_out.push(place.to_owned());
                 return;
             }
+            if let [chosen, rejected] = &answers[..]
+                && chosen == rejected
+            {
+                found.equal.push(place.to_owned());
+                return;
+            }
+            if cut > 0 && record.reference.is_some() {
+                scored.push(format!(
+                    "{place}: an answer ends after {} tokens with its prompt, but the record has the reference's \
+                     log-probability of the whole answer; a larger --seq keeps it",
+                    self.length
+                ));
+            }
             found.cut += cut;
             found.groups.push(Group {
                 answers,
+                prompt: record.texts.prompt_number(),
                 desirable: record.desirable,
-                reference: record.reference,
+                reference: record.reference.clone(),
             });
         })?;
+        report(&scored)?;
         ensure!(
             !found.groups.is_empty(),
-            "no record has room for an answer within {} tokens; a larger --seq keeps more",
+            "no record has room for an answer within {} tokens, or for two that differ; a larger --seq keeps more",
             self.length
         );
         Ok(found)

@@ -34,7 +34,9 @@ pub fn read(files: &[PathBuf], answers: Option<Answers>) -> anyhow::Result<Vec<P
             Kind::Parquet => rows(file)?,
             _ => text(file)?,
         };
-        found.add(&escape_path(file), kind, text);
+        let (name, before) = (escape_path(file), found.count());
+        found.add(&name, kind, text);
+        ensure!(found.count() > before, "{name} holds no record");
     }
     report(&found.problems)?;
     Ok(found.records)
@@ -213,6 +215,11 @@ struct Found {
 }
 
 impl Found {
+    /// Returns the number of records that were read, with those that can't be trained on.
+    fn count(&self) -> usize {
+        self.records.len() + self.problems.len()
+    }
+
     fn add(&mut self, name: &str, kind: Kind, text: String) {
         match kind {
             Kind::Text if self.answers.is_some() => {
@@ -461,6 +468,7 @@ mod tests {
             ),
             ("a.json", b"{\"train\": {}}", ["a.json", "such as `data`"]),
             ("a.json", b"7", ["a.json", "a list of records"]),
+            ("a.json", b"[]", ["a.json", "holds no record"]),
             ("a.txt", b"\xef\xbb\xbf \n", ["a.txt", "is empty"]),
         ] {
             let (_folder, files) = file(name, bytes);

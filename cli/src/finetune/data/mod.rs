@@ -1,7 +1,8 @@
 //! Training data: files to token ids, with the tokens that the model learns to write.
 //!
-//! [`files`] reads files, and [`record`] the records in them, with those of [`preferences`]; everything that is wrong is told at once. [`encode`] turns records into token ids, [`mod@pack`]
-//! puts several examples into one sequence, and [`batches`] makes the batches of each step.
+//! [`files`] reads files, and [`record`] the records in them, with those of [`preferences`], whose prompts and answers
+//! [`sides`] reads; everything that is wrong is told at once. [`encode`] turns records into token ids, [`mod@pack`] puts
+//! several examples into one sequence, and [`batches`] makes the batches of each step.
 
 mod batches;
 mod calls;
@@ -14,6 +15,7 @@ mod pair;
 mod parquet;
 mod preferences;
 mod record;
+mod sides;
 mod turns;
 mod unlearned;
 

@@ -1,14 +1,17 @@
 //! Rows of Parquet files, as JSON lines.
 
-use anyhow::{anyhow, ensure};
+use super::turns::BYTES;
+use crate::catching::catching;
+use anyhow::{anyhow, bail, ensure};
 use kernels_io::{Limit, escape, escape_path};
+use parquet::basic::Compression;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
-use serde_json::Value;
-use std::any::Any;
+use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
+use std::panic::resume_unwind;
 use std::path::Path;
 
 /// The largest description of a file's columns and parts.
@@ -20,17 +23,26 @@ const STACK_PER_BYTE: usize = 1 << 10;
 
 /// Returns a JSON object for each row, each in a line of its own.
 ///
+/// Old writers don't say which columns of bytes are texts. Bytes that are valid UTF-8 are, and others become an object with
+/// the field [`BYTES`], which is refused where a text is needed.
+///
 /// # Errors
 /// Returns an error if the file can't be read, is not a valid Parquet file, or is larger than `limit`, also as JSON.
 pub fn rows(path: &Path, limit: Limit) -> anyhow::Result<String> {
     let name = escape_path(path);
     let invalid = |why: &str| anyhow!("{name} is not a valid Parquet file: {}", escape(why));
-    let mut file = File::open(path).map_err(|error| anyhow!("{name}: {error}"))?;
+    // Opening it checks that it is a plain file.
+    let mut file = kernels_io::open(path)?;
     let stack = (1 << 23) + STACK_PER_BYTE * footer(&mut file).map_err(|why| invalid(&why))?;
     let read = std::thread::Builder::new().stack_size(stack);
-    let read = read.spawn(move || lines(file, limit.bytes))?;
-    let lines = read.join().unwrap_or_else(|panic| Err(said(&*panic)));
-    let lines = lines.map_err(|error| invalid(&error.to_string()))?;
+    // The crate panics on some files that are damaged.
+    let read = read.spawn(move || catching(|| lines(file, limit.bytes)))?;
+    let lines = read.join().unwrap_or_else(|panic| resume_unwind(panic));
+    let lines = match lines.map_err(|why| invalid(&why))? {
+        Ok(lines) => lines,
+        Err(ParquetError::NYI(what)) => bail!("{name} can't be read: {}", escape(&what)),
+        Err(error) => return Err(invalid(&error.to_string())),
+    };
     ensure!(
         lines.len() as u64 <= limit.bytes,
         "{name}: as JSON, its rows are larger than the limit of {} bytes for {}",
@@ -61,17 +73,14 @@ fn footer(file: &mut File) -> Result<usize, String> {
     }
 }
 
-/// Returns what a panic of the crate says.
-fn said(panic: &(dyn Any + Send)) -> ParquetError {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    ParquetError::General(text.unwrap_or("it can't be read").to_owned())
-}
-
 /// Returns the rows as JSON lines. Ends behind the first row with which they are larger than `limit`.
 fn lines(file: File, limit: u64) -> Result<String> {
     let mut lines = String::new();
     let reader = SerializedFileReader::new(file)?;
+    let groups = reader.metadata().row_groups().iter();
+    groups
+        .flat_map(|group| group.columns())
+        .try_for_each(|column| check_codec(column.compression()))?;
     for row in reader.get_row_iter(None)? {
         object(&row?, &mut lines);
         lines.push('\n');
@@ -80,6 +89,19 @@ fn lines(file: File, limit: u64) -> Result<String> {
         }
     }
     Ok(lines)
+}
+
+/// Refuses columns that are compressed in a way that this build lacks.
+fn check_codec(codec: Compression) -> Result<()> {
+    use Compression::{GZIP, SNAPPY, UNCOMPRESSED, ZSTD};
+    if let UNCOMPRESSED | SNAPPY | GZIP(_) | ZSTD(_) = codec {
+        return Ok(());
+    }
+    let codec = codec.to_string();
+    let codec = codec.split('(').next().unwrap_or_default();
+    Err(ParquetError::NYI(format!(
+        "its columns are compressed as {codec}; write it with Snappy, zstd or gzip, or without compression"
+    )))
 }
 
 /// Writes a row as a JSON object whose fields have the order of the columns.
@@ -110,6 +132,10 @@ fn value(field: &Field, text: &mut String) {
             text.push(':');
             value(field, text);
         }),
+        Field::Bytes(bytes) => match str::from_utf8(bytes.data()) {
+            Ok(own) => *text += &Value::from(own).to_string(),
+            Err(_) => *text += &json!({ BYTES: bytes.len() }).to_string(),
+        },
         scalar => *text += &scalar.to_json_value().to_string(),
     }
 }
@@ -134,6 +160,7 @@ fn list<T>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finetune::data::Kind;
     use std::path::PathBuf;
 
     const LIMIT: Limit = Limit::mib("training data", 1);
@@ -155,6 +182,24 @@ mod tests {
             let rows = rows(&fixture(&format!("{compression}.parquet")), LIMIT).unwrap();
             assert_eq!(rows.lines().collect::<Vec<_>>(), expected, "{compression}");
         }
+    }
+
+    #[test]
+    fn bytes_are_texts_if_they_are_utf_8() {
+        let rows = rows(&fixture("bytes.parquet"), LIMIT).unwrap();
+        let expected = [
+            r#"{"prompt":"Où est-ce ?","chosen":" Here.","rejected":" There.","image":{"bytes that are not UTF-8":4},"digest":"abcd"}"#,
+            r#"{"prompt":"a","chosen":" b","rejected":{"bytes that are not UTF-8":1},"image":null,"digest":{"bytes that are not UTF-8":4}}"#,
+        ];
+        assert_eq!(rows.lines().collect::<Vec<_>>(), expected);
+        // They are told where they are needed.
+        let file = [fixture("bytes.parquet")];
+        let said = crate::finetune::data::read(&file, Some(Kind::Pairs)).unwrap_err();
+        let said = said.to_string();
+        assert!(
+            said.contains("1 of the records") && said.contains("bytes.parquet:2: `rejected` must be a text or turns, but is 1 bytes that are not UTF-8"),
+            "{said}"
+        );
     }
 
     /// Returns the error of a file of these bytes.
@@ -198,6 +243,17 @@ mod tests {
         let length = u32::try_from(footer.len()).unwrap().to_le_bytes();
         let file = [b"PAR1", &footer[..], &length, b"PAR1"].concat();
         assert!(refused(&file).contains("not a valid Parquet file"));
+    }
+
+    #[test]
+    fn codecs_that_the_build_lacks_are_named() {
+        let said = rows(&fixture("lz4.parquet"), LIMIT)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            said.contains("lz4.parquet can't be read: its columns are compressed as LZ4"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::calls;
 use super::json::Ordered;
 use super::preferences::{Kind, Preference};
-use super::turns::{Source, UNKNOWN, messages, of_turns, refuse, text, turns};
+use super::turns::{Source, UNKNOWN, given, messages, of_turns, refuse, text, turns};
 use super::unlearned::{self, Part};
 use crate::text::Message;
 use serde_json::{Map, Value};
@@ -69,9 +69,18 @@ impl Record {
         let Value::Object(fields) = value else {
             return Err("expected a JSON object".into());
         };
+        refuse(fields, &["history"])?;
         refuse(fields, &UNKNOWN)?;
-        unlearned::refuse(fields)?;
-        let has = |name: &str| fields.contains_key(name);
+        unlearned::refuse(fields, &["label", "loss"])?;
+        let has = |name: &str| given(fields, name).is_some();
+        let learned = ["completion", "text", "messages", "conversations", "output"];
+        if has("chosen") && has("rejected") && !learned.into_iter().any(has) {
+            return Err(
+                "a record with `chosen` and `rejected` is a pair, for --loss dpo and other losses of pairs; --loss sft learns \
+                 `completion`"
+                    .into(),
+            );
+        }
         if has("messages")
             || has("conversations")
             || has("instruction")
@@ -123,10 +132,12 @@ impl Record {
         let Value::Object(fields) = value else {
             return Err("expected a JSON object".into());
         };
-        let source = Source {
-            fields,
-            ordered: ordered(),
+        let ordered = if is_written(fields) {
+            ordered()
+        } else {
+            Ordered::default()
         };
+        let source = Source { fields, ordered };
         let found = Preference::parse(&source, kind)?;
         Ok(found.into_iter().map(Self::Preference).collect())
     }
@@ -134,7 +145,7 @@ impl Record {
 
 impl Chat {
     fn parse(source: &Source<'_>) -> Result<Self, String> {
-        let has = |name: &str| source.fields.contains_key(name);
+        let has = |name: &str| given(source.fields, name).is_some();
         let mut chat = if has("messages") {
             messages(source, "messages")?.checked()?
         } else if has("conversations") {
@@ -178,8 +189,12 @@ impl Chat {
 
 /// Returns `true` if a record or one of its turns has a field whose value templates write.
 fn is_written(record: &Map<String, Value>) -> bool {
-    let lists = record.values().filter_map(Value::as_array).flatten();
-    let mut all = lists.filter_map(Value::as_object).chain([record]);
+    let turns = record.values().flat_map(|value| match value {
+        Value::Array(list) => list.as_slice(),
+        // One turn, which is no list.
+        one => std::slice::from_ref(one),
+    });
+    let mut all = turns.filter_map(Value::as_object).chain([record]);
     all.any(|fields| WRITTEN.iter().any(|name| fields.contains_key(*name)))
 }
 
@@ -207,9 +222,9 @@ pub(super) fn check_turns(messages: &[Message]) -> Result<(), String> {
 }
 
 /// Returns a field that may be absent or null.
-fn optional(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
-    match fields.get(name) {
-        None | Some(Value::Null) => Ok(None),
+pub(super) fn optional(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
+    match given(fields, name) {
+        None => Ok(None),
         Some(_) => text(fields, name).map(Some),
     }
 }
@@ -309,6 +324,9 @@ mod tests {
         };
         assert_eq!(pair, Ok(expected));
         assert_eq!(parse(r#"{"text": "t"}"#), Ok(Record::Text("t".into())));
+        // Tables have nulls for the fields of other rows.
+        let nulls = parse(r#"{"messages": null, "prompt": null, "text": "t"}"#);
+        assert_eq!(nulls, Ok(Record::Text("t".into())));
     }
 
     #[test]
@@ -356,6 +374,28 @@ mod tests {
         assert_eq!(shared, usual);
     }
 
+    /// Most records are read once: only some have values whose order templates write.
+    #[test]
+    fn the_order_of_fields_is_read_where_it_is_written() {
+        let read = |text: &str| {
+            let mut asked = false;
+            let ordered = || {
+                asked = true;
+                serde_json::from_str(text).unwrap()
+            };
+            let value = serde_json::from_str(text).unwrap();
+            Record::preferences(&value, Kind::Pairs, ordered).unwrap();
+            asked
+        };
+        assert!(!read(
+            r#"{"prompt": [{"role": "user", "content": "q"}], "chosen": [{"role": "assistant", "content": "a"}], "rejected": [{"role": "assistant", "content": "b"}]}"#
+        ));
+        assert!(read(
+            r#"{"messages": [{"role": "user", "content": "q"}], "rejected": {"role": "assistant", "content": "b"},
+                "chosen": {"role": "assistant", "content": null, "tool_calls": [{"name": "f", "arguments": {"z": 1, "a": 2}}]}}"#
+        ));
+    }
+
     #[test]
     fn what_is_wrong_is_told() {
         for (text, expected) in [
@@ -387,6 +427,10 @@ mod tests {
             (
                 r#"{"messages": [{"role": "assistant", "content": "a"}], "thinking": "t"}"#,
                 "`thinking` is not supported",
+            ),
+            (
+                r#"{"prompt": [], "chosen": [], "rejected": []}"#,
+                "is a pair, for --loss dpo",
             ),
             (
                 r#"{"prompt": "p", "completion": "c", "label": false}"#,

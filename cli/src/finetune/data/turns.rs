@@ -9,8 +9,7 @@ use crate::text::Message;
 use serde_json::{Map, Value};
 
 /// The fields that change what a record means.
-pub const UNKNOWN: [&str; 7] = [
-    "history",
+pub const UNKNOWN: [&str; 6] = [
     "documents",
     "tool_calls",
     "function_call",
@@ -29,15 +28,7 @@ pub struct Source<'a> {
 
 /// Refuses fields that other programs learn from in another way. Without them, a record would mean something else.
 pub fn refuse(fields: &Map<String, Value>, names: &[&str]) -> Result<(), String> {
-    let says = |name: &&&str| match fields.get(**name) {
-        None | Some(Value::Null) => false,
-        Some(Value::Array(list)) => !list.is_empty(),
-        Some(Value::Object(object)) => !object.is_empty(),
-        // A list or an object can be written as text.
-        Some(Value::String(text)) => !["", "[]", "{}", "null"].contains(&text.trim()),
-        Some(_) => true,
-    };
-    match names.iter().find(says) {
+    match names.iter().find(|name| says(fields, name)) {
         None => Ok(()),
         Some(name) => Err(format!(
             "`{name}` is not supported, and would change what is learned; remove it to learn without it"
@@ -45,12 +36,41 @@ pub fn refuse(fields: &Map<String, Value>, names: &[&str]) -> Result<(), String>
     }
 }
 
+/// Returns `true` if a field is there and not empty.
+pub fn says(fields: &Map<String, Value>, name: &str) -> bool {
+    match fields.get(name) {
+        None | Some(Value::Null) => false,
+        Some(Value::Array(list)) => !list.is_empty(),
+        Some(Value::Object(object)) => !object.is_empty(),
+        // A list or an object can be written as text.
+        Some(Value::String(text)) => !["", "[]", "{}", "null"].contains(&text.trim()),
+        Some(_) => true,
+    }
+}
+
+/// Returns the value of a field. Tables have nulls for the fields of other rows, so that a null is an absent field.
+pub fn given<'a>(fields: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    fields.get(name).filter(|value| !value.is_null())
+}
+
 /// Returns a field that must be a text.
 pub fn text(fields: &Map<String, Value>, name: &str) -> Result<String, String> {
-    match fields.get(name) {
+    match given(fields, name) {
         Some(Value::String(text)) => Ok(text.clone()),
-        Some(_) => Err(format!("`{name}` must be a text")),
+        Some(other) => Err(not_a_text(name, "a text", other)),
         None => Err(format!("`{name}` is missing")),
+    }
+}
+
+/// The only field of an object that stands for bytes which are not UTF-8, in the columns of tables. Its value is their number.
+pub const BYTES: &str = "bytes that are not UTF-8";
+
+/// Returns the error of a field that is something else than what it must be.
+pub fn not_a_text(name: &str, expected: &str, found: &Value) -> String {
+    let bytes = found.as_object().and_then(|object| object.get(BYTES));
+    match bytes {
+        Some(count) => format!("`{name}` must be {expected}, but is {count} {BYTES}"),
+        None => format!("`{name}` must be {expected}"),
     }
 }
 
@@ -95,7 +115,7 @@ fn turn_of(
     content: &str,
     is_first: bool,
 ) -> Result<(Message, Part), String> {
-    refuse(turn.fields, &UNKNOWN[..2])?;
+    refuse(turn.fields, &["history", "documents"])?;
     let role = text(turn.fields, role)?;
     let mut fields = calls::fields(&turn.ordered)?;
     let is_call = role == "function_call";

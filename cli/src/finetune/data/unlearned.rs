@@ -65,15 +65,15 @@ pub fn part(turn: &Map<String, Value>, message: &Message) -> Result<Part, String
     })
 }
 
-/// Refuses a record that is not to be learned.
+/// Refuses a record that is not to be learned, also if it has one of these `labels` that is false.
 ///
 /// # Errors
 /// Returns an error that names the field.
-pub fn refuse(record: &Map<String, Value>) -> Result<(), String> {
+pub fn refuse(record: &Map<String, Value>, labels: &[&'static str]) -> Result<(), String> {
     // A label that is a number is a class in most data, and such a loss was measured.
-    let is_bad = |name: &&str| record.get(*name) == Some(&Value::Bool(false));
-    let label = ["label", "loss"].into_iter().find(is_bad);
-    let label = label.map(|name| (name, false));
+    let is_bad = |name: &&&str| record.get(**name) == Some(&Value::Bool(false));
+    let label = labels.iter().find(is_bad);
+    let label = label.map(|name| (*name, false));
     match label.or(said(record, &OF_RECORDS)?) {
         Some((name, false)) => Err(format!(
             "`{name}` is {}, so the record is not to be learned; remove the record, or the field to learn it",
@@ -137,7 +137,7 @@ mod tests {
             r#"{"masked": 1, "train": null}"#,
         ] {
             assert_eq!(part(&fields(text), &answer), Ok(Part::Unlearned), "{text}");
-            let said = refuse(&fields(text)).unwrap_err();
+            let said = refuse(&fields(text), &[]).unwrap_err();
             assert!(said.contains("not to be learned"), "{said}");
             assert_eq!(
                 part(&fields(text), &Message::user("q")),
@@ -151,10 +151,12 @@ mod tests {
             r#"{"masked": false, "loss_mask": true, "train": 1.0}"#,
         ] {
             assert_eq!(part(&fields(text), &answer), Ok(Part::Answer), "{text}");
-            assert_eq!(refuse(&fields(text)), Ok(()), "{text}");
+            assert_eq!(refuse(&fields(text), &[]), Ok(()), "{text}");
         }
-        assert_eq!(refuse(&fields(r#"{"label": 0, "loss": 2.5}"#)), Ok(()));
-        assert!(refuse(&fields(r#"{"loss": false}"#)).is_err());
+        const LABELS: &[&str] = &["label", "loss"];
+        let numbers = fields(r#"{"label": 0, "loss": 2.5}"#);
+        assert_eq!(refuse(&numbers, LABELS), Ok(()));
+        assert!(refuse(&fields(r#"{"loss": false}"#), LABELS).is_err());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::fs;
 
 /// Pairs whose chosen answers have one form.
-fn pairs(count: usize) -> String {
+pub fn pairs(count: usize) -> String {
     let pair = |n: usize| {
         json!({
             "prompt": [{"role": "user", "content": format!("What is {n} and {n}?")}],
@@ -217,7 +217,8 @@ fn bad_preferences_are_told_before_a_step() {
     place.write("text.txt", "a text");
     let single = json!({"prompt": "a", "completion": " b", "label": true});
     place.write("one.jsonl", &lines([single.clone()].into_iter()));
-    place.write("same.jsonl", &lines((0..3).map(|_| single.clone())));
+    let same = |n: usize| json!({"prompt": format!("a{n}"), "completion": " b", "label": true});
+    place.write("same.jsonl", &lines((0..3).map(same)));
     let long = json!({"prompt": "a river ".repeat(40), "chosen": " b", "rejected": " c"});
     place.write("long.jsonl", &lines([long.clone()].into_iter()));
     let short = json!({"prompt": "a", "chosen": " b", "rejected": " c"});
@@ -244,9 +245,22 @@ fn bad_preferences_are_told_before_a_step() {
             &["--loss=kto"],
             &["bad.jsonl:2", "`label` must be true or false"],
         ),
-        ("pairs.jsonl", &[], &["pairs.jsonl:1"]),
         ("text.txt", &["--loss=dpo"], &["a text has no answers"]),
-        ("one.jsonl", &["--loss=kto"], &["there is one record"]),
+        (
+            "one.jsonl",
+            &["--loss=kto"],
+            &["all records have one prompt"],
+        ),
+        (
+            "one.jsonl",
+            &["--loss=dpo"],
+            &["one.jsonl:1: `chosen` is missing", "pairs", "--loss kto"],
+        ),
+        (
+            "pairs.jsonl",
+            &["--loss=sft"],
+            &["pairs.jsonl:1", "is a pair, for --loss dpo"],
+        ),
         (
             "long.jsonl",
             &["--loss=dpo"],
