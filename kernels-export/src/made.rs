@@ -1,7 +1,7 @@
 //! Tensors that go out.
 
-use kernels_abi::{DlManagedTensor, DlTensor};
 use crate::tensor::{Tensor, contiguous};
+use kernels_abi::{DlManagedTensor, DlTensor};
 use kernels_simd::{DType, Values};
 use std::mem::ManuallyDrop;
 

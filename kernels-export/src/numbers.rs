@@ -1,8 +1,8 @@
 //! Numbers that are checked when they are read.
 
-use kernels_abi::{Any, types};
 use crate::argument::{Argument, wrong};
 use crate::call::{Error, refused};
+use kernels_abi::{Any, types};
 
 /// A number in a range.
 pub(crate) trait Number: Sized {
