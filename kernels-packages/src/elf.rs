@@ -157,12 +157,12 @@ fn refuse(dynamic: &[Entry]) -> Result<(), String> {
 
 /// Returns `true` for a library that kernels may need.
 fn is_known(name: &str, backend: Backend) -> bool {
-    let named = |known: &&str| {
+    let npu = matches!(backend, Backend::Cann { .. });
+    let mut known = NEEDED.iter().chain(CANN.iter().filter(|_| npu));
+    known.any(|known| {
         let version = name.strip_prefix(*known);
         version.is_some_and(|rest| rest.is_empty() || is_version(rest))
-    };
-    let npu = matches!(backend, Backend::Cann { .. });
-    NEEDED.iter().any(|known| named(known)) || (npu && CANN.iter().any(|known| named(known)))
+    })
 }
 
 /// Returns `true` for `.6` and the like.
