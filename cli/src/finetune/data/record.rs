@@ -71,6 +71,7 @@ impl Record {
         };
         refuse(fields, &UNKNOWN)?;
         unlearned::refuse(fields)?;
+        refuse_two_forms(fields)?;
         let has = |name: &str| fields.contains_key(name);
         if has("messages")
             || has("conversations")
@@ -173,6 +174,21 @@ impl Chat {
             }
             false => Err("no turn is the assistant's, so there is nothing to learn".into()),
         }
+    }
+}
+
+/// Refuses a record with two things to learn, of which one would be lost. Published records repeat a part of what is learned:
+/// the first message as `prompt`, or an instruction with its output as `text`.
+fn refuse_two_forms(fields: &Map<String, Value>) -> Result<(), String> {
+    const FORMS: [&str; 4] = ["messages", "conversations", "completion", "text"];
+    let mut there = FORMS
+        .into_iter()
+        .filter(|name| fields.get(*name).is_some_and(|value| !value.is_null()));
+    match (there.next(), there.next()) {
+        (Some(one), Some(other)) => Err(format!(
+            "`{one}` and `{other}` are two forms of a record; keep the one to learn, and remove the other"
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -309,6 +325,14 @@ mod tests {
         };
         assert_eq!(pair, Ok(expected));
         assert_eq!(parse(r#"{"text": "t"}"#), Ok(Record::Text("t".into())));
+        // Forms that published records repeat, and empty columns.
+        for text in [
+            r#"{"prompt": "q", "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}"#,
+            r#"{"text": null, "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}"#,
+            r#"{"text": "q a", "instruction": "q", "output": "a"}"#,
+        ] {
+            assert!(matches!(parse(text), Ok(Record::Chat(_))), "{text}");
+        }
     }
 
     #[test]
@@ -391,6 +415,18 @@ mod tests {
             (
                 r#"{"prompt": "p", "completion": "c", "label": false}"#,
                 "`label` is false",
+            ),
+            (
+                r#"{"text": "t", "messages": [{"role": "assistant", "content": "a"}]}"#,
+                "`messages` and `text` are two forms of a record",
+            ),
+            (
+                r#"{"prompt": "p", "completion": "c", "text": "t"}"#,
+                "`completion` and `text` are two forms",
+            ),
+            (
+                r#"{"messages": [], "conversations": []}"#,
+                "`messages` and `conversations` are two forms",
             ),
             ("{}", "expected `text`"),
             (r#"{"text": " "}"#, "the text is empty"),
