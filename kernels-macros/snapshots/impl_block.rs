@@ -29,23 +29,26 @@ impl<L: Layer> Mlp<L> {
             x,
             &|x| {
                 let again = ::core::clone::Clone::clone(&x);
-                let gate = {
+                let gate = ::burn_kernels::__private::same_tensor({
                     let copy = ::burn_kernels::__private::detached!(& self.gate_proj);
                     ::burn_kernels::__private::begin();
-                    (*copy.get(&self.gate_proj)).forward(again)
-                };
-                let up = {
+                    (*copy.get(&self.gate_proj))
+                        .forward(::burn_kernels::__private::same_tensor(again))
+                });
+                let up = ::burn_kernels::__private::same_tensor({
                     let copy = ::burn_kernels::__private::detached!(& self.up_proj);
                     ::burn_kernels::__private::begin();
-                    (*copy.get(&self.up_proj)).forward(x)
-                };
+                    (*copy.get(&self.up_proj))
+                        .forward(::burn_kernels::__private::same_tensor(x))
+                });
                 (gate, up)
             },
-            &|hidden| {
+            &|hidden| ::burn_kernels::__private::same_tensor({
                 let copy = ::burn_kernels::__private::detached!(& self.down_proj);
                 ::burn_kernels::__private::begin();
-                (*copy.get(&self.down_proj)).forward(hidden)
-            },
+                (*copy.get(&self.down_proj))
+                    .forward(::burn_kernels::__private::same_tensor(hidden))
+            }),
             ::core::option::Option::None,
             ::core::option::Option::None,
             &mut |x| {

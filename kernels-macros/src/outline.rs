@@ -4,6 +4,7 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::ext::IdentExt;
+use syn::{ReturnType, Type};
 
 use crate::attr::{self, Attribute, Kernel};
 use crate::check::{choose_variant, forward, is_fused_kernel, method, read_key, reference_name};
@@ -93,7 +94,11 @@ fn of_impl(attribute: &Attribute, block: &Impl) -> TokenStream {
 
 /// The reference of a function, to stand beside it.
 fn of_function(function: &Function) -> TokenStream {
-    if function.attributes.iter().any(is_fused_kernel) {
+    let output = &function.signature.output;
+    // No body without the user's has a type that is hidden.
+    let is_hidden =
+        matches!(output, ReturnType::Type(_, ty) if matches!(ty.as_ref(), Type::ImplTrait(_)));
+    if is_hidden || function.attributes.iter().any(is_fused_kernel) {
         return TokenStream::new();
     }
     let visibility = &function.visibility;

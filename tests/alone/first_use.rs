@@ -248,7 +248,8 @@ fn mistakes_of_new_users_are_found() {
 
         let x = |dtype| random([3, 7, 64], &device).cast(dtype);
         for dtype in [f32, bf16, f16] {
-            said(|| NormOtherEps::new(&device, dtype).forward(x(dtype)));
+            let other = said(|| NormOtherEps::new(&device, dtype).forward(x(dtype)));
+            assert!(other.contains("are those of eps = 1e-5,"), "{other}");
             said(|| NormOfOffset::new(&device, dtype).forward(x(dtype)));
         }
         for dtype in [bf16, f16] {

@@ -363,9 +363,15 @@ fn tell_ends(ends: &Ends, new: &[u32], tokenizer: &Tokenizer) {
         ));
     }
     if ends.missing > 0 {
+        let advice = match ends.are_marked {
+            true => {
+                "the chat template closes `{% generation %}` before the token that ends an answer; move \
+                 `{% endgeneration %}` behind that token"
+            }
+            false => "use a chat template or a tokenizer with an `eos_token` behind answers",
+        };
         output::note(format_args!(
-            "warning: {} answers have no token that ends them, so the trained model will not end its own; use a chat \
-             template or a tokenizer with an `eos_token` behind answers",
+            "warning: {} answers have no token that ends them, so the trained model will not end its own; {advice}",
             ends.missing
         ));
     }

@@ -9,6 +9,7 @@ mod settings;
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
 use crate::loading;
+use crate::output;
 use crate::text::{Chat, Message, Tokenizer};
 use anyhow::{Context, bail};
 use clap::builder::NonEmptyStringValueParser;
@@ -113,6 +114,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = holder(args, "tokenizer.json");
     let mut tokenizer = Tokenizer::open(folder, config.vocab_size)?;
     tokenizer.hide(&settings.end_tokens);
+    if settings.end_tokens.is_empty() && args.stop.is_empty() {
+        tell_of_no_end(&tokenizer);
+    }
     let text = match args.chat {
         true => Text::Chat(Chat::open(folder, tokenizer)?),
         false => Text::Plain(tokenizer),
@@ -129,6 +133,22 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             answers::print(args, text.tokenizer(), &ids, &settings)
         }
     }
+}
+
+/// Tells that texts end at the limit of their tokens alone.
+fn tell_of_no_end(tokenizer: &Tokenizer) {
+    let of_tokenizer = tokenizer
+        .special("eos_token")
+        .and_then(|token| Some((token, tokenizer.id(token)?)));
+    let hint = of_tokenizer.map_or_else(String::new, |(token, id)| {
+        format!(
+            "; its tokenizer ends texts with `{}`, which `\"eos_token_id\": {id}` in generation_config.json says",
+            kernels_io::escape(token)
+        )
+    });
+    output::note(format_args!(
+        "the checkpoint names no end token, so texts end after --max-new-tokens, or before a --stop string{hint}"
+    ));
 }
 
 /// Returns the folder whose file counts: the adapter's, if it has one, or the model's.

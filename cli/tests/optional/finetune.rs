@@ -503,7 +503,18 @@ fn tokens_that_end_answers_end_those_of_the_trained_model() {
     let plain = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}";
     let (said, settings) = run("none", plain);
     assert!(
-        said.contains("24 answers have no token that ends them"),
+        said.contains("24 answers have no token that ends them")
+            && said.contains("a tokenizer with an `eos_token` behind answers"),
+        "{said}"
+    );
+    assert_eq!(settings["eos_token_id"], json!(0));
+    // The template writes an end, but not as a part of the answer.
+    let content = "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}";
+    let template = turns("<|im_end|>\n").replace("{{ m.content }}", content);
+    let (said, settings) = run("outside", &template);
+    assert!(
+        said.contains("24 answers have no token that ends them")
+            && said.contains("move `{% endgeneration %}` behind that token"),
         "{said}"
     );
     assert_eq!(settings["eos_token_id"], json!(0));

@@ -572,6 +572,30 @@ fn templates_made_to_harm_are_errors() {
     );
 }
 
+#[test]
+fn a_checkpoint_without_an_end_is_told_once() {
+    let folder = copy();
+    let said = |args: &[&str]| {
+        let mut command = command();
+        command.args(["generate", "--prompt", "The river", "--prompt", "A"]);
+        command.args(["--max-new-tokens", "3"]).args(args);
+        let output = command.arg("--model").arg(folder.path()).output();
+        errors(&output.unwrap())
+    };
+    let told = "names no end token, so texts end after --max-new-tokens";
+    assert!(!said(&[]).contains(told));
+    edit(folder.path(), "generation_config.json", |config| {
+        config["eos_token_id"] = json!([320]);
+    });
+    let found = said(&[]);
+    assert_eq!(found.matches(told).count(), 1, "{found}");
+    // None of its ends is a token of the model.
+    assert!(found.contains("the model has no token 320"), "{found}");
+    let hint = "its tokenizer ends texts with `<|im_end|>`, which `\"eos_token_id\": 2` in";
+    assert!(found.contains(hint), "{found}");
+    assert!(!said(&["--stop", "."]).contains(told));
+}
+
 /// A checkpoint whose texts do not end for a long time.
 #[cfg(unix)]
 fn endless() -> TempDir {

@@ -258,6 +258,8 @@ fn first_and_last_tokens_of_gguf_files_are_those_of_llama_cpp() {
         ("<turn>", CONTROL),
         ("<end_of_turn>", NORMAL),
         ("<tool>", USER_DEFINED),
+        // Phi 3 ends its turns with it.
+        ("<|end|>", CONTROL),
     ];
     let ids = [
         gguf_id("tokenizer.ggml.bos_token_id", 3),
@@ -268,14 +270,14 @@ fn first_and_last_tokens_of_gguf_files_are_those_of_llama_cpp() {
     for (pre, expected) in [("llama-bpe", &[3, 2][..]), ("qwen2", &[2])] {
         let entries = [&ids[..], &[gguf_entry("tokenizer.ggml.pre", pre)]].concat();
         let (_folder, file) = gguf(&tokens, &entries);
-        let mut tokenizer = Tokenizer::open(&file, 8).unwrap();
+        let mut tokenizer = Tokenizer::open(&file, 9).unwrap();
         assert_eq!(tokenizer.encode("He").unwrap(), expected, "{pre}");
         // Of any type, tokens that end a text are one token and never shown.
         let ends = kernels_models::gguf::File::open(&file)
             .unwrap()
             .end_tokens()
             .unwrap();
-        assert_eq!(ends, [4, 5, 6], "{pre}");
+        assert_eq!(ends, [4, 5, 6, 8], "{pre}");
         let all = tokenizer
             .encode_plain("He<last><end_of_turn><tool>")
             .unwrap()

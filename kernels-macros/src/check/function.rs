@@ -1,6 +1,6 @@
 //! Checks a function's signature, apart from its operands.
 
-use syn::{FnArg, Receiver, ReturnType, Signature, Type};
+use syn::{FnArg, PatType, Receiver, ReturnType, Signature, Type};
 
 use crate::contract::Returns;
 use crate::errors::Errors;
@@ -8,6 +8,8 @@ use crate::errors::Errors;
 /// Reports what no dispatched call can take over from the signature.
 pub(super) fn check_signature(signature: &Signature, errors: &mut Errors) {
     check_qualifiers(signature, errors);
+    check_parameters(signature, errors);
+    check_result(&signature.output, errors);
     if let Some(FnArg::Receiver(receiver)) = signature.inputs.first() {
         check_receiver(receiver, errors);
     }
@@ -38,6 +40,39 @@ fn check_qualifiers(signature: &Signature, errors: &mut Errors) {
     }
 }
 
+/// The kernel and the reference read the same parameters.
+fn check_parameters(signature: &Signature, errors: &mut Errors) {
+    for input in &signature.inputs {
+        if let FnArg::Typed(typed) = input
+            && let Type::Reference(reference) = typed.ty.as_ref()
+            && reference.mutability.is_some()
+        {
+            let message = "a kernel changes nothing that it is lent, and verification runs the body again; take `&`";
+            errors.at(&typed.ty, message);
+        }
+        let (FnArg::Receiver(Receiver { attrs, .. }) | FnArg::Typed(PatType { attrs, .. })) = input;
+        if let Some(condition) = attrs.iter().find(|one| one.path().is_ident("cfg")) {
+            errors.at(
+                condition,
+                "the kernel and the body take this parameter always; write a function for each case, each under its \
+                 own `cfg`",
+            );
+        }
+    }
+}
+
+/// The kernel and the reference, which is a function of its own, return one type.
+fn check_result(output: &ReturnType, errors: &mut Errors) {
+    if let ReturnType::Type(_, written) = output
+        && let Type::ImplTrait(_) = written.as_ref()
+    {
+        errors.at(
+            written,
+            "`impl` hides the type that the kernel and the body return; write the type, as in `-> Tensor<D>`",
+        );
+    }
+}
+
 /// The reference and the projections borrow the layer at the same time.
 fn check_receiver(receiver: &Receiver, errors: &mut Errors) {
     let shared = receiver.mutability.is_none()
@@ -52,13 +87,13 @@ fn check_receiver(receiver: &Receiver, errors: &mut Errors) {
 
 /// Reports a result that is not the kernel's.
 pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut Errors) {
+    let expected = match returns {
+        Returns::Tensor => "Tensor<D>",
+        Returns::Pair { written, .. } => written,
+        Returns::WithLogits => "(Tensor<D>, Tensor<2>)",
+        Returns::Loss => "Tensor<1>",
+    };
     let ReturnType::Type(_, written) = &signature.output else {
-        let expected = match returns {
-            Returns::Tensor => "Tensor<D>",
-            Returns::Pair { written, .. } => written,
-            Returns::WithLogits => "(Tensor<D>, Tensor<2>)",
-            Returns::Loss => "Tensor<1>",
-        };
         errors.at(
             &signature.ident,
             format!("the kernel returns a value; write `-> {expected}`"),
@@ -67,7 +102,14 @@ pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut
     };
     let fields = match written.as_ref() {
         Type::Tuple(tuple) => Some(tuple.elems.len()),
-        written if is_named_tensor(written) => None,
+        written if is_named(written, &["Tensor"]) => None,
+        written if is_named(written, &["Result", "Option"]) => {
+            let message = format!(
+                "the kernel always returns a value; write `-> {expected}`, and check what may fail before the call"
+            );
+            errors.at(written, message);
+            return;
+        }
         // An alias or a type parameter: rustc compares it with what the runtime returns.
         _ => return,
     };
@@ -95,13 +137,13 @@ pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut
 
 /// `true` for a result that is written `Tensor<..>`.
 pub(super) fn returns_one(signature: &Signature) -> bool {
-    matches!(&signature.output, ReturnType::Type(_, written) if is_named_tensor(written))
+    matches!(&signature.output, ReturnType::Type(_, written) if is_named(written, &["Tensor"]))
 }
 
-fn is_named_tensor(written: &Type) -> bool {
+fn is_named(written: &Type, names: &[&str]) -> bool {
     let Type::Path(path) = written else {
         return false;
     };
     let last = path.path.segments.last();
-    last.is_some_and(|last| last.ident == "Tensor")
+    last.is_some_and(|last| names.iter().any(|name| last.ident == name))
 }

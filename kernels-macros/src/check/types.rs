@@ -4,7 +4,7 @@
 //! wrapper of the user's) passes, and the traits of the runtime decide.
 
 use quote::ToTokens;
-use syn::{GenericArgument, PathArguments, PathSegment, Type};
+use syn::{GenericArgument, Generics, PathArguments, PathSegment, Type};
 
 use crate::contract::Role;
 
@@ -24,6 +24,8 @@ enum Looks {
     Tensor(Tensor),
     /// Something that may hold none.
     Option,
+    /// A tensor in a `Box`, an `Rc` or an `Arc`.
+    BoxedTensor,
     Reference,
     Unknown,
 }
@@ -44,6 +46,26 @@ enum Kind {
     Backend,
 }
 
+/// Says what is wrong with the type of a function's parameter for a role, if it surely is. A tensor that flows through is
+/// handed over as it is, so that no conversion of the user's is called.
+pub(super) fn complaint_of_parameter(
+    role: Role,
+    written: &Type,
+    generics: &Generics,
+) -> Option<String> {
+    let is_type_parameter = || {
+        let Type::Path(path) = written else {
+            return false;
+        };
+        let mut parameters = generics.type_params();
+        parameters.any(|parameter| path.path.is_ident(&parameter.ident))
+    };
+    if role.flows() && (matches!(written, Type::ImplTrait(_)) || is_type_parameter()) {
+        return Some(unlike(role, written));
+    }
+    complaint(role, written)
+}
+
 /// Says what is wrong with a type for a role, if it surely is.
 pub(super) fn complaint(role: Role, written: &Type) -> Option<String> {
     let looks = match look(written) {
@@ -62,11 +84,11 @@ pub(super) fn complaint(role: Role, written: &Type) -> Option<String> {
     if fits(role, looks) {
         return None;
     }
-    Some(format!(
-        "expected {}, found `{}`",
-        role.expected(),
-        text(written)
-    ))
+    Some(unlike(role, written))
+}
+
+fn unlike(role: Role, written: &Type) -> String {
+    format!("expected {}, found `{}`", role.expected(), text(written))
 }
 
 fn fits(role: Role, looks: Looks) -> bool {
@@ -76,6 +98,7 @@ fn fits(role: Role, looks: Looks) -> bool {
             Looks::Float => matches!(role, Role::Epsilon | Role::Number),
             Looks::Usize => role == Role::Count,
             Looks::Signed => role == Role::Integer,
+            Looks::BoxedTensor => !role.flows(),
             Looks::Lengths => matches!(role, Role::Sections | Role::Lengths),
             Looks::List => matches!(role, Role::List | Role::Sections | Role::Lengths),
             _ => false,
@@ -179,6 +202,10 @@ fn look(written: &Type) -> Looks {
         | "i16" | "i128" | "isize" => Looks::Plain,
         "Vec" => first_argument(segment).map_or(Looks::Unknown, lengths),
         "Option" => Looks::Option,
+        "Box" | "Rc" | "Arc" => match first_argument(segment).map(look) {
+            Some(Looks::Tensor(_)) => Looks::BoxedTensor,
+            _ => Looks::Unknown,
+        },
         "Tensor" => Looks::Tensor(tensor(segment)),
         "Param" => match first_argument(segment).map(look) {
             Some(Looks::Tensor(tensor)) => Looks::Tensor(Tensor {
@@ -262,7 +289,7 @@ mod tests {
 
     #[test]
     fn known_wrong_types_are_refused() {
-        let cases: [(Role, Type, &str); 24] = [
+        let cases: [(Role, Type, &str); 25] = [
             (Role::Weight, parse_quote!(f64), "`Param<Tensor<1>>`"),
             (
                 Role::Weight,
@@ -311,11 +338,25 @@ mod tests {
                 parse_quote!(Tensor<2, Int>),
                 "`Tensor<1, Int>`",
             ),
+            (Role::Stream, parse_quote!(Box<Tensor<2>>), "by value"),
         ];
         for (role, written, expected) in cases {
             let message = complaint(role, &written).unwrap_or_else(|| panic!("{}", text(&written)));
             assert!(message.contains(expected), "{message}");
         }
+    }
+
+    #[test]
+    fn a_tensor_that_flows_is_no_type_parameter() {
+        let generics: Generics = parse_quote!(<T: Into<Tensor<2>>, const D: usize>);
+        let found = |role, written: Type| complaint_of_parameter(role, &written, &generics);
+        for written in [parse_quote!(T), parse_quote!(impl Into<Tensor<2>>)] {
+            let message = found(Role::Stream, written).expect("it is refused");
+            assert!(message.contains("by value"), "{message}");
+        }
+        assert_eq!(found(Role::Stream, parse_quote!(Tensor<D>)), None);
+        assert_eq!(found(Role::Stream, parse_quote!(Hidden)), None);
+        assert_eq!(found(Role::Epsilon, parse_quote!(T)), None);
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::policy::{Attention, Policy, Reaction, Wish};
 use crate::reason::Reason;
 use crate::registry::{self, Implementation, KernelSpec, SiteSpec};
 use crate::semantics::SemanticsKey;
+use crate::tune::Call;
 use burn::backend::DispatchTensor;
 use std::fmt;
 
@@ -106,6 +107,11 @@ impl Choice {
         strict
             .find(|(_, reaction)| *reaction == Reaction::Strict)
             .map(|(reason, _)| *reason)
+    }
+
+    /// Returns the choice of another implementation, because it was measured to be faster or is measured.
+    pub(crate) fn taking(self, outcome: Outcome) -> Self {
+        Self { outcome, ..self }
     }
 
     /// Returns the choice of the reference in place of a kernel, because it was measured to be faster.
@@ -254,6 +260,31 @@ impl Ask<'_> {
         let (limits, tensors) = (implementation.limits?, self.tensors?);
         limits(key, tensors).err()
     }
+}
+
+/// Returns the other implementations that a call may take. The policy prefers none of both.
+pub(super) fn rivals<'a>(
+    call: &'a Call<'_>,
+    active: &'a Active,
+) -> impl Iterator<Item = &'static Implementation> + 'a {
+    let (site, policy) = (call.site.spec(), &active.policy);
+    let ask = Ask {
+        policy,
+        query: call.query,
+        only: match policy.attention_at(site) {
+            Some(Attention::Kernel(_, only)) => only,
+            _ => None,
+        },
+        fusion: site.layer.is_some() && active.mode.is_some_and(asks_for_fusion),
+        tensors: Some(call.tensors),
+    };
+    let rank = policy.rank(call.implementation.name);
+    let others = call.kernel.implementations.iter();
+    others.filter(move |one| {
+        !std::ptr::eq(*one, call.implementation)
+            && policy.rank(one.name) == rank
+            && ask.refusal(call.kernel, one, &site.key).is_none()
+    })
 }
 
 /// Returns `true` if the implementation runs where the tensors are. On a served device, the server has to declare the

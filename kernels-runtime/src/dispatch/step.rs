@@ -5,7 +5,7 @@
 use super::choose::Outcome;
 use super::{DecisionCache, Query};
 use crate::reason::Reason;
-use crate::registry::{Form, KernelSpec, SiteSpec};
+use crate::registry::{Form, KERNEL_OF_STEPS, KernelSpec, SiteSpec};
 use crate::semantics::SemanticsKey;
 use burn::backend::DispatchTensor;
 
@@ -20,7 +20,7 @@ impl Step {
     pub(crate) const fn of_moe(item: &'static str, key: SemanticsKey) -> Self {
         Self {
             spec: SiteSpec {
-                kernel: "npu_fused_moe",
+                kernel: KERNEL_OF_STEPS,
                 item,
                 path: None,
                 module: "kernels_runtime::ops::moe",

@@ -9,7 +9,7 @@ use burn::tensor::DType;
 const OUTSIDE: i32 = -1;
 
 /// Booleans as every device has them.
-const BOOL: BoolDType = BoolDType::U32;
+pub(crate) const BOOL: BoolDType = BoolDType::U32;
 
 /// Returns the numbers in i32. Compares in their own type before they are converted: no number may wrap to that of a row.
 pub(crate) fn entries(tensor: IntTensor<Cube>) -> IntTensor<Cube> {

@@ -64,6 +64,10 @@ pub(crate) trait ErasedOperands: ErasedTensors + Send + Sync {
     fn with_probes(self: Box<Self>) -> (AnyOperands, usize);
 
     fn in_other_order(&self) -> Option<(AnyOperands, &'static str)>;
+
+    fn epsilon(&self) -> Option<f64>;
+
+    fn with_epsilon(&self, epsilon: f64) -> Option<AnyOperands>;
 }
 
 impl<O: Operands> ErasedOperands for O {
@@ -107,6 +111,14 @@ impl<O: Operands> ErasedOperands for O {
     fn in_other_order(&self) -> Option<(AnyOperands, &'static str)> {
         let (operands, order) = O::in_other_order(self)?;
         Some((Box::new(operands), order))
+    }
+
+    fn epsilon(&self) -> Option<f64> {
+        O::epsilon(self)
+    }
+
+    fn with_epsilon(&self, epsilon: f64) -> Option<AnyOperands> {
+        Some(Box::new(O::with_epsilon(self, epsilon)?))
     }
 }
 

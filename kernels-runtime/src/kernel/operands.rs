@@ -144,6 +144,17 @@ pub trait Operands: Tensors + Clone + Send + Sync + 'static {
     fn in_other_order(&self) -> Option<(Self, &'static str)> {
         None
     }
+
+    /// Returns the number that is added to a variance or a mean square, if the kernel has one. Live verification names it,
+    /// and the one that a body uses, where they differ. The default is `None`.
+    fn epsilon(&self) -> Option<f64> {
+        None
+    }
+
+    /// Returns the same call with another [`epsilon`](Self::epsilon). The default is `None`.
+    fn with_epsilon(&self, _epsilon: f64) -> Option<Self> {
+        None
+    }
 }
 
 /// A tensor of any rank.

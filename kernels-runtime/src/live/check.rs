@@ -3,6 +3,7 @@
 use super::body::run_body;
 use super::case::{Case, describe, describe_sample};
 use super::checks::Due;
+use super::epsilon;
 use super::mismatch::Mismatch;
 use super::noise::{changes, mark_rounded};
 use super::order::judge_order;
@@ -78,9 +79,11 @@ impl Call {
         let run = || run_body(&*case.operands, captured, reaches, look.upstream, body);
         let body = unless_it_panics(site, case.is_sample, run).map(|body| {
             let flows = |name: &str| captured.flows(name) || trained.contains(&name);
-            let error = expected.judged(Who::Body, &*case.operands, &look, |changes| {
-                expected.judge_body(&body, flows, changes)
-            })?;
+            let judged = expected.judged(Who::Body, &*case.operands, &look, |changes| {
+                expected.judge_body(&body, &flows, changes)
+            });
+            let error = judged
+                .map_err(|miss| epsilon::explained(miss, &*case.operands, &body, &flows, &look))?;
             judge_order(&*case.operands, &expected.plain, &body).map(|()| error)
         });
         match (kernel, body) {
@@ -202,7 +205,7 @@ pub enum VerifyError {
 }
 
 /// The results of the reference, in f64 and in the tensors' own dtype.
-struct Expected {
+pub(super) struct Expected {
     exact: Computed,
     plain: Computed,
     dtype: FloatType,
@@ -214,7 +217,7 @@ struct Expected {
 }
 
 impl Expected {
-    fn of(operands: &dyn ErasedOperands, look: &Look) -> Self {
+    pub(super) fn of(operands: &dyn ErasedOperands, look: &Look) -> Self {
         let operands_in_f64 = exact(operands, &look.exact);
         let reference = |operands: AnyOperands| operands.reference();
         let exact = run(operands_in_f64.copy(), None, look.upstream, reference);
@@ -232,6 +235,16 @@ impl Expected {
             dtype: look.dtype,
             split: look.split,
         }
+    }
+
+    /// Returns `true` if the results can be compared.
+    pub(super) fn is_finite(&self) -> bool {
+        let mut results = self
+            .exact
+            .results
+            .iter()
+            .flat_map(|values| &values.elements);
+        results.all(|element| element.is_finite())
     }
 
     /// Judges, and does so once more by what roundings may change if the first judgement finds a difference.
@@ -313,7 +326,7 @@ impl Expected {
     }
 
     /// `flows` returns true for the operands whose gradients the body must have.
-    fn judge_body(
+    pub(super) fn judge_body(
         &self,
         body: &Computed,
         flows: impl Fn(&str) -> bool,
@@ -390,7 +403,7 @@ fn worst(mut parts: impl Iterator<Item = Result<f64, Miss>>) -> Result<f64, Miss
 }
 
 /// The facts about the operands that a check needs.
-struct Look {
+pub(super) struct Look {
     /// The dtype that sets the budget: the least precise of the operands.
     dtype: FloatType,
     upstream: Upstream,

@@ -129,7 +129,17 @@ impl fmt::Display for Miss {
                 result,
                 got,
                 expected,
-            } => write!(f, "{result} is {got}, the reference {expected}"),
+                cast,
+            } => {
+                write!(f, "{result} is {got}, the reference {expected}")?;
+                match cast {
+                    Some(dtype) => write!(
+                        f,
+                        "; cast in the body to the type of the kernel's result, `.cast(FloatDType::{dtype:?})`"
+                    ),
+                    None => Ok(()),
+                }
+            }
             Self::NoGradient { result } => write!(
                 f,
                 "{result} is missing, though the result depends on the operand: the body cuts \
@@ -144,6 +154,11 @@ impl fmt::Display for Miss {
                 f,
                 "{result} is rounded in the order of `{order}`: of the {differ} elements in which \
                  the orders differ, {agree} are as it rounds them"
+            ),
+            Self::Epsilon { miss, kernel, body } => write!(
+                f,
+                "{miss}\n            its numbers are those of eps = {body:?}, but the attribute gives the kernel eps = \
+                 {kernel:?}: name the body's epsilon in the attribute, `eps = ..`, or compute with the kernel's"
             ),
         }
     }

@@ -70,6 +70,7 @@ mod checks;
 mod class;
 mod composite;
 pub(crate) mod detached;
+mod epsilon;
 mod mismatch;
 mod noise;
 mod order;
@@ -122,7 +123,9 @@ pub(crate) fn decided<O: Operands>(
     if matches!(on, Active::Off) && route.open().is_none() {
         return derived::launch(operands, implementation);
     }
-    let class = Class::of(&mut operands, route.is_training()).and(at.instance_number());
+    let class = Class::of(&mut operands, route.is_training())
+        .and(at.instance_number())
+        .and(std::ptr::from_ref(implementation).addr() as u64);
     match Observed::of(at, route, implementation, captured, on, &class) {
         Some(call) => observed(call, operands, body),
         None => derived::launch(operands, implementation),

@@ -30,6 +30,7 @@
 use super::run::{Split, Values};
 use crate::registry::FloatType;
 use crate::verify::Budget;
+use burn::tensor::DType;
 use std::ops::Range;
 
 /// A deviation outside the tolerance.
@@ -57,6 +58,8 @@ pub(super) enum Miss {
         result: String,
         got: String,
         expected: String,
+        /// The type that a body's result has to be cast to, if the type alone differs.
+        cast: Option<DType>,
     },
     /// An operand without a gradient, although the result depends on it.
     NoGradient { result: String },
@@ -68,6 +71,23 @@ pub(super) enum Miss {
         agree: usize,
         differ: usize,
     },
+    /// A body that computes with another epsilon than the kernel.
+    Epsilon {
+        miss: Box<Miss>,
+        kernel: f64,
+        body: f64,
+    },
+}
+
+impl Miss {
+    /// Adds the epsilon that a body uses in place of the kernel's.
+    pub(super) fn by_epsilon(self, kernel: f64, body: f64) -> Self {
+        Self::Epsilon {
+            miss: Box::new(self),
+            kernel,
+            body,
+        }
+    }
 }
 
 /// The one to judge.
@@ -95,19 +115,20 @@ pub(super) struct Three<'a> {
 impl Three<'_> {
     /// Returns the largest error of a kernel as a fraction of the allowed error.
     pub(super) fn kernel(self) -> Result<f64, Miss> {
-        self.in_parts(Self::kernel_in)
+        self.in_parts(Who::Kernel, Self::kernel_in)
     }
 
     /// Returns the error of a body as a fraction of the allowed error.
     pub(super) fn body(self) -> Result<f64, Miss> {
-        self.in_parts(Self::body_in)
+        self.in_parts(Who::Body, Self::body_in)
     }
 
     fn in_parts(
         self,
+        who: Who,
         judge: impl Fn(&Self, &Range<usize>) -> Result<f64, Miss>,
     ) -> Result<f64, Miss> {
-        self.same_type()?;
+        self.same_type(who)?;
         let mut parts = self.exact.parts(self.split).into_iter();
         parts.try_fold(0.0_f64, |worst, part| Ok(worst.max(judge(&self, &part)?)))
     }
@@ -192,15 +213,17 @@ impl Three<'_> {
             .map(|(element, (exact, got))| (element, *exact, *got))
     }
 
-    fn same_type(&self) -> Result<(), Miss> {
+    fn same_type(&self, who: Who) -> Result<(), Miss> {
         let describe = |values: &Values| format!("{} {:?}", values.dtype.name(), values.shape);
         if describe(self.got) == describe(self.plain) {
             return Ok(());
         }
+        let is_cast = matches!(who, Who::Body) && self.got.shape == self.plain.shape;
         Err(Miss::Type {
             result: self.exact.name.clone(),
             got: describe(self.got),
             expected: describe(self.plain),
+            cast: is_cast.then_some(self.plain.dtype),
         })
     }
 }

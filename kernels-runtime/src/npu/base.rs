@@ -110,6 +110,11 @@ pub(crate) fn equal(stream: &Stream, x: &Tensor, value: i64) -> Result<Tensor> {
     Ok(compare::equal_scalar(stream, x, value)?)
 }
 
+/// Returns a mask of the elements that are zero.
+pub(crate) fn zero(stream: &Stream, x: &Tensor) -> Result<Tensor> {
+    Ok(compare::equal_scalar(stream, x, number(x.dtype(), 0.0))?)
+}
+
 /// Returns a mask that is true where both masks are.
 pub(crate) fn and(stream: &Stream, a: &Tensor, b: &Tensor) -> Result<Tensor> {
     Ok(elementwise::logical_and(stream, a, b)?)

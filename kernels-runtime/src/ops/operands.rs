@@ -9,6 +9,7 @@
 //! All tensors of a kernel have one dtype, which sites don't know before they choose an implementation. Dtypes are
 //! therefore compared where a kernel starts, by `checked(operands.dtype())`, and by the handlers.
 
+use crate::device::DeviceKind;
 use crate::dispatch::Entered;
 use burn::backend::{Shape, TensorMetadata};
 use burn::tensor::{DType, IntDType, Tensor};
@@ -149,6 +150,20 @@ pub(crate) fn integers(op: &str, name: &str, dtype: DType) -> Result<(), Mismatc
     Ok(())
 }
 
+/// Checks that the device of integers computes with their type: CANN takes i32 and i64.
+pub(crate) fn integers_on(
+    op: &str,
+    name: &str,
+    dtype: DType,
+    device: impl FnOnce() -> DeviceKind,
+) -> Result<(), Mismatch> {
+    require!(
+        matches!(dtype, DType::I32 | DType::I64) || device() != DeviceKind::Npu,
+        "{op}: {name} are {dtype:?}, but an NPU takes I32 and I64; use one of these types"
+    );
+    Ok(())
+}
+
 /// Checks that an integer type can hold `largest`, the largest value that a result may have.
 pub(crate) fn holds(op: &str, name: &str, dtype: IntDType, largest: usize) -> Result<(), Mismatch> {
     let bits = match dtype {
@@ -244,4 +259,20 @@ pub(crate) fn stack<const STACKED: usize, const SINGLE: usize, T: Described>(
 pub(crate) fn array<T, const N: usize>(items: impl IntoIterator<Item = T>) -> [T; N] {
     let mut items = items.into_iter();
     std::array::from_fn(|_| items.next().expect("as many tensors as were counted"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_npu_takes_two_types_of_integers() {
+        let of = |dtype, kind| integers_on("experts", "the indices", dtype, || kind);
+        for dtype in [DType::I32, DType::I64] {
+            of(dtype, DeviceKind::Npu).unwrap();
+        }
+        of(DType::U8, DeviceKind::Cpu).unwrap();
+        let why = of(DType::U8, DeviceKind::Npu).unwrap_err().to_string();
+        assert!(why.starts_with("experts: the indices are U8, but an NPU takes I32 and I64"));
+    }
 }

@@ -3,7 +3,7 @@
 use super::Policy;
 use crate::context;
 use crate::mapping::{Mapping, Target};
-use crate::registry::{SPECS, SiteSpec};
+use crate::registry::{KERNEL_OF_STEPS, SPECS, SiteSpec};
 
 impl Policy {
     /// Returns the rules for layers as they are written, such as `-first:2`.
@@ -20,9 +20,12 @@ impl Policy {
         kernels.filter_map(|(id, on)| on.then_some(*id))
     }
 
-    /// Returns the kernels that the policy asks for and that no site of this program can call.
+    /// Returns the kernels that the policy asks for and that no site of this program can call, nor an operation without a
+    /// site.
     pub(crate) fn never_called(&self, mapping: &Mapping) -> Vec<&'static str> {
-        let can_call = |id: &str| SPECS.iter().any(|site| may_call(site, id, mapping));
+        let can_call = |id: &str| {
+            id == KERNEL_OF_STEPS || SPECS.iter().any(|site| may_call(site, id, mapping))
+        };
         self.asked_for().filter(|id| !can_call(id)).collect()
     }
 

@@ -31,13 +31,18 @@ pub(crate) struct Times {
     pub(crate) reference: Duration,
 }
 
-impl Times {
-    /// The part of the kernel's time that the reference has to save. Less is within the noise of a measurement.
-    const MARGIN: f64 = 0.03;
+/// The part of the time of the usual way that another one has to save. Less is within the noise of a measurement.
+const MARGIN: f64 = 0.03;
 
+/// Returns `true` if a time is less than the usual one, beyond the noise of a measurement.
+pub(crate) fn is_clearly_less(time: Duration, usual: Duration) -> bool {
+    time.as_secs_f64() < usual.as_secs_f64() * (1.0 - MARGIN)
+}
+
+impl Times {
     /// Returns the faster one: the reference only if it is clearly faster.
     pub(crate) fn choice(self) -> Choice {
-        match self.reference.as_secs_f64() < self.kernel.as_secs_f64() * (1.0 - Self::MARGIN) {
+        match is_clearly_less(self.reference, self.kernel) {
             true => Choice::Reference,
             false => Choice::Kernel,
         }

@@ -6,6 +6,7 @@ use crate::device::Machine;
 use crate::warning::warning;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The calls that are measured before a class is decided. The first is not counted: it fills caches and starts threads.
 pub(crate) const TURNS: usize = 4;
@@ -77,6 +78,14 @@ impl Class {
             OPEN => None,
             REFERENCE => Some(Choice::Reference),
             _ => Some(Choice::Kernel),
+        }
+    }
+
+    /// Returns the time of the kernel, if it was measured or a file has it.
+    pub(crate) fn kernel_time(&self) -> Option<Duration> {
+        match *self.progress_mut() {
+            Progress::Decided(Decided { times, .. }, _) => Some(times.kernel),
+            Progress::Open(..) | Progress::Kept(_) => None,
         }
     }
 
@@ -164,7 +173,6 @@ mod tests {
     use super::*;
     use crate::device::DeviceKind;
     use crate::mode::Mode;
-    use std::time::Duration;
 
     fn class() -> Class {
         let machine = Machine {

@@ -1,5 +1,6 @@
 //! Sites that tune themselves: with the word `tune` in a [policy](crate::policy), a site measures its kernel and its
-//! reference in the first calls of each class, and keeps the faster.
+//! reference in the first calls of each class, and keeps the faster. Of a kernel with several implementations for the
+//! device, each is measured, and the fastest is kept.
 //!
 //! ```
 //! # extern crate kernels_runtime as burn_kernels;
@@ -24,6 +25,8 @@
 //! graph: forward and, if gradients are tracked, backward. It waits for the device before and after each. The program's
 //! own result comes from the kernel, by a call of its own. The first measured call of a class fills caches and is not
 //! counted. After three more, the shortest times decide. The reference is chosen only if it takes more than 3 % less time.
+//! Where a device has several implementations of the kernel, and the policy prefers none, a class of each is measured, one
+//! after the other. Another than the first is chosen only if its kernel, too, takes more than 3 % less time.
 //! Copies share the program's memory, so a kernel that works in place takes new memory in a measurement. A measured call
 //! needs the memory of the body, too.
 //!
@@ -58,7 +61,7 @@ mod table;
 
 pub use crate::device::Machine;
 pub use choice::Choice;
-pub(crate) use choice::Times;
+pub(crate) use choice::{Times, is_clearly_less};
 pub(crate) use class::{Class, TURNS, Turn};
 pub(crate) use file::Choices;
 pub use file::TuneError;

@@ -1,6 +1,6 @@
 //! The report of what was measured and chosen.
 
-use super::choice::{Choice, Size};
+use super::choice::{Choice, Size, is_clearly_less};
 use super::class::{Class, Progress, TURNS};
 use super::file::{Decided, File, Subject, TuneError};
 use super::table;
@@ -48,6 +48,9 @@ pub struct TuneRow {
     pub measured: usize,
     /// The reason why the kernel runs without a measurement.
     pub kept: Option<String>,
+    /// The implementation that runs in place of this one, because it was measured to be faster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instead: Option<String>,
     #[serde(skip)]
     known: Known,
 }
@@ -78,9 +81,12 @@ pub fn report() -> TuneReport {
             tensors.clone(),
         )
     });
-    TuneReport {
-        rows: classes.into_iter().map(TuneRow::of).collect(),
+    let mut rows: Vec<TuneRow> = classes.into_iter().map(TuneRow::of).collect();
+    let fastest: Vec<Option<String>> = rows.iter().map(|row| row.faster_among(&rows)).collect();
+    for (row, fastest) in rows.iter_mut().zip(fastest) {
+        row.instead = fastest;
     }
+    TuneReport { rows }
 }
 
 /// Forgets all classes. Later calls are measured anew, or take the choices of the policy's file.
@@ -196,12 +202,34 @@ impl TuneRow {
             from_file,
             measured,
             kept,
+            instead: None,
             known: Known {
                 subject: subject.clone(),
                 purpose: class.purpose,
                 decided,
             },
         }
+    }
+
+    /// Returns the fastest of the other implementations that were measured for the same calls, if it is faster than this one.
+    fn faster_among(&self, rows: &[Self]) -> Option<String> {
+        let time = |row: &Self| Some(row.known.decided?.times.kernel);
+        let own = time(self)?;
+        let rivals = rows.iter().filter(|row| self.is_rival(row));
+        let timed = rivals.filter_map(|row| Some((time(row)?, &row.implementation)));
+        let (shortest, name) = timed.min()?;
+        is_clearly_less(shortest, own).then(|| name.clone())
+    }
+
+    /// Returns whether another row has the same calls with another implementation.
+    fn is_rival(&self, other: &Self) -> bool {
+        let of = |row: &Self| Subject {
+            implementation: String::new(),
+            ..row.known.subject.clone()
+        };
+        self.implementation != other.implementation
+            && self.device == other.device
+            && of(self) == of(other)
     }
 
     fn is_open(&self) -> bool {
@@ -226,6 +254,9 @@ impl TuneRow {
         let (Some(choice), Some(gain)) = (self.choice, self.gain()) else {
             return format!("kernel so far, {} of {TURNS} calls measured", self.measured);
         };
+        if let Some(faster) = &self.instead {
+            return format!("{faster} in place of {}", self.implementation);
+        }
         let file = if self.from_file {
             ", from the file"
         } else {

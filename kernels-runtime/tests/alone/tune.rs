@@ -61,6 +61,22 @@ kernels! {
     SLOW = "acme_slow": Implementation { name: "slow", ..BASE };
 }
 
+declare_kernel! {
+    /// A kernel that computes `2 x` in several ways.
+    pub static SEVERAL = KernelSpec {
+        id: "acme_several",
+        op: KEY.op(),
+        version: 1,
+        summary: "twice x",
+        implementations: &[
+            Implementation { name: "slow", ..BASE },
+            BASE,
+            Implementation { name: "elsewhere", device: DeviceKinds::NPU, ..BASE },
+            Implementation { name: "without numbers", dtypes: &[], ..BASE },
+        ],
+    };
+}
+
 sites! {
     YIELDS: "acme_slow", SemanticsKey::Custom(KEY);
     KEEPS: "acme_quick", SemanticsKey::Custom(KEY);
@@ -68,6 +84,8 @@ sites! {
     REQUESTED: "acme_slow", SemanticsKey::Custom(KEY);
     STRICT: "acme_slow", SemanticsKey::Custom(KEY);
     UNTUNED: "acme_slow", SemanticsKey::Custom(KEY);
+    SEVERAL_WAYS: "acme_several", SemanticsKey::Custom(KEY);
+    PREFERRED_WAY: "acme_several", SemanticsKey::Custom(KEY);
     OUTER: "acme_quick", SemanticsKey::Custom(KEY);
     INNER: "acme_quick", SemanticsKey::Custom(KEY);
     PANICS: "acme_quick", SemanticsKey::Custom(KEY);
@@ -213,6 +231,61 @@ fn a_faster_kernel_stays() {
     assert_eq!(counts(&KEEPS), (MEASURED as u64 + 1, 0));
     let choices: Vec<_> = rows(&KEEPS).iter().map(|row| row.choice).collect();
     assert_eq!(choices, [Some(Choice::Kernel)]);
+}
+
+/// Returns the implementations that ran, with the numbers of calls.
+fn ways(site: &Site) -> Vec<(&'static str, u64)> {
+    let rows = report::report().rows.into_iter();
+    let calls = rows.filter(|row| row.site == site.name());
+    calls
+        .filter_map(|row| Some((row.call?.implementation?, row.calls)))
+        .collect()
+}
+
+#[test]
+fn the_faster_of_several_implementations_is_kept() {
+    let _alone = alone();
+    let _scopes = scopes("tune");
+    // Each is measured in its turn, and gives the program its results meanwhile.
+    for _ in 0..2 * MEASURED {
+        assert_eq!(runs(|| call(&SEVERAL_WAYS, [4, 8], LONG)), (2, 1));
+    }
+    for _ in 0..3 {
+        assert_eq!(runs(|| call(&SEVERAL_WAYS, [4, 8], LONG)), (1, 0));
+    }
+    let measured = MEASURED as u64;
+    assert_eq!(
+        ways(&SEVERAL_WAYS),
+        [("slow", measured), ("quick", measured + 3)]
+    );
+    let found = rows(&SEVERAL_WAYS);
+    let instead: Vec<_> = found
+        .iter()
+        .map(|row| (row.implementation.as_str(), row.instead.as_deref()))
+        .collect();
+    assert_eq!(instead, [("slow", Some("quick")), ("quick", None)]);
+    let shown = format!("{:#}", tune::report());
+    assert!(shown.contains("quick in place of slow"), "{shown}");
+    // A file has the choices of both.
+    let file = format!("burn-kernels-tuned-ways-{}.toml", std::process::id());
+    let file = std::env::temp_dir().join(file);
+    tune::report().write(&file).unwrap();
+    tune::reset();
+    let _scopes = scopes(&format!("tune:{}", file.display()));
+    assert_eq!(runs(|| call(&SEVERAL_WAYS, [4, 8], LONG)), (1, 0));
+    assert_eq!(ways(&SEVERAL_WAYS)[1], ("quick", measured + 4));
+    std::fs::remove_file(&file).unwrap();
+}
+
+#[test]
+fn an_implementation_that_the_policy_prefers_has_no_rival() {
+    let _alone = alone();
+    let _scopes = scopes("tune,prefer:slow");
+    for _ in 0..MEASURED + 2 {
+        call(&PREFERRED_WAY, [4, 8], 3 * LONG);
+    }
+    assert_eq!(ways(&PREFERRED_WAY), [("slow", MEASURED as u64 + 2)]);
+    assert_eq!(rows(&PREFERRED_WAY).len(), 1);
 }
 
 #[test]

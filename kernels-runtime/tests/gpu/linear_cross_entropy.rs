@@ -133,3 +133,31 @@ fn ignored_tokens_reach_no_gradient_whatever_they_hold() {
         }
     }
 }
+
+/// Infinity and NaN times nothing are nothing.
+#[test]
+fn gradients_of_no_token_are_zero_whatever_the_loss_is_multiplied_by() {
+    let device = gpu().autodiff();
+    for factor in [f32::INFINITY, f32::NAN] {
+        for reduction in [LossReduction::Mean, LossReduction::Sum, LossReduction::None] {
+            let hidden = numbers([3, 8], &device).require_grad();
+            let weight = numbers([5, 8], &device).require_grad();
+            let inputs = Inputs {
+                hidden: hidden.clone(),
+                weight: weight.clone(),
+                bias: None,
+                targets: Tensor::from_data([Settings::IGNORE_INDEX; 3], &device.clone().inner()),
+            };
+            let key = LinearCrossEntropyKey {
+                reduction,
+                ..LinearCrossEntropyKey::MEAN
+            };
+            let loss = fused(inputs, Settings::default(), key).unwrap();
+            let gradients = (loss * factor).sum().backward();
+            for gradient in [hidden.grad(&gradients), weight.grad(&gradients)] {
+                let gradient = gradient.unwrap().into_data();
+                assert!(gradient.iter::<f32>().all(|x| x == 0.0), "{reduction:?}");
+            }
+        }
+    }
+}

@@ -15,7 +15,7 @@ use kernels_runtime::ops::moe::permute::{self, PermuteBackend, Sort, Spread, Sum
 use kernels_runtime::ops::moe::router::{self, Router};
 use kernels_runtime::ops::moe::{Routing, load_balancing_loss};
 use kernels_runtime::ops::rms_norm::{self, RmsNorm};
-use kernels_runtime::ops::{glu, layer_norm, rope};
+use kernels_runtime::ops::{add_rms_norm, glu, layer_norm, rope};
 use kernels_runtime::semantics::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -411,6 +411,61 @@ fn tokens_without_elements_have_experts_without_memory() {
         let (x, indices, routing, weights) = operands;
         let y = experts::reference(x, indices, routing, weights, None, key);
         assert_eq!(y.dims(), [TOKENS, 0]);
+    }
+}
+
+/// A row without elements has no statistic, so that a norm of any number of them takes no memory, nor time.
+#[test]
+fn norms_of_rows_without_elements_take_no_memory() {
+    const ROWS: usize = 1 << 33;
+    let device = Device::flex().autodiff();
+    let settings = rms_norm::Settings {
+        eps: 1e-6,
+        group_size: None,
+    };
+    for is_fused in [true, false] {
+        let x = Tensor::<2>::zeros([ROWS, 0], &device).require_grad();
+        let weight = Tensor::<1>::zeros([0], &device).require_grad();
+        let inputs = rms_norm::Inputs {
+            x: x.clone(),
+            weight: Some(weight.clone()),
+            gate: None,
+        };
+        let of_inputs = layer_norm::Inputs {
+            x: x.clone(),
+            weight: weight.clone(),
+            bias: None,
+        };
+        let sums = add_rms_norm::Inputs {
+            x: x.clone(),
+            residual: x.clone(),
+            weight: Some(weight.clone()),
+            gate: None,
+        };
+        let (key, of_layers, of_sums) = (
+            RmsNormKey::LLAMA,
+            LayerNormKey::COHERE,
+            AddRmsNormKey::of_norm(RmsNormKey::LLAMA),
+        );
+        let eps = layer_norm::Settings { eps: 1e-6 };
+        let results = match is_fused {
+            true => [
+                rms_norm::fused(inputs, settings, key).unwrap(),
+                layer_norm::fused(of_inputs, eps, of_layers).unwrap(),
+                add_rms_norm::fused(sums, settings, of_sums).unwrap().0,
+            ],
+            false => [
+                rms_norm::reference(inputs, settings, key),
+                layer_norm::reference(of_inputs, eps, of_layers),
+                add_rms_norm::reference(sums, settings, of_sums).0,
+            ],
+        };
+        for y in results {
+            assert_eq!(y.dims(), [ROWS, 0]);
+            let gradients = y.sum().backward();
+            let gradient = x.grad(&gradients).expect("it is tracked");
+            assert_eq!(gradient.dims(), [ROWS, 0]);
+        }
     }
 }
 

@@ -15,6 +15,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 sites! {
     NORM: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    NORM_OF_LARGER_EPS: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    NORM_OF_LARGE_EPS: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    NORM_OF_NO_EPS: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
+    NORM_OF_ANY_EPS: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
     NORM_TWICE: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
     NORM_OF_OFFSET: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::LLAMA);
     NORM_HALF: "npu_fused_rmsnorm", SemanticsKey::RmsNorm(RmsNormKey::GEMMA);
@@ -434,9 +438,38 @@ fn another_dtype_is_another_result() {
         })
     });
     assert!(
-        said.contains("y is f32 [5, 9], the reference f16 [5, 9]"),
+        said.contains(
+            "y is f32 [5, 9], the reference f16 [5, 9]; cast in the body to the type of the kernel's result, \
+             `.cast(FloatDType::F16)`"
+        ),
         "{said}"
     );
+}
+
+/// A body with another epsilon is told both. Other mistakes are not taken for one.
+#[test]
+fn another_epsilon_is_named() {
+    let of = |site: &'static Site, eps: f64| {
+        let weight = random([8]);
+        refusal(|| {
+            norm(site, random([3, 8]), &weight, |x| {
+                let mean_square = x.clone().square().mean_dim(1);
+                x / mean_square.add_scalar(eps).sqrt() * weight.clone().unsqueeze()
+            })
+        })
+    };
+    for (site, eps, written) in [
+        (&NORM_OF_LARGER_EPS, 1e-5, "1e-5"),
+        (&NORM_OF_LARGE_EPS, 1e-3, "0.001"),
+        (&NORM_OF_NO_EPS, 0.0, "0.0"),
+    ] {
+        let said = of(site, eps);
+        let both =
+            format!("are those of eps = {written}, but the attribute gives the kernel eps = 1e-6");
+        assert!(said.contains(&both), "{said}");
+    }
+    let said = of(&NORM_OF_ANY_EPS, 3.0);
+    assert!(!said.contains("are those of eps"), "{said}");
 }
 
 /// Calls a site of a gated MLP with the activation `body` in its own body.

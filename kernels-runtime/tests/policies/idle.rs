@@ -4,12 +4,14 @@
 use crate::acme::{inference, llama, path};
 use crate::process;
 use crate::warnings_log::{listen, said};
-use burn::tensor::{DType, Device};
+use burn::tensor::{DType, Device, Tensor};
 use kernels_runtime::dispatch::{DeviceKind, Mode, plan_for};
 use kernels_runtime::mapping::{self, Mapping, Rule};
+use kernels_runtime::ops::moe::{Routing, route};
 use kernels_runtime::policy::{self, Policy};
 use kernels_runtime::registry::FloatType::F32;
 use kernels_runtime::report::report;
+use kernels_runtime::semantics::RouterKey;
 use std::panic::catch_unwind;
 
 fn notes() -> Vec<String> {
@@ -67,6 +69,16 @@ fn what_does_nothing_is_told() {
         call();
         assert_eq!((said(), notes()), (Vec::new(), Vec::new()));
         assert!(idle()[0].contains("`+acme_random`, which did nothing"));
+    }
+    // A kernel of operations without a site, in a program that has no site of it.
+    {
+        let _asked = policy::scope("all,strict,+npu_fused_moe".parse().unwrap());
+        call();
+        assert_eq!((said(), notes()), (Vec::new(), Vec::new()));
+        assert!(idle()[0].contains("`+npu_fused_moe`, which did nothing"));
+        let routing = Routing::new(RouterKey::MIXTRAL, 3, 2).unwrap();
+        route(Tensor::zeros([1, 3], &Device::flex()), None, &routing);
+        assert_eq!((idle(), said()), (Vec::new(), Vec::new()));
     }
     // Rules of a mapping that no call matched: for another device, and for a layer that no site has.
     {

@@ -3,7 +3,9 @@
 use burn::backend::Flex;
 use burn::server::RemoteServer;
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
-use kernels_runtime::__private::{At, declare_site, glu_mlp};
+use kernels_runtime::__private::{
+    At, Block, StackedExperts, block_reference, declare_site, experts_reference, glu_mlp,
+};
 use kernels_runtime::dispatch::{DeviceKind, KernelOp, Reason};
 use kernels_runtime::ops::moe::{self, Stack, grouped_matmul};
 use kernels_runtime::ops::{
@@ -15,8 +17,8 @@ use kernels_runtime::registry::Site;
 use kernels_runtime::report::report;
 use kernels_runtime::semantics::{
     AddRmsNormKey, CrossEntropyKey, ExpertLayout, Gating, GluKey, LayerNormKey,
-    LinearCrossEntropyKey, LinearKey, LossReduction, OutputLayout, QkNorm, QkNormRopeKey,
-    RmsNormKey, Shift,
+    LinearCrossEntropyKey, LinearKey, LossReduction, MoeBlockKey, MoeExpertsKey, OutputLayout,
+    QkNorm, QkNormRopeKey, RmsNormKey, Shift,
 };
 use kernels_runtime::verify::verify_all;
 use kernels_serving::remote::{
@@ -25,6 +27,7 @@ use kernels_serving::remote::{
 };
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
 const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
@@ -613,6 +616,34 @@ fn grouped_products_and_permutations_are_the_same_bits() {
             all
         };
         assert_eq!(on(&served), on(&Device::flex()), "{dtype:?}");
+    }
+}
+
+/// The client reads no index to find out that a router names experts that are not there.
+#[test]
+fn a_router_of_other_experts_is_told() {
+    let (_server, device) = serve_and_connect();
+    let of = |shape| numbers::<3>(shape, &device, DType::F32);
+    let (gate_up, down) = (of([4, 6, 10]), of([4, 5, 6]));
+    let experts = |x, indices, routing| {
+        let weights = StackedExperts::packed(&gate_up, &down);
+        experts_reference(x, indices, routing, weights, None, MoeExpertsKey::LLAMA4)
+    };
+    for logits in [3, 4, 5] {
+        let gate = |x: Tensor<2>| x.matmul(numbers([6, logits], &device, DType::F32));
+        let block = Block::new(&gate, &experts, 2);
+        let run = || {
+            let x = numbers::<2>([7, 6], &device, DType::F32);
+            block_reference(x, block, MoeBlockKey::QWEN3_MOE).0.dims()
+        };
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(shape) => assert_eq!((shape, logits), ([7, 6], 4)),
+            Err(panic) => {
+                let said = *panic.downcast::<String>().unwrap();
+                let expected = format!("gives {logits} logits a token, but there are 4 experts");
+                assert!(said.contains(&expected) && logits != 4, "{said}");
+            }
+        }
     }
 }
 

@@ -1,13 +1,13 @@
-use super::{Backward, Gradients, divisor, parameter};
+use super::{Backward, Gradients, divisor, parameter, with_elements};
 use crate::{Context, Element, Kernel, Output, Real, Rows, Unwritten, run, sums_of, total};
 use std::ops::Range;
 
 pub(super) fn backward<T: Element>(given: &Backward<'_>) -> Gradients {
     let (dy, x) = (Rows::<T>::of(&given.dy), Rows::<T>::of(&given.x));
-    let (count, width) = (x.count(), x.width());
+    let (count, width) = (with_elements(&x), x.width());
     let (mean, rstd) = (given.mean.contiguous(), given.rstd.contiguous());
     assert!(
-        [dy.count(), mean.len(), rstd.len()] == [count; 3] && dy.width() == width,
+        [with_elements(&dy), mean.len(), rstd.len()] == [count; 3] && dy.width() == width,
         "{} rows of {} elements, {} means and {} deviations are not of {count} rows of {width}",
         dy.count(),
         dy.width(),

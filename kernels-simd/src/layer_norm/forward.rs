@@ -1,4 +1,4 @@
-use super::{Normalised, divisor, parameter};
+use super::{Normalised, divisor, parameter, with_elements};
 use crate::{Context, Element, Kernel, Output, Real, Rows, Unwritten, View, run, sum, sums};
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ pub(super) fn forward<T: Element>(
     eps: f64,
 ) -> Normalised {
     let x = Rows::<T>::of(x);
-    let (count, width) = (x.count(), x.width());
+    let (count, width) = (with_elements(&x), x.width());
     let mut y = Output::<T>::new([count, width]);
     let mut statistics = Output::<[T::Acc; 2]>::new([count]);
     let kernel = Forward::<T> {

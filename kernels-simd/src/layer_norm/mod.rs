@@ -6,9 +6,9 @@
 mod backward;
 mod forward;
 
-use crate::{Element, Real, Values, View, with_type};
+use crate::{Element, Real, Rows, Values, View, with_type};
 
-/// The results of the forward pass. The statistics, one of each row, are in f32, or in f64 for f64.
+/// The results of the forward pass. The statistics, one of each row that has elements, are in f32, or in f64 for f64.
 #[derive(Clone, Debug)]
 pub struct Normalised {
     /// The result.
@@ -64,6 +64,14 @@ pub fn forward(x: &View<'_>, weight: &View<'_>, bias: Option<&View<'_>>, eps: f6
 /// Panics under the conditions of [`forward`](forward()).
 pub fn backward(given: &Backward<'_>) -> Gradients {
     with_type!(given.x.dtype(), T => backward::backward::<T>(given))
+}
+
+/// Returns the number of rows that have elements. Others need no memory, however many there are.
+fn with_elements<T: Element>(rows: &Rows<'_, T>) -> usize {
+    match rows.width() {
+        0 => 0,
+        _ => rows.count(),
+    }
 }
 
 /// Returns a parameter of `width` elements in the accumulation precision.

@@ -47,7 +47,7 @@ pub struct Operands<'a> {
 pub struct Normalised {
     /// The result, with the sizes of `x`.
     pub y: Values,
-    /// `rstd`, one of each row or group, in f32, or in f64 for f64.
+    /// `rstd`, one of each row or group that has elements, in f32, or in f64 for f64.
     pub rstd: Values,
     /// The sum of `x` and the residual, rounded to their type, if there is a residual.
     pub sum: Option<Values>,
@@ -200,8 +200,8 @@ impl<T: Element> Axis<T> {
             n == 0 || n.checked_rem(width) == Some(0),
             "groups of {width} elements don't divide an axis of {n}"
         );
-        // An axis without elements has no groups, whatever the group size.
-        let groups = n.checked_div(width).unwrap_or(1);
+        // An axis without elements has no groups, and so no rows, however many there are of the other axes.
+        let groups = n.checked_div(width).unwrap_or(0);
         let width = if groups == 0 { 0 } else { width };
         let gain = match weight {
             // Without elements, the axis alone says nothing of the memory that there is.

@@ -122,7 +122,8 @@ fn sampling(fields: Fields<'_>) -> Result<Sampling, ModelError> {
     })
 }
 
-/// Reads `eos_token_id`, one token or several.
+/// Reads `eos_token_id`, one token or several. Those that the model can't write are left out with a remark, as transformers
+/// ends at none of them.
 fn end_tokens(fields: Fields<'_>, vocab_size: usize) -> Result<Vec<u32>, ModelError> {
     const FIELD: &str = "eos_token_id";
     let ids = match fields.value(FIELD) {
@@ -130,17 +131,28 @@ fn end_tokens(fields: Fields<'_>, vocab_size: usize) -> Result<Vec<u32>, ModelEr
         Some(Value::Array(ids)) => ids.as_slice(),
         Some(id) => std::slice::from_ref(id),
     };
-    let token = |id: &Value| {
-        let token = id.as_u64().filter(|&id| id < vocab_size as u64);
-        token.and_then(|id| u32::try_from(id).ok()).ok_or_else(|| {
+    let mut tokens = Vec::with_capacity(ids.len());
+    for id in ids {
+        if !id.is_i64() && !id.is_u64() {
             let problem = format!(
-                "expected tokens below vocab_size, {vocab_size}, found {}",
+                "expected one token id or a list of them, found {}",
                 brief(id)
             );
-            fields.error(FIELD, problem)
-        })
-    };
-    ids.iter().map(token).collect()
+            return Err(fields.error(FIELD, problem));
+        }
+        let below = id.as_u64().filter(|&id| id < vocab_size as u64);
+        match below.and_then(|id| u32::try_from(id).ok()) {
+            Some(token) => tokens.push(token),
+            None => {
+                let remark = format!(
+                    "the model has no token {}, as vocab_size is {vocab_size}; no text ends with it",
+                    brief(id)
+                );
+                tracing::warn!("{}", fields.error(FIELD, remark));
+            }
+        }
+    }
+    Ok(tokens)
 }
 
 impl ModelConfig {

@@ -453,6 +453,17 @@ fn settings_of_checkpoints_are_read() {
         "as in transformers, the file decides alone"
     );
 
+    let beyond = opened(
+        Some(r#"{"eos_token_id": [320, 2, -1, 99999999999]}"#),
+        &config,
+    )
+    .unwrap();
+    assert_eq!(
+        beyond.end_tokens,
+        [2],
+        "as in transformers, no text ends with the others"
+    );
+
     for (text, words) in [
         ("[]", ["generation_config.json", "expected an object"]),
         ("{", ["generation_config.json", "not valid JSON"]),
@@ -465,8 +476,8 @@ fn settings_of_checkpoints_are_read() {
             ["`suppress_tokens`", "would change the tokens"],
         ),
         (
-            r#"{"eos_token_id": [2, 320]}"#,
-            ["`eos_token_id`", "found 320"],
+            r#"{"eos_token_id": [2, 1.5]}"#,
+            ["`eos_token_id`", "found 1.5"],
         ),
         (r#"{"eos_token_id": "</s>"}"#, ["`eos_token_id`", "</s>"]),
         (

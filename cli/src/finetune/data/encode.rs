@@ -111,6 +111,8 @@ pub struct Ends {
     pub tokens: BTreeSet<u32>,
     /// The number of answers and completions without one.
     pub missing: usize,
+    /// True if the chat template itself marks the answers.
+    pub are_marked: bool,
 }
 
 impl Ends {
@@ -189,6 +191,10 @@ impl Encoder {
         matches!(&self.text, Text::Chat(chat) if chat.template().writes_date())
     }
 
+    fn marks_answers(&self) -> bool {
+        matches!(&self.text, Text::Chat(chat) if chat.template().marks_answers())
+    }
+
     /// Returns the examples of records, in their order. `progress` is called again and again, with the number of records that
     /// are done.
     ///
@@ -200,6 +206,7 @@ impl Encoder {
         progress: impl FnMut(usize),
     ) -> anyhow::Result<Encoded> {
         let mut encoded = Encoded::default();
+        encoded.ends.are_marked = self.marks_answers();
         self.each(records, progress, |_, _, found| {
             self.add(&mut encoded, found)
         })?;
@@ -221,6 +228,7 @@ impl Encoder {
         progress: impl FnMut(usize),
     ) -> anyhow::Result<Groups> {
         let (mut found, mut scored) = (Groups::default(), Vec::new());
+        found.ends.are_marked = self.marks_answers();
         self.each(records, progress, |place, record, (mut answers, ends)| {
             let Record::Preference(record) = record else {
                 unreachable!("records of answers are read");

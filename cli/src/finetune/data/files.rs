@@ -7,6 +7,7 @@ use anyhow::{anyhow, bail, ensure};
 use flate2::read::MultiGzDecoder;
 use kernels_io::{Limit, escape, escape_path};
 use minijinja::value::ValueKind;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use std::cell::OnceCell;
 use std::io::Read;
@@ -225,6 +226,11 @@ impl Found {
             Kind::Text if self.answers.is_some() => {
                 self.problem(name, "a text has no answers; give JSON lines with `chosen` and `rejected`, or `label`");
             }
+            Kind::Text if is_json(&text) => self.problem(
+                name,
+                "it holds JSON, which is read from a name that ends in .jsonl or .json, and would be learned as plain text; \
+                 rename it, or write what is to be learned as it is into the field `text` of a record",
+            ),
             Kind::Text => self.records.push((name.to_owned(), Record::Text(text))),
             Kind::Parquet => self.lines(name, &text),
             Kind::Lines if !text.trim_start().starts_with('[') => self.lines(name, &text),
@@ -302,6 +308,14 @@ impl Found {
     fn problem(&mut self, place: &str, problem: &str) {
         self.problems.push(format!("{place}: {}", escape(problem)));
     }
+}
+
+/// Returns `true` for JSON lines, each of an object, and for a list or an object of JSON.
+fn is_json(text: &str) -> bool {
+    let is_value = |text: &str| json::parse::<IgnoredAny>(text).is_ok();
+    let is_object = |line: &str| line.trim_start().starts_with('{') && is_value(line);
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+    lines.all(is_object) || text.trim_start().starts_with(['{', '[']) && is_value(text)
 }
 
 fn first_line(text: &str) -> Option<&str> {
@@ -387,6 +401,21 @@ mod tests {
             ),
         ] {
             assert_eq!(count(name, &text), records, "{text}");
+        }
+        // A list of Markdown, and a line of JSON in a text.
+        assert_eq!(count("a.md", "[1] a\n[2] b\n"), 1);
+        for (name, text) in [
+            ("a.txt", format!("{one}\n\n{one}\n")),
+            ("a.txt", one.to_owned()),
+            ("a.md", format!("[\n{one},\n{one}\n]\n")),
+            ("corpus", one.replace(' ', "\n")),
+        ] {
+            let (_folder, files) = file(name, text);
+            let why = read(&files, None).unwrap_err().to_string();
+            assert!(
+                why.contains("it holds JSON") && why.contains("rename it"),
+                "{why}"
+            );
         }
         let (_folder, files) = file("a.txt", "\u{feff}a");
         assert_eq!(read(&files, None).unwrap()[0].1, Record::Text("a".into()));

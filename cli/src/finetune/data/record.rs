@@ -72,6 +72,7 @@ impl Record {
         refuse(fields, &["history"])?;
         refuse(fields, &UNKNOWN)?;
         unlearned::refuse(fields, &["label", "loss"])?;
+        refuse_two_forms(fields)?;
         let has = |name: &str| given(fields, name).is_some();
         let learned = ["completion", "text", "messages", "conversations", "output"];
         if has("chosen") && has("rejected") && !learned.into_iter().any(has) {
@@ -184,6 +185,21 @@ impl Chat {
             }
             false => Err("no turn is the assistant's, so there is nothing to learn".into()),
         }
+    }
+}
+
+/// Refuses a record with two things to learn, of which one would be lost. Published records repeat a part of what is learned:
+/// the first message as `prompt`, or an instruction with its output as `text`.
+fn refuse_two_forms(fields: &Map<String, Value>) -> Result<(), String> {
+    const FORMS: [&str; 4] = ["messages", "conversations", "completion", "text"];
+    let mut there = FORMS
+        .into_iter()
+        .filter(|name| given(fields, name).is_some());
+    match (there.next(), there.next()) {
+        (Some(one), Some(other)) => Err(format!(
+            "`{one}` and `{other}` are two forms of a record; keep the one to learn, and remove the other"
+        )),
+        _ => Ok(()),
     }
 }
 
@@ -327,6 +343,14 @@ mod tests {
         // Tables have nulls for the fields of other rows.
         let nulls = parse(r#"{"messages": null, "prompt": null, "text": "t"}"#);
         assert_eq!(nulls, Ok(Record::Text("t".into())));
+        // Forms that published records repeat, and empty columns.
+        for text in [
+            r#"{"prompt": "q", "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}"#,
+            r#"{"text": null, "messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}"#,
+            r#"{"text": "q a", "instruction": "q", "output": "a"}"#,
+        ] {
+            assert!(matches!(parse(text), Ok(Record::Chat(_))), "{text}");
+        }
     }
 
     #[test]
@@ -435,6 +459,18 @@ mod tests {
             (
                 r#"{"prompt": "p", "completion": "c", "label": false}"#,
                 "`label` is false",
+            ),
+            (
+                r#"{"text": "t", "messages": [{"role": "assistant", "content": "a"}]}"#,
+                "`messages` and `text` are two forms of a record",
+            ),
+            (
+                r#"{"prompt": "p", "completion": "c", "text": "t"}"#,
+                "`completion` and `text` are two forms",
+            ),
+            (
+                r#"{"messages": [], "conversations": []}"#,
+                "`messages` and `conversations` are two forms",
             ),
             ("{}", "expected `text`"),
             (r#"{"text": " "}"#, "the text is empty"),

@@ -84,6 +84,11 @@ impl ChatTemplate {
         self
     }
 
+    /// Returns `true` if the template itself marks answers, by `{% generation %}`.
+    pub fn marks_answers(&self) -> bool {
+        self.marks_answers
+    }
+
     /// Returns `true` if the template asks for the date.
     pub fn writes_date(&self) -> bool {
         self.writes_date

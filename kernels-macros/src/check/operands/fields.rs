@@ -40,6 +40,7 @@ pub(crate) fn bind(wanted: &Wanted<'_>, target: &Struct, errors: &mut Errors) ->
                 .flatten()
                 .map(|name| {
                     check_types(operand, &name, target, errors);
+                    check_conditions(operand, &name, target, errors);
                     wrapped::refuse_any_module(operand, &name, target, errors);
                     Place::Field(name)
                 }),
@@ -139,6 +140,20 @@ fn check_types(operand: &Operand, name: &Ident, target: &Struct, errors: &mut Er
         if let Some(message) = complaint(operand.role, &field.ty) {
             errors.at(&field.ty, about(operand, name, &message));
         }
+    }
+}
+
+/// The kernel reads its operands always. A field under a `cfg` is there always only if it stands in the struct again, under
+/// another one.
+fn check_conditions(operand: &Operand, name: &Ident, target: &Struct, errors: &mut Errors) {
+    let fields = target.item.fields.iter();
+    let mut fields = fields.filter(|field| field.ident.as_ref() == Some(name));
+    let (Some(only), None) = (fields.next(), fields.next()) else {
+        return;
+    };
+    if let Some(condition) = only.attrs.iter().find(|one| one.path().is_ident("cfg")) {
+        let message = "the kernel reads the field always; write a struct for each case, each under its own `cfg`";
+        errors.at(condition, about(operand, name, message));
     }
 }
 

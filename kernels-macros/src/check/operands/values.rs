@@ -6,7 +6,7 @@ use syn::{Error, Pat, PatType, Result, Type};
 
 use super::{Wanted, about, ambiguous, constant, left, of_element, or_constant, refuse_shared};
 use crate::attr::Argument;
-use crate::check::types::complaint;
+use crate::check::types::complaint_of_parameter;
 use crate::contract::{Binding, Operand, Place, Role, Shape};
 use crate::errors::Errors;
 use crate::near::{did_you_mean, list};
@@ -65,7 +65,7 @@ pub(crate) fn bind(
     if is_complete {
         left::bind_and_refuse(wanted, function, parameters, &mut bindings, errors);
     }
-    check_types(&bindings, parameters, errors);
+    check_types(&bindings, function, parameters, errors);
     if errors.count() == before {
         // What explains them is accounted for after all.
         absent.into_iter().for_each(|error| errors.push(error));
@@ -265,13 +265,19 @@ fn missing(
     Error::new(function.signature.ident.span(), message)
 }
 
-fn check_types(bindings: &[Binding], parameters: &[Parameter<'_>], errors: &mut Errors) {
+fn check_types(
+    bindings: &[Binding],
+    function: &Function,
+    parameters: &[Parameter<'_>],
+    errors: &mut Errors,
+) {
+    let generics = &function.signature.generics;
     for Binding { operand, place } in bindings {
         let parameter = parameters.iter().find(|p| is_place(p, place));
         let Some(Parameter { name, ty, .. }) = parameter else {
             continue;
         };
-        if let Some(message) = complaint(operand.role, ty) {
+        if let Some(message) = complaint_of_parameter(operand.role, ty, generics) {
             errors.at(ty, about(operand, name, &message));
         } else if operand.role == Role::List && !matches!(ty, Type::Reference(_)) {
             let message = "the kernel and the reference read the list: take it by reference, \

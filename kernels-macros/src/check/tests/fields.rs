@@ -47,6 +47,23 @@ fn one_field_under_two_cfgs_is_one_field() {
 }
 
 #[test]
+fn operands_are_there_always() {
+    let item = quote! {
+        struct Norm {
+            #[cfg(a)] weight: Param<Tensor<1>>,
+            #[serde(default)] eps: f64,
+        }
+    };
+    let expected = "`weight`: the kernel reads the field always; write a struct for each case";
+    refused(quote!("npu_fused_rmsnorm"), item, &[expected]);
+    let function = quote! {
+        fn swiglu(#[cfg(a)] gate: Tensor<2>, #[allow(unused)] up: Tensor<2>) -> Tensor<2> {}
+    };
+    let expected = "take this parameter always; write a function for each case";
+    refused(quote!("npu_fused_swiglu"), function, &[expected]);
+}
+
+#[test]
 fn a_method_that_takes_all_tensors_needs_no_projections() {
     let method = |parameters: TokenStream| {
         quote! {

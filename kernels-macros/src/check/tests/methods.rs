@@ -175,3 +175,41 @@ fn method_names_no_function() {
         &["leave `method` out"],
     );
 }
+
+#[test]
+fn a_function_shows_what_it_takes_and_returns() {
+    let id = || quote!("npu_fused_swiglu");
+    let function = |gate: TokenStream, output: TokenStream| quote!(fn f<T>(gate: #gate, up: Tensor<2>) -> #output {});
+    let tensor = || quote!(Tensor<2>);
+    accepted(id(), function(tensor(), tensor()));
+    for (gate, found) in [
+        (
+            quote!(T),
+            "`gate`: expected a float tensor by value, `Tensor<D>`, found `T`",
+        ),
+        (quote!(Arc<Tensor<2>>), "found `Arc<Tensor<2>>`"),
+        (quote!(impl Into<Tensor<2>>), "found `impl Into<Tensor<2>>`"),
+    ] {
+        refused(id(), function(gate, tensor()), &[found]);
+    }
+    let hidden = "`impl` hides the type";
+    refused(
+        id(),
+        function(tensor(), quote!(impl Into<Tensor<2>>)),
+        &[hidden],
+    );
+    let cap = quote!(
+        fn cap(x: Tensor<2>) -> impl Clone {}
+    );
+    refused(quote!(acme::soft_cap), cap, &[hidden]);
+    let fallible = "always returns a value; write `-> Tensor<D>`";
+    refused(
+        id(),
+        function(tensor(), quote!(Option<Tensor<2>>)),
+        &[fallible],
+    );
+    let norm = quote!(
+        fn f(x: Tensor<2>, weight: &mut Tensor<1>, eps: f64) -> Tensor<2> {}
+    );
+    refused(quote!("npu_fused_rmsnorm"), norm, &["take `&`"]);
+}

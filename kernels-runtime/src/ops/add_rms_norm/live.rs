@@ -111,4 +111,13 @@ impl<const D: usize> Operands for SumNorm<D> {
         let residual = self.residual.clone();
         Some((Self { norm, residual }, name))
     }
+
+    fn epsilon(&self) -> Option<f64> {
+        self.norm.epsilon()
+    }
+
+    fn with_epsilon(&self, eps: f64) -> Option<Self> {
+        let (norm, residual) = (self.norm.with_epsilon(eps)?, self.residual.clone());
+        Some(Self { norm, residual })
+    }
 }

@@ -90,4 +90,14 @@ impl<const D: usize> Operands for Norm<D> {
         };
         (Self { inputs, ..self }, 1 + near_epsilon.len())
     }
+
+    fn epsilon(&self) -> Option<f64> {
+        Some(self.settings.eps)
+    }
+
+    fn with_epsilon(&self, eps: f64) -> Option<Self> {
+        let mut other = self.clone();
+        other.settings.eps = eps;
+        Some(other)
+    }
 }

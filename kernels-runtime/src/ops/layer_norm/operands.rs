@@ -67,7 +67,8 @@ impl<T: Described> Operands<T> {
     pub(crate) fn statistic(&self) -> Like {
         let mut shape = self.x.shape();
         if let Some(last) = shape.as_mut_slice().last_mut() {
-            *last = 1;
+            // A row without elements has no statistic.
+            *last = (*last).min(1);
         }
         (shape, compute_dtype(self.x.dtype()))
     }

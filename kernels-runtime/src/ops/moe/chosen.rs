@@ -4,7 +4,8 @@
 //! elsewhere and adds nothing. Experts that take the indices of the router itself must therefore be as many as its logits.
 //! Experts that take others, such as those of one device, may be fewer.
 
-#[cfg(feature = "cpu")]
+use crate::device::DeviceKind;
+#[cfg(any(feature = "cpu", feature = "gpu", feature = "remote"))]
 use burn::backend::BackendTensor;
 use burn::backend::DispatchTensorKind;
 use burn::tensor::{Int, Tensor};
@@ -61,17 +62,33 @@ pub(in crate::ops::moe) fn check(indices: &Tensor<2, Int>, experts: usize) {
     }
 }
 
-/// Returns whether two tensors have the same memory. It is known on the CPU alone.
+/// Returns whether two tensors are one, as clones of a tensor are. On devices other than the CPU, one that was moved to another
+/// stream is not known again.
 fn is_same(one: &Tensor<2, Int>, other: &Tensor<2, Int>) -> bool {
-    let [one, other] = [one, other].map(|tensor| memory(&tensor.clone().into_dispatch().kind));
-    one.is_some() && one == other
+    let [one, other] = [one, other].map(|tensor| tensor.clone().into_dispatch().kind);
+    DeviceKind::id_of_tensor(&one) == DeviceKind::id_of_tensor(&other) && are_one(&one, &other)
 }
 
-fn memory(kind: &DispatchTensorKind) -> Option<*const u8> {
-    match kind {
-        DispatchTensorKind::Autodiff(inner) => memory(inner),
+/// Returns whether two tensors of one device are one.
+fn are_one(one: &DispatchTensorKind, other: &DispatchTensorKind) -> bool {
+    match (one, other) {
+        (DispatchTensorKind::Autodiff(one), other) => are_one(one, other),
+        (one, DispatchTensorKind::Autodiff(other)) => are_one(one, other),
         #[cfg(feature = "cpu")]
-        DispatchTensorKind::Flex(BackendTensor::Int(tensor)) => Some(tensor.bytes().as_ptr()),
-        _ => None,
+        (
+            DispatchTensorKind::Flex(BackendTensor::Int(one)),
+            DispatchTensorKind::Flex(BackendTensor::Int(other)),
+        ) => std::ptr::eq(one.bytes().as_ptr(), other.bytes().as_ptr()),
+        #[cfg(feature = "gpu")]
+        (
+            DispatchTensorKind::Cube(BackendTensor::Int(one)),
+            DispatchTensorKind::Cube(BackendTensor::Int(other)),
+        ) => one.id == other.id,
+        #[cfg(feature = "remote")]
+        (
+            DispatchTensorKind::Remote(BackendTensor::Int(one)),
+            DispatchTensorKind::Remote(BackendTensor::Int(other)),
+        ) => one.clone().into_ir().id == other.clone().into_ir().id,
+        _ => false,
     }
 }

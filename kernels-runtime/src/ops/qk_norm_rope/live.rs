@@ -98,4 +98,14 @@ impl Operands for Prepared {
             name,
         ))
     }
+
+    fn epsilon(&self) -> Option<f64> {
+        self.settings.eps
+    }
+
+    fn with_epsilon(&self, eps: f64) -> Option<Self> {
+        let mut other = self.clone();
+        other.settings.eps = Some(eps);
+        Some(other)
+    }
 }

@@ -99,6 +99,16 @@ impl<const D: usize> Operands for Norm<D> {
             name,
         ))
     }
+
+    fn epsilon(&self) -> Option<f64> {
+        Some(self.settings.eps)
+    }
+
+    fn with_epsilon(&self, eps: f64) -> Option<Self> {
+        let mut other = self.clone();
+        other.settings.eps = eps;
+        Some(other)
+    }
 }
 
 impl<const D: usize> Norm<D> {

@@ -128,7 +128,8 @@ impl Settings {
         if let Some(last) = shape.as_mut_slice().last_mut() {
             *last = match self.group_size {
                 Some(size) => *last / size,
-                None => 1,
+                // A row without elements has no statistic.
+                None => (*last).min(1),
             };
         }
         (shape, compute_dtype(x.dtype()))

@@ -391,11 +391,15 @@ fn ignored_tokens_may_have_any_hidden_states() {
     });
 }
 
-/// The mean of no tokens is NaN, and all gradients are zero.
+/// The mean of no tokens is NaN, and all gradients are zero, whatever the gradient of the loss is.
 #[test]
 fn no_token_counts() {
     on_the_emulator(|_, stream| {
-        for targets in [vec![], vec![-100; 3]] {
+        let slopes = [0.5, f64::INFINITY, f64::NAN];
+        for (targets, slope) in [(vec![], 0.5)]
+            .into_iter()
+            .chain(slopes.map(|slope| (vec![-100; 3], slope)))
+        {
             for dtype in FLOATS {
                 for key in keys() {
                     let lie = Lie::Contiguous;
@@ -404,7 +408,8 @@ fn no_token_counts() {
                         LossReduction::None => targets.len(),
                         _ => 1,
                     };
-                    let (dy, _) = put(stream, DType::F32, &[losses], 4, lie);
+                    let slopes = vec![slope; losses];
+                    let (dy, _) = put_values(stream, DType::F32, &slopes, &[losses], lie);
                     let (loss, found, _) = run(stream, given.operands, &dy, all(key), Some(2));
                     let loss = read(stream, &loss);
                     match key.reduction {

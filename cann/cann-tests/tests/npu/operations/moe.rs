@@ -539,10 +539,41 @@ mod of_experts {
         plain.chain(biased)
     }
 
-    /// Returns a limit that changes gate and up of these experts in f32. In half types, rounded sums could be on the other
-    /// side of it, and have another gradient.
-    fn limit_of(key: MoeExpertsKey, dtype: DType) -> Option<f64> {
-        let limit = if dtype == DType::F32 { 0.7 } else { 7.0 };
+    /// The numbers of tokens and weights.
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Numbers {
+        /// Any between -1 and 1.
+        Any,
+        /// Whole numbers and quarters between -1 and 1. The sums of their products are quarters, which every type holds.
+        Quarters,
+    }
+
+    impl Numbers {
+        /// Returns a tensor as [`put`] does, of multiples of a step unless any number will do.
+        fn put(
+            self,
+            stream: &Stream,
+            dtype: DType,
+            shape: &[usize],
+            (seed, step): (u64, f64),
+            lie: Lie,
+        ) -> (Tensor, Held) {
+            let values = noise(shape.iter().product(), seed).into_iter();
+            let values: Vec<f64> = match self {
+                Self::Any => values.collect(),
+                Self::Quarters => values.map(|value| (value / step).round() * step).collect(),
+            };
+            put_values(stream, dtype, &values, shape, lie)
+        }
+    }
+
+    /// Returns a limit that changes gate and up of these experts in f32 and of quarters, none of which is as large. In half
+    /// types, other sums could be rounded to the other side of it, and have another gradient.
+    fn limit_of(key: MoeExpertsKey, dtype: DType, numbers: Numbers) -> Option<f64> {
+        let limit = match (dtype, numbers) {
+            (DType::F32, _) | (_, Numbers::Quarters) => 0.7,
+            (_, Numbers::Any) => 7.0,
+        };
         (key.clamp == Clamp::Limit).then_some(limit)
     }
 
@@ -552,7 +583,7 @@ mod of_experts {
         dtype: DType,
         key: MoeExpertsKey,
         experts: usize,
-        listed: bool,
+        (listed, numbers): (bool, Numbers),
     ) -> (Vec<Vec<Seen<Tensor>>>, Vec<Option<Held>>) {
         let separate = key.projections == Projections::Separate;
         let both = if separate { WIDTH } else { 2 * WIDTH };
@@ -577,7 +608,8 @@ mod of_experts {
                 held.push(None);
                 continue;
             };
-            let (stacked, values) = put(stream, dtype, &shape, 10 + group as u64, Lie::Contiguous);
+            let drawn = (10 + group as u64, 0.25);
+            let (stacked, values) = numbers.put(stream, dtype, &shape, drawn, Lie::Contiguous);
             held.push(Some(values));
             groups.push(match listed {
                 false => vec![Seen(stacked)],
@@ -595,21 +627,35 @@ mod of_experts {
     fn compare(
         stream: &Stream,
         choice: &Choice,
-        [dtype, routing_type, ints]: [DType; 3],
+        types: [DType; 3],
         key: MoeExpertsKey,
         listed: bool,
         lie: Lie,
     ) {
-        let what = format!("{key}, {}, listed {listed}, {lie:?}", choice.name);
+        compare_numbers(stream, choice, types, key, (listed, Numbers::Any), lie);
+    }
+
+    fn compare_numbers(
+        stream: &Stream,
+        choice: &Choice,
+        [dtype, routing_type, ints]: [DType; 3],
+        key: MoeExpertsKey,
+        (listed, numbers): (bool, Numbers),
+        lie: Lie,
+    ) {
+        let what = format!(
+            "{key}, {}, listed {listed}, {lie:?}, {numbers:?}",
+            choice.name
+        );
         let (tokens, k) = (choice.tokens, choice.k);
-        let (x, x_held) = put(stream, dtype, &[tokens, HIDDEN], 1, lie);
+        let (x, x_held) = numbers.put(stream, dtype, &[tokens, HIDDEN], (1, 1.0), lie);
         let (dy, dy_held) = put(stream, dtype, &[tokens, HIDDEN], 2, lie);
         let (routing, routing_held) = put(stream, routing_type, &[tokens, k], 3, lie);
-        let (groups, held) = weights(stream, dtype, key, choice.experts, listed);
+        let (groups, held) = weights(stream, dtype, key, choice.experts, (listed, numbers));
         let indices = choice.on_device(stream, ints);
         let settings = Settings {
             key,
-            limit: limit_of(key, dtype),
+            limit: limit_of(key, dtype, numbers),
         };
         let wanted = Each {
             x: true,
@@ -660,7 +706,7 @@ mod of_experts {
             Projections::Separate => Weights::separate(projection(0), projection(1), projection(2)),
             _ => Weights::packed(projection(0), projection(2)),
         };
-        let (indices, limit) = (choice.exact(), limit_of(key, dtype));
+        let (indices, limit) = (choice.exact(), limit_of(key, dtype, numbers));
         let expected = experts::reference(x.clone(), indices, routing.clone(), all, limit, key);
         let near =
             |name: &str, tensor: &Tensor, dtype: DType, shape: &[usize], expected: &[f64]| {
@@ -753,6 +799,29 @@ mod of_experts {
         });
     }
 
+    /// In half types too, the limit holds gate and up back, and their gradients with them.
+    #[test]
+    fn a_limit_of_every_type() {
+        on_the_emulator(|_, stream| {
+            let limited = MoeExpertsKey {
+                clamp: Clamp::Limit,
+                ..MoeExpertsKey::QWEN3
+            };
+            let keys = keys().filter(|key| key.clamp == Clamp::Limit);
+            let keys: Vec<MoeExpertsKey> = keys.chain([limited]).collect();
+            assert!(keys.len() > 3);
+            for choice in choices() {
+                for &key in &keys {
+                    for dtype in FLOATS {
+                        let types = [dtype, dtype, DType::I64];
+                        let numbers = (false, Numbers::Quarters);
+                        compare_numbers(stream, &choice, types, key, numbers, Lie::Contiguous);
+                    }
+                }
+            }
+        });
+    }
+
     #[test]
     fn lists_strides_and_other_types() {
         on_the_emulator(|_, stream| {
@@ -798,7 +867,13 @@ mod of_experts {
                 ..MoeExpertsKey::QWEN3
             };
             let settings = Settings { key, limit: None };
-            let (groups, _) = weights(stream, DType::F32, key, choice.experts, false);
+            let (groups, _) = weights(
+                stream,
+                DType::F32,
+                key,
+                choice.experts,
+                (false, Numbers::Any),
+            );
             let put =
                 |shape: &[usize], seed| put(stream, DType::F32, shape, seed, Lie::Contiguous).0;
             let x = Seen(put(&[choice.tokens, HIDDEN], 1));

@@ -30,6 +30,7 @@ use super::{
     Backward, Gradients, Kept, LinearCrossEntropyBackend, LinearCrossEntropyKernel, Operands,
     Tensors, Wanted,
 };
+use crate::gpu::entries::BOOL;
 use crate::gpu::launch::{contiguous, filled};
 use crate::gpu::{BASE, Deferred, indexable};
 use crate::ops::cross_entropy::cube::classes::of_targets;
@@ -40,7 +41,7 @@ use crate::registry::{Implementation, Launch};
 use crate::semantics::{LinearCrossEntropyKey, LossReduction, OutputLayout, SemanticsKey};
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Cube, Shape, TensorMetadata};
+use burn::backend::{Cube, Scalar, Shape, TensorMetadata};
 use burn::tensor::DType;
 use burn_cubecl::kernel::cast;
 use burn_cubecl::tensor::CubeTensor;
@@ -121,7 +122,11 @@ impl LinearCrossEntropyKernel for Cube {
         gradients.map(|gradient| {
             let ones = vec![1; gradient.shape().num_dims()];
             let dy = Self::float_reshape(dy.clone(), Shape::from(ones));
-            let scaled = Self::float_mul(gradient, dy);
+            // Infinity and NaN times zero are NaN. Zeros stay: those of ignored tokens, of whose logits nothing has a
+            // gradient, are not told from others.
+            let zero = Scalar::Float(0.0);
+            let is_zero = Self::float_equal_elem(gradient.clone(), zero, BOOL);
+            let scaled = Self::float_mask_fill(Self::float_mul(gradient, dy), is_zero, zero);
             match dtype {
                 DType::F32 => scaled,
                 half => Self::float_cast(scaled, half.into()),

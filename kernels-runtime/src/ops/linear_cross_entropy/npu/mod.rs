@@ -96,7 +96,8 @@ pub fn forward_by(
     Ok((loss, gradients))
 }
 
-/// Returns kept gradients, multiplied by the gradient of the loss and rounded to their type.
+/// Returns kept gradients, multiplied by the gradient of the loss and rounded to their type. Zeros stay, whatever it is: those
+/// of ignored tokens, of whose logits nothing has a gradient, are not told from others.
 ///
 /// # Errors
 /// Returns an error if CANN fails.
@@ -104,7 +105,10 @@ pub fn scale(stream: &Stream, kept: Kept<Seen<Tensor>>) -> Result<Gradients<Tens
     let to = dtype(kept.dtype()).expect("kept gradients are floats");
     let (gradients, dy) = kept.into_parts();
     of_each(gradients, |gradient| {
-        base::cast(stream, &base::mul(stream, &gradient, &dy)?, to)
+        // Infinity and NaN times zero are NaN.
+        let scaled = base::mul(stream, &gradient, &dy)?;
+        base::masked_fill(stream, &scaled, &base::zero(stream, &gradient)?, 0.0)?;
+        base::cast(stream, &scaled, to)
     })
 }
 

@@ -1,4 +1,5 @@
 use super::{Settings, Weights};
+use crate::device::DeviceKind;
 use crate::ops::fused::declare::operation;
 use crate::ops::fused::{Like, Saved};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
@@ -150,6 +151,13 @@ pub(crate) fn check(
     limit: Option<f64>,
     key: MoeExpertsKey,
 ) -> Operands<Facts, Facts> {
+    let kind = || DeviceKind::of(&indices.device());
+    checked(operands::integers_on(
+        OP,
+        "the indices",
+        indices.dtype(),
+        kind,
+    ));
     let [x, routing] = [x, routing].map(Facts::from);
     let settings = Settings { key, limit };
     let indices = Facts::from(indices);

@@ -1,4 +1,5 @@
 use super::Routing;
+use crate::device::DeviceKind;
 use crate::ops::fused::declare::operation;
 use crate::ops::fused::{Like, Saved};
 use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
@@ -98,6 +99,13 @@ impl Operands<DispatchTensor> {
         let (compute, device) = (compute_dtype(logits.dtype()), logits.device());
         let bias = bias.map(|bias| same_dtype_as(bias.detach(), compute).into_dispatch());
         let ints = device.settings().int_dtype;
+        let kind = || DeviceKind::of(&device);
+        checked(operands::integers_on(
+            OP,
+            "the indices of experts",
+            ints.into(),
+            kind,
+        ));
         checked(Self::new(logits.into_dispatch(), bias, *routing, ints))
     }
 }

@@ -238,7 +238,6 @@ impl OnNpu for RmsNorm {
             }
             _ => y,
         };
-        // A row without elements has an `rstd` too, which no operator writes.
         let rstd = match x.spec().is_empty() {
             true => base::filled(stream, DType::F32, operands.rstd().0.as_slice(), 0.0)?,
             false => rstd,
