@@ -80,7 +80,7 @@ impl Call {
         let body = unless_it_panics(site, case.is_sample, run).map(|body| {
             let flows = |name: &str| captured.flows(name) || trained.contains(&name);
             let judged = expected.judged(Who::Body, &*case.operands, &look, |changes| {
-                expected.judge_body(&body, &flows, changes)
+                expected.judge_body(&body, flows, changes)
             });
             let error = judged
                 .map_err(|miss| epsilon::explained(miss, &*case.operands, &body, &flows, &look))?;
