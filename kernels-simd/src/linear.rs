@@ -219,7 +219,7 @@ mod tests {
             let bias: Vec<f32> = (0..outputs).map(|i| i as f32).collect();
             let x = View::of::<f32>(&[], &[rows, 0], &[40, 1], 0);
             let weight = View::of::<f32>(&[], &[outputs, 0], &[40, 1], 0);
-            let y = |bias| forward(&x, &weight, OutputLayout::OutputMajor, bias);
+            let y = |bias: Option<&View<'_>>| forward(&x, &weight, OutputLayout::OutputMajor, bias);
             let expected = bias.repeat(rows);
             assert_eq!(
                 y(Some(&View::whole(&bias, &[outputs]))),
