@@ -244,7 +244,7 @@ fn recorded_references_are_of_whole_answers_and_of_no_other_prompts() {
 fn pairs_that_are_equal_as_far_as_they_are_read_are_left_out() {
     let place = Place::new();
     let pair = |end: [&str; 2]| {
-        let [chosen, rejected] = end.map(|end| format!(" {}{end}", "a river ".repeat(8)));
+        let [chosen, rejected] = end.map(|end| format!(" {}{end}", "a river ".repeat(12)));
         json!({"prompt": "The", "chosen": chosen, "rejected": rejected})
     };
     let short = json!({"prompt": "The", "chosen": " river", "rejected": " sea"});
@@ -257,10 +257,10 @@ fn pairs_that_are_equal_as_far_as_they_are_read_are_left_out() {
             &["--loss=simpo", "--dry-run", "--held-out=0", seq],
         )
     };
-    let said = errors(&succeeds(begin("--seq=24")));
+    let said = errors(&succeeds(begin("--seq=20")));
     assert!(
         said.contains(
-            "1 records have two answers that are equal within 24 tokens, and are left out"
+            "1 records have two answers that are equal within 20 tokens, and are left out"
         ) && said.contains("pairs.jsonl:1"),
         "{said}"
     );
@@ -275,7 +275,13 @@ fn single_answers_need_two_prompts() {
     place.write("one.jsonl", &lines((0..6).map(|n| single("a", n))));
     let two = (0..6).map(|n| single(if n < 5 { "a" } else { "b" }, n));
     place.write("two.jsonl", &lines(two));
-    let begin = |data: &str| place.begin(data, data, &["--loss=kto", "--steps=3", "--held-out=0"]);
+    let begin = |data: &str| {
+        place.begin(
+            &format!("run-{data}"),
+            data,
+            &["--loss=kto", "--steps=3", "--held-out=0"],
+        )
+    };
     refuses(begin("one.jsonl"), 1, &["all records have one prompt"]);
     succeeds(begin("two.jsonl"));
 }
