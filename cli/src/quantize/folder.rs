@@ -74,7 +74,7 @@ fn settings(model: &Path, shards: &[Shard], method: Method) -> anyhow::Result<Va
             escape_path(model)
         );
     };
-    let names = all().map(|(name, info)| (name.as_str(), info.shape.len()));
+    let names = all().map(|(name, info)| (name.as_str(), info.shape.as_slice()));
     Ok(method.config(&layers::skipped(names), compute))
 }
 

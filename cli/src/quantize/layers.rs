@@ -21,21 +21,26 @@ fn last(layer: &str) -> &str {
     layer.rsplit('.').next().unwrap_or(layer)
 }
 
-/// Returns the last parts of the names of matrices that stay floats, for `llm_int8_skip_modules`. A program that reads
-/// the folder takes every other linear layer for a quantised one.
-pub fn skipped<'a>(tensors: impl IntoIterator<Item = (&'a str, usize)>) -> BTreeSet<String> {
-    let matrices = tensors.into_iter().filter(|(_, rank)| *rank == 2);
-    let layers = matrices.filter_map(|(name, _)| name.strip_suffix(".weight"));
-    let floats = layers.filter(|layer| {
-        let name = format!("{layer}.weight");
-        quantised(&name, &[1, 1]).is_none()
+/// Returns ends of the names of matrices that stay floats, for `llm_int8_skip_modules`. A program that reads the folder
+/// takes every other linear layer for a quantised one. transformers skips a layer whose name ends in one of these, so
+/// each has as many parts as no quantised layer's name ends in.
+pub fn skipped<'a>(tensors: impl IntoIterator<Item = (&'a str, &'a [usize])>) -> BTreeSet<String> {
+    let matrices = tensors.into_iter().filter(|(_, shape)| shape.len() == 2);
+    let layers = matrices.filter_map(|(name, shape)| {
+        let layer = name.strip_suffix(".weight")?;
+        Some((layer, quantised(name, shape).is_some()))
+    });
+    let (quantised, floats): (Vec<_>, Vec<_>) = layers.partition(|(_, quantised)| *quantised);
+    let is_free = |end: &&str| !quantised.iter().any(|(layer, _)| layer.ends_with(end));
+    let ends = floats.into_iter().map(|(layer, _)| {
+        let dots = layer.rmatch_indices('.').map(|(at, _)| &layer[at + 1..]);
+        dots.chain([layer])
+            .find(is_free)
+            .unwrap_or(layer)
+            .to_owned()
     });
     // A tied model has no tensor for its output projection.
-    let head = ["lm_head".to_owned()];
-    floats
-        .map(|layer| last(layer).to_owned())
-        .chain(head)
-        .collect()
+    ends.chain(["lm_head".to_owned()]).collect()
 }
 
 /// Refuses experts: bitsandbytes quantises linear layers alone, and transformers holds the experts of a layer in one
@@ -85,19 +90,18 @@ mod tests {
         }
     }
 
-    /// transformers skips a layer whose name ends in a skipped one, so none of these may end a quantised layer's name.
     #[test]
     fn other_matrices_are_skipped() {
+        let (matrix, vector): (&[usize], &[usize]) = (&[4, 4], &[4]);
         let found = skipped([
-            ("model.embed_tokens.weight", 2),
-            ("model.layers.0.mlp.gate.weight", 2),
-            ("model.layers.0.mlp.gate_proj.weight", 2),
-            ("model.norm.weight", 1),
+            ("model.embed_tokens.weight", matrix),
+            ("model.layers.0.mlp.gate.weight", matrix),
+            ("model.layers.0.mlp.gate_proj.weight", matrix),
+            ("model.visual.blocks.0.attn.proj.weight", matrix),
+            ("model.norm.weight", vector),
         ]);
-        assert_eq!(
-            found.into_iter().collect::<Vec<_>>(),
-            ["embed_tokens", "gate", "lm_head"]
-        );
+        let found: Vec<_> = found.into_iter().collect();
+        assert_eq!(found, ["attn.proj", "embed_tokens", "gate", "lm_head"]);
     }
 
     #[test]
