@@ -29,26 +29,23 @@ impl Mlp {
             x,
             &|x| {
                 let again = ::core::clone::Clone::clone(&x);
-                let gate = ::burn_kernels::__private::same_tensor({
+                let gate = {
                     let copy = ::burn_kernels::__private::detached!(& self.gate_proj);
                     ::burn_kernels::__private::begin();
-                    (*copy.get(&self.gate_proj))
-                        .forward(::burn_kernels::__private::same_tensor(again))
-                });
-                let up = ::burn_kernels::__private::same_tensor({
+                    (*copy.get(&self.gate_proj)).forward(again)
+                };
+                let up = {
                     let copy = ::burn_kernels::__private::detached!(& self.up_proj);
                     ::burn_kernels::__private::begin();
-                    (*copy.get(&self.up_proj))
-                        .forward(::burn_kernels::__private::same_tensor(x))
-                });
+                    (*copy.get(&self.up_proj)).forward(x)
+                };
                 (gate, up)
             },
-            &|hidden| ::burn_kernels::__private::same_tensor({
+            &|hidden| {
                 let copy = ::burn_kernels::__private::detached!(& self.down_proj);
                 ::burn_kernels::__private::begin();
-                (*copy.get(&self.down_proj))
-                    .forward(::burn_kernels::__private::same_tensor(hidden))
-            }),
+                (*copy.get(&self.down_proj)).forward(hidden)
+            },
             ::core::option::Option::None,
             ::core::option::Option::None,
             &mut |x| {

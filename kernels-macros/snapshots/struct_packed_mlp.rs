@@ -43,18 +43,16 @@ Runs the kernel `npu_fused_swiglu` (`activation = quick_gelu`, `projections = in
         ::burn_kernels::__private::glu_packed_mlp(
             ::burn_kernels::__private::At::when(&SITE, self.fast),
             x,
-            &|x| ::burn_kernels::__private::same_tensor({
+            &|x| {
                 let copy = ::burn_kernels::__private::detached!(& self.gate_up_proj);
                 ::burn_kernels::__private::begin();
-                (*copy.get(&self.gate_up_proj))
-                    .forward(::burn_kernels::__private::same_tensor(x))
-            }),
-            &|hidden| ::burn_kernels::__private::same_tensor({
+                (*copy.get(&self.gate_up_proj)).forward(x)
+            },
+            &|hidden| {
                 let copy = ::burn_kernels::__private::detached!(& self.down_proj);
                 ::burn_kernels::__private::begin();
-                (*copy.get(&self.down_proj))
-                    .forward(::burn_kernels::__private::same_tensor(hidden))
-            }),
+                (*copy.get(&self.down_proj)).forward(hidden)
+            },
             ::core::option::Option::Some(
                 ::burn_kernels::__private::Number::number(&self.limit),
             ),
@@ -70,30 +68,21 @@ Runs the kernel `npu_fused_swiglu` (`activation = quick_gelu`, `projections = in
         &self,
         x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
-        ::burn_kernels::__private::same_tensor(
-            self
-                .down_proj
-                .forward(
-                    ::burn_kernels::__private::same_tensor(
-                        ::burn_kernels::__private::glu_packed_reference(
-                            ::burn_kernels::__private::same_tensor(
-                                self
-                                    .gate_up_proj
-                                    .forward(::burn_kernels::__private::same_tensor(x)),
-                            ),
-                            ::core::option::Option::Some(
-                                ::burn_kernels::__private::Number::number(&self.limit),
-                            ),
-                            ::burn_kernels::__private::GluKey {
-                                activation: ::burn_kernels::__private::Activation::QuickGelu,
-                                projections: ::burn_kernels::__private::Projections::Interleaved,
-                                clamp: ::burn_kernels::__private::Clamp::Limit,
-                                up_offset: ::burn_kernels::__private::Offset::One,
-                                topk: ::burn_kernels::__private::TopK::None,
-                            },
-                        ),
+        self.down_proj
+            .forward(
+                ::burn_kernels::__private::glu_packed_reference(
+                    self.gate_up_proj.forward(x),
+                    ::core::option::Option::Some(
+                        ::burn_kernels::__private::Number::number(&self.limit),
                     ),
+                    ::burn_kernels::__private::GluKey {
+                        activation: ::burn_kernels::__private::Activation::QuickGelu,
+                        projections: ::burn_kernels::__private::Projections::Interleaved,
+                        clamp: ::burn_kernels::__private::Clamp::Limit,
+                        up_offset: ::burn_kernels::__private::Offset::One,
+                        topk: ::burn_kernels::__private::TopK::None,
+                    },
                 ),
-        )
+            )
     }
 }

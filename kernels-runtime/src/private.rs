@@ -21,7 +21,6 @@ pub use operands::{
     CorrectionBias, Count, Epsilon, ExpertBiases, ExpertWeights, Integer, LengthList, NormWeight,
     Number, SectionLengths, SectionTable, SinkScores,
 };
-pub use rank::{SameTensor, same_tensor};
 
 #[path = "private/detached.rs"]
 mod detached;
@@ -31,8 +30,6 @@ pub(crate) mod first_use;
 mod linear;
 #[path = "private/operands.rs"]
 mod operands;
-#[path = "private/rank.rs"]
-mod rank;
 #[cfg(debug_assertions)]
 #[path = "private/shared.rs"]
 mod shared;

@@ -273,7 +273,7 @@ fn a_tokenizer_that_would_not_load_is_named_and_one_with_more_tokens_is_not() {
     );
     fs::write(&path, usual).unwrap();
     let settings = folder.path().join("generation_config.json");
-    fs::write(&settings, r#"{"eos_token_id": [2, "</s>"]}"#).unwrap();
+    fs::write(settings, r#"{"eos_token_id": [2, "</s>"]}"#).unwrap();
     let [found, _] = problems(folder.path());
     assert!(
         found[0].contains("generation_config.json: field `eos_token_id`"),

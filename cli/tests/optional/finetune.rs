@@ -509,7 +509,8 @@ fn tokens_that_end_answers_end_those_of_the_trained_model() {
     );
     assert_eq!(settings["eos_token_id"], json!(0));
     // The template writes an end, but not as a part of the answer.
-    let content = "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}";
+    let content = "{% if m.role == 'assistant' %}{% generation %}{{ m.content }}{% endgeneration %}\
+                   {% else %}{{ m.content }}{% endif %}";
     let template = turns("<|im_end|>\n").replace("{{ m.content }}", content);
     let (said, settings) = run("outside", &template);
     assert!(

@@ -46,8 +46,8 @@ enum Kind {
     Backend,
 }
 
-/// Says what is wrong with the type of a function's parameter for a role, if it surely is. A tensor that flows through is
-/// handed over as it is, so that no conversion of the user's is called.
+/// Says what is wrong with the type of a function's parameter for a role, if it surely is. A tensor that flows through
+/// is handed over as it is, so that no conversion of the user's is called.
 pub(super) fn complaint_of_parameter(
     role: Role,
     written: &Type,

@@ -49,9 +49,6 @@ impl Place {
     }
 }
 
-/// Writes the `forward` of a layer on its arguments.
-pub(crate) type Forward<Call> = fn(&Call, &str, TokenStream) -> TokenStream;
-
 /// Everything that stands in a call.
 pub(crate) struct CallContext<'a> {
     /// The path of the runtime's `__private` module.
@@ -135,7 +132,11 @@ impl CallContext<'_> {
 
     /// The layer's `forward`, reported where the layer's name stands.
     pub(crate) fn forward(&self, layer: &str, arguments: TokenStream) -> TokenStream {
-        let (value, span) = (self.value(layer), self.span(layer));
+        let value = self.value(layer);
+        let span = match self.place(layer) {
+            Place::Field(name) => field_span(self.this, name),
+            _ => proc_macro2::Span::call_site(),
+        };
         let forward = Ident::new("forward", span);
         let arguments = quote_spanned!(span=> (#arguments));
         quote_spanned!(span=> #value.#forward #arguments)
@@ -145,7 +146,11 @@ impl CallContext<'_> {
     /// on a copy of the layer.
     pub(crate) fn forward_copied(&self, layer: &str, arguments: TokenStream) -> TokenStream {
         let runtime = self.runtime;
-        let (lent, span) = (self.borrow(layer), self.span(layer));
+        let lent = self.borrow(layer);
+        let span = match self.place(layer) {
+            Place::Field(name) => field_span(self.this, name),
+            _ => Span::call_site(),
+        };
         let copy = Ident::new("copy", Span::mixed_site());
         let forward = Ident::new("forward", span);
         let call = quote_spanned!(span=> (*#copy.get(#lent)).#forward(#arguments));
@@ -154,28 +159,6 @@ impl CallContext<'_> {
             #runtime::begin();
             #call
         })
-    }
-
-    /// The layer's `forward` as `forward` writes it, on one tensor. rustc reports a layer that takes or returns another type
-    /// where the layer's name stands.
-    pub(crate) fn on_tensor(
-        &self,
-        forward: Forward<Self>,
-        layer: &str,
-        x: TokenStream,
-    ) -> TokenStream {
-        let (runtime, span) = (self.runtime, self.span(layer));
-        let x = quote_spanned!(span=> #runtime::same_tensor(#x));
-        let y = forward(self, layer, x);
-        quote_spanned!(span=> #runtime::same_tensor(#y))
-    }
-
-    /// The place of a layer's name.
-    fn span(&self, layer: &str) -> Span {
-        match self.place(layer) {
-            Place::Field(name) => field_span(self.this, name),
-            _ => Span::call_site(),
-        }
     }
 
     /// A call of a method of one of the runtime's traits on the operand.

@@ -23,7 +23,7 @@ mod swiglu;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use call::{Binding, CallContext, Forward, Place, clone, field};
+pub(crate) use call::{Binding, CallContext, Place, clone, field};
 pub(crate) use key::Key;
 
 use proc_macro2::TokenStream;

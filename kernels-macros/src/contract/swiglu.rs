@@ -4,8 +4,8 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
 
 use super::{
-    CallContext, Conflict, Contract, ForeignField, Forward, Key, OFFSETS, Operand, Returns, Role,
-    Setting, Shape, Tell, When, choice, clone, is,
+    CallContext, Conflict, Contract, ForeignField, Key, OFFSETS, Operand, Returns, Role, Setting,
+    Shape, Tell, When, choice, clone, is,
 };
 
 pub(super) static CONTRACT: Contract = Contract {
@@ -328,9 +328,9 @@ fn call_mlp(call: &CallContext<'_>) -> TokenStream {
     } = call;
     let (limit, sparsity) = (limit(call), sparsity(call));
     let x = call.value("x");
-    let down = call.on_tensor(CallContext::forward_copied, "down", quote!(hidden));
+    let down = call.forward_copied("down", quote!(hidden));
     if is_packed(call.key) {
-        let gate_up = call.on_tensor(CallContext::forward_copied, "gate_up", quote!(x));
+        let gate_up = call.forward_copied("gate_up", quote!(x));
         return quote! {
             #runtime::glu_packed_mlp(
                 #at,
@@ -370,7 +370,7 @@ fn local(name: &str) -> Ident {
 /// Both projections of `x` in the order of their first use, and then `result`.
 fn project<'a>(
     call: &CallContext<'a>,
-    forward: Forward<CallContext<'a>>,
+    forward: fn(&CallContext<'a>, &str, TokenStream) -> TokenStream,
     x: &TokenStream,
     result: &TokenStream,
 ) -> TokenStream {
@@ -380,8 +380,8 @@ fn project<'a>(
         true => ["up", "gate"],
     };
     let [layer, other] = [
-        call.on_tensor(forward, first, quote!(#again)),
-        call.on_tensor(forward, second, x.clone()),
+        forward(call, first, quote!(#again)),
+        forward(call, second, x.clone()),
     ];
     let [first, second] = [first, second].map(local);
     quote! {
@@ -419,16 +419,14 @@ fn composition(call: &CallContext<'_>) -> TokenStream {
     let (limit, sparsity) = (limit(call), sparsity(call));
     let x = call.value("x");
     if is_packed(call.key) {
-        let gate_up = call.on_tensor(CallContext::forward, "gate_up", x);
-        return call.on_tensor(
-            CallContext::forward,
+        let gate_up = call.forward("gate_up", x);
+        return call.forward(
             "down",
             quote!(#runtime::glu_packed_reference(#gate_up, #limit, #key)),
         );
     }
     let [gate, up] = ["gate", "up"].map(local);
-    let down = call.on_tensor(
-        CallContext::forward,
+    let down = call.forward(
         "down",
         quote!(#runtime::glu_reference(#gate, #up, #limit, #sparsity, #key)),
     );

@@ -11,8 +11,8 @@ use crate::tune::{Call, Choice, Class, is_clearly_less};
 use burn::backend::DispatchTensor;
 
 impl DecisionCache {
-    /// Decides and counts a call as another policy would, but takes another implementation or the reference where that was
-    /// measured to be faster. Of a known class, it allocates nothing.
+    /// Decides and counts a call as another policy would, but takes another implementation or the reference where that
+    /// was measured to be faster. Of a known class, it allocates nothing.
     #[inline(never)]
     pub(super) fn decide_tuned(
         &self,
@@ -76,8 +76,8 @@ impl DecisionCache {
 }
 
 impl Call<'_> {
-    /// Returns the implementation that the call runs, with its class: the first one whose calls are still measured, in the
-    /// order of the policy, or else the fastest. Returns `None` if the policy keeps the kernel as it is.
+    /// Returns the implementation that the call runs, with its class: the first one whose calls are still measured, in
+    /// the order of the policy, or else the fastest. Returns `None` if the policy keeps the kernel as it is.
     fn fastest(self) -> Option<(&'static Implementation, &'static Class)> {
         let class = self.class()?;
         let mut best = (self.implementation, class);

@@ -145,8 +145,8 @@ pub trait Operands: Tensors + Clone + Send + Sync + 'static {
         None
     }
 
-    /// Returns the number that is added to a variance or a mean square, if the kernel has one. Live verification names it,
-    /// and the one that a body uses, where they differ. The default is `None`.
+    /// Returns the number that is added to a variance or a mean square, if the kernel has one. Live verification names
+    /// it, and the one that a body uses, where they differ. The default is `None`.
     fn epsilon(&self) -> Option<f64> {
         None
     }

@@ -1,7 +1,7 @@
 //! The epsilon of a body that computes a norm with another one than its attribute names.
 //!
-//! The reference runs once more with each epsilon that is in use. A body whose results and gradients are those of one of
-//! them is told which one it is. Epsilons that are no power of ten are not found.
+//! The reference runs once more with each epsilon that is in use. A body whose results and gradients are those of one
+//! of them is told which one it is. Epsilons that are no power of ten are not found.
 
 use super::check::{Expected, Look};
 use super::run::Computed;
@@ -13,8 +13,8 @@ const KNOWN: [f64; 12] = [
     0.0, 1e-12, 1e-10, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1,
 ];
 
-/// Returns the deviation of a body, with the epsilon that explains it if there is one. `flows` returns true for the operands
-/// whose gradients the body must have.
+/// Returns the deviation of a body, with the epsilon that explains it if there is one. `flows` returns true for the
+/// operands whose gradients the body must have.
 pub(super) fn explained(
     miss: Miss,
     operands: &dyn ErasedOperands,

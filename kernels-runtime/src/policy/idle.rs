@@ -20,8 +20,8 @@ impl Policy {
         kernels.filter_map(|(id, on)| on.then_some(*id))
     }
 
-    /// Returns the kernels that the policy asks for and that no site of this program can call, nor an operation without a
-    /// site.
+    /// Returns the kernels that the policy asks for and that no site of this program can call, nor an operation without
+    /// a site.
     pub(crate) fn never_called(&self, mapping: &Mapping) -> Vec<&'static str> {
         let can_call = |id: &str| {
             id == KERNEL_OF_STEPS || SPECS.iter().any(|site| may_call(site, id, mapping))

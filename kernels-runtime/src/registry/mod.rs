@@ -33,8 +33,8 @@ use linkme::distributed_slice;
 #[distributed_slice]
 pub static SPECS: [&'static SiteSpec];
 
-/// The kernel of the operations that a program calls without a site: the [steps](crate::dispatch) of mixtures. It runs in
-/// programs without an annotated item of its kind, too.
+/// The kernel of the operations that a program calls without a site: the [steps](crate::dispatch) of mixtures. It runs
+/// in programs without an annotated item of its kind, too.
 pub(crate) const KERNEL_OF_STEPS: &str = "npu_fused_moe";
 
 /// All kernels. The linker fills this slice.

@@ -21,14 +21,14 @@
 //!
 //! # Measurements
 //!
-//! A measured call runs the kernel and the body once each, on copies of the tensors that are detached from the program's
-//! graph: forward and, if gradients are tracked, backward. It waits for the device before and after each. The program's
-//! own result comes from the kernel, by a call of its own. The first measured call of a class fills caches and is not
-//! counted. After three more, the shortest times decide. The reference is chosen only if it takes more than 3 % less time.
-//! Where a device has several implementations of the kernel, and the policy prefers none, a class of each is measured, one
-//! after the other. Another than the first is chosen only if its kernel, too, takes more than 3 % less time.
-//! Copies share the program's memory, so a kernel that works in place takes new memory in a measurement. A measured call
-//! needs the memory of the body, too.
+//! A measured call runs the kernel and the body once each, on copies of the tensors that are detached from the
+//! program's graph: forward and, if gradients are tracked, backward. It waits for the device before and after each. The
+//! program's own result comes from the kernel, by a call of its own. The first measured call of a class fills caches
+//! and is not counted. After three more, the shortest times decide. The reference is chosen only if it takes more than
+//! 3 % less time. Where a device has several implementations of the kernel, and the policy prefers none, a class of
+//! each is measured, one after the other. Another than the first is chosen only if its kernel, too, takes more than 3 %
+//! less time. Copies share the program's memory, so a kernel that works in place takes new memory in a measurement. A
+//! measured call needs the memory of the body, too.
 //!
 //! Calls that [live verification](crate::live) checks are not measured. The requirements on the body are the same: no
 //! side effects, and sites inside it are neither counted nor tuned. A body that draws random numbers draws more of them

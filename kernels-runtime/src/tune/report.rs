@@ -211,7 +211,8 @@ impl TuneRow {
         }
     }
 
-    /// Returns the fastest of the other implementations that were measured for the same calls, if it is faster than this one.
+    /// Returns the fastest of the other implementations that were measured for the same calls, if it is faster than
+    /// this one.
     fn faster_among(&self, rows: &[Self]) -> Option<String> {
         let time = |row: &Self| Some(row.known.decided?.times.kernel);
         let own = time(self)?;

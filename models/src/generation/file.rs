@@ -122,8 +122,8 @@ fn sampling(fields: Fields<'_>) -> Result<Sampling, ModelError> {
     })
 }
 
-/// Reads `eos_token_id`, one token or several. Those that the model can't write are left out with a remark, as transformers
-/// ends at none of them.
+/// Reads `eos_token_id`, one token or several. Those that the model can't write are left out with a remark, as
+/// transformers ends at none of them.
 fn end_tokens(fields: Fields<'_>, vocab_size: usize) -> Result<Vec<u32>, ModelError> {
     const FIELD: &str = "eos_token_id";
     let ids = match fields.value(FIELD) {

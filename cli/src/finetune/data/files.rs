@@ -228,8 +228,8 @@ impl Found {
             }
             Kind::Text if is_json(&text) => self.problem(
                 name,
-                "it holds JSON, which is read from a name that ends in .jsonl or .json, and would be learned as plain text; \
-                 rename it, or write what is to be learned as it is into the field `text` of a record",
+                "it holds JSON, which is read from a name that ends in .jsonl or .json, and would be learned as plain \
+                 text; rename it, or write what is to be learned as it is into the field `text` of a record",
             ),
             Kind::Text => self.records.push((name.to_owned(), Record::Text(text))),
             Kind::Parquet => self.lines(name, &text),

@@ -188,8 +188,8 @@ impl Chat {
     }
 }
 
-/// Refuses a record with two things to learn, of which one would be lost. Published records repeat a part of what is learned:
-/// the first message as `prompt`, or an instruction with its output as `text`.
+/// Refuses a record with two things to learn, of which one would be lost. Published records repeat a part of what is
+/// learned: the first message as `prompt`, or an instruction with its output as `text`.
 fn refuse_two_forms(fields: &Map<String, Value>) -> Result<(), String> {
     const FORMS: [&str; 4] = ["messages", "conversations", "completion", "text"];
     let mut there = FORMS

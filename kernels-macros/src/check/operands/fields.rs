@@ -143,8 +143,8 @@ fn check_types(operand: &Operand, name: &Ident, target: &Struct, errors: &mut Er
     }
 }
 
-/// The kernel reads its operands always. A field under a `cfg` is there always only if it stands in the struct again, under
-/// another one.
+/// The kernel reads its operands always. A field under a `cfg` is there always only if it stands in the struct again,
+/// under another one.
 fn check_conditions(operand: &Operand, name: &Ident, target: &Struct, errors: &mut Errors) {
     let fields = target.item.fields.iter();
     let mut fields = fields.filter(|field| field.ident.as_ref() == Some(name));

@@ -62,8 +62,8 @@ pub(in crate::ops::moe) fn check(indices: &Tensor<2, Int>, experts: usize) {
     }
 }
 
-/// Returns whether two tensors are one, as clones of a tensor are. On devices other than the CPU, one that was moved to another
-/// stream is not known again.
+/// Returns whether two tensors are one, as clones of a tensor are. On devices other than the CPU, one that was moved to
+/// another stream is not known again.
 fn is_same(one: &Tensor<2, Int>, other: &Tensor<2, Int>) -> bool {
     let [one, other] = [one, other].map(|tensor| tensor.clone().into_dispatch().kind);
     DeviceKind::id_of_tensor(&one) == DeviceKind::id_of_tensor(&other) && are_one(&one, &other)

@@ -544,7 +544,8 @@ mod of_experts {
     enum Numbers {
         /// Any between -1 and 1.
         Any,
-        /// Whole numbers and quarters between -1 and 1. The sums of their products are quarters, which every type holds.
+        /// Whole numbers and quarters between -1 and 1. The sums of their products are quarters, which every type
+        /// holds.
         Quarters,
     }
 
@@ -567,8 +568,8 @@ mod of_experts {
         }
     }
 
-    /// Returns a limit that changes gate and up of these experts in f32 and of quarters, none of which is as large. In half
-    /// types, other sums could be rounded to the other side of it, and have another gradient.
+    /// Returns a limit that changes gate and up of these experts in f32 and of quarters, none of which is as large. In
+    /// half types, other sums could be rounded to the other side of it, and have another gradient.
     fn limit_of(key: MoeExpertsKey, dtype: DType, numbers: Numbers) -> Option<f64> {
         let limit = match (dtype, numbers) {
             (DType::F32, _) | (_, Numbers::Quarters) => 0.7,

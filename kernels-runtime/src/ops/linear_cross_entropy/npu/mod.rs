@@ -96,8 +96,8 @@ pub fn forward_by(
     Ok((loss, gradients))
 }
 
-/// Returns kept gradients, multiplied by the gradient of the loss and rounded to their type. Zeros stay, whatever it is: those
-/// of ignored tokens, of whose logits nothing has a gradient, are not told from others.
+/// Returns kept gradients, multiplied by the gradient of the loss and rounded to their type. Zeros stay, whatever it
+/// is: those of ignored tokens, of whose logits nothing has a gradient, are not told from others.
 ///
 /// # Errors
 /// Returns an error if CANN fails.
