@@ -368,10 +368,11 @@ def main():
     checked("errors, one thread, and a forked child", errors_and_threads(package))
     checked("two versions in one process", two_versions(out, package))
     checked("calls through TVM-FFI", tvm_ffi_calls(out))
+    # Before the library replaces functions for the rest of the process.
+    checked("wrong numbers, odd tensors, windows, inference mode, copies, hooks and failures", uses.check(package, out, make, IDS))
     checked("layers of {}, kernelized".format(", ".join(MODELS)), layers(package, out))
     checked("attention by the name of a repository", attention_by_name(out))
     checked("apply and remove", applied(package))
-    checked("wrong numbers, odd tensors, windows, inference mode, copies, hooks and failures", uses.check(package, out, make, IDS))
     if arguments.without_compiler:
         checked("", "torch.compile: left out")
     else:
