@@ -9,6 +9,7 @@ use crate::model::causal_lm::{CausalLm, Losses};
 use crate::model::loss::{
     capped_projected_losses, capped_tied_losses, projected_losses, tied_losses,
 };
+use crate::model::rewards;
 use crate::model::sequences::{Counted, Sequences};
 
 /// The tokens whose targets are scored.
@@ -23,6 +24,8 @@ pub struct Scored<'a> {
 impl CausalLm {
     /// Returns the log-probabilities of the targets of some tokens, `[places]`, in f32 (f64 for f64 weights). The
     /// kernel holds the logits of a few tokens at a time, and the reference those of all scored ones.
+    ///
+    /// Of a reward model these are the scores of the tokens, whatever their targets and the temperature.
     ///
     /// # Panics
     /// Panics as [`sequence_losses`](Self::sequence_losses) does, without a place, for places outside the sequences, and for a
@@ -95,6 +98,9 @@ impl CausalLm {
             places.iter().all(|place| *place < batch * seq),
             "a token to score is outside {batch} sequences of {seq} tokens"
         );
+        if let Some(score) = &self.score {
+            return rewards::scores(hidden, places, score);
+        }
         let data = places.iter().map(|place| *place as i64).collect();
         let data = TensorData::new::<i64, _>(data, [places.len()]);
         let places = Tensor::<1, Int>::from_data(data, (&hidden.device(), DType::I64));
