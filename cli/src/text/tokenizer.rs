@@ -164,6 +164,14 @@ impl Tokenizer {
         beyond.min_by_key(|(_, id)| *id)
     }
 
+    /// Returns the lowest token that another tokenizer does not have, with its text and that of the other.
+    pub fn difference(&self, other: &Self) -> Option<(u32, String, String)> {
+        let text = |tokenizer: &Self, id| tokenizer.inner.id_to_token(id).unwrap_or_default();
+        let ids = 0..self.vocab_size.max(other.vocab_size) as u32;
+        let mut texts = ids.map(|id| (id, text(self, id), text(other, id)));
+        texts.find(|(_, own, other)| own != other)
+    }
+
     /// Returns an error if the model has no embedding for a token.
     fn check(&self, ids: &[u32]) -> Result<(), TextError> {
         let beyond = ids.iter().find(|id| **id as usize >= self.vocab_size);

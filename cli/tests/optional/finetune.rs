@@ -1,6 +1,7 @@
 //! Tests of `kernels finetune` on a tiny checkpoint with a tokenizer.
 
 mod preferences;
+mod rewards;
 #[cfg(unix)]
 mod runs;
 

@@ -1,7 +1,8 @@
 //! Training data: files to token ids, with the tokens that the model learns to write.
 //!
-//! [`files`] reads files, and [`record`] the records in them, with those of [`preferences`]; everything that is wrong is told at once. [`encode`] turns records into token ids, [`mod@pack`]
-//! puts several examples into one sequence, and [`batches`] makes the batches of each step.
+//! [`files`] reads files, and [`record`] the records in them, with those of [`preferences`]; everything that is wrong
+//! is told at once. [`encode`] turns records into token ids, [`mod@pack`] puts several examples into one sequence, and
+//! [`batches`] makes the batches of each step. [`prompts`] has those of prompts that the model completes itself.
 
 mod batches;
 mod calls;
@@ -13,6 +14,7 @@ mod pair;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod preferences;
+mod prompts;
 mod record;
 mod turns;
 mod unlearned;
@@ -22,3 +24,4 @@ pub use encode::{Encoded, Encoder, Ends, Example, Group, Groups};
 pub use files::read;
 pub use pack::{Row, pack};
 pub use preferences::Kind;
+pub use prompts::{Prompt, Prompts, Recorded, check_alike};

@@ -13,8 +13,12 @@ use serde_json::{Map, Value};
 pub enum Kind {
     /// Pairs of a chosen and a rejected answer.
     Pairs,
+    /// Such pairs, which can have a margin, for reward models.
+    Scored,
     /// Single answers that are desirable or not. A pair is one of each.
     Single,
+    /// Prompts that the model completes itself, or completions with their rewards.
+    Prompts,
 }
 
 /// Answers to one prompt.
@@ -26,6 +30,8 @@ pub struct Preference {
     pub desirable: Option<bool>,
     /// The log-probabilities of both answers by the reference, if the record has them.
     pub reference: Option<[f64; 2]>,
+    /// The least difference of the scores of a pair, if the record has it.
+    pub margin: Option<f64>,
 }
 
 /// A prompt and its answers.
@@ -44,7 +50,7 @@ pub enum Texts {
 }
 
 /// The value of a field: a text, or turns.
-enum Side {
+pub(super) enum Side {
     Plain(String),
     Turns(Vec<Message>),
 }
@@ -60,14 +66,25 @@ impl Preference {
         for name in ["history", "label"] {
             others.remove(name);
         }
+        if kind == Kind::Scored {
+            others.remove("margin");
+        }
         refuse(&others, &UNKNOWN)?;
         refuse(&others, &["margin", "ref_logps", "ref_KL_logps"])?;
         unlearned::refuse(&others)?;
         let is_pair = fields.contains_key("chosen") || fields.contains_key("rejected");
         match (kind, is_pair) {
             (Kind::Pairs, _) => Ok(vec![Self::pair(source)?]),
+            (Kind::Scored, _) => {
+                let margin = margin(fields)?;
+                Ok(vec![Self {
+                    margin,
+                    ..Self::pair(source)?
+                }])
+            }
             (Kind::Single, true) => Ok(Self::pair(source)?.apart()),
             (Kind::Single, false) => Ok(vec![Self::single(source)?]),
+            (Kind::Prompts, _) => unreachable!("prompts are records of their own"),
         }
     }
 
@@ -84,6 +101,7 @@ impl Preference {
             texts: texts.checked(source, ["`chosen`", "`rejected`"])?,
             desirable: None,
             reference: reference(source.fields)?,
+            margin: None,
         })
     }
 
@@ -93,6 +111,7 @@ impl Preference {
             texts,
             desirable: Some(desirable),
             reference: None,
+            margin: None,
         };
         let texts: Vec<Texts> = match self.texts {
             Texts::Plain { prompt, answers } => {
@@ -167,6 +186,7 @@ impl Preference {
             texts: texts.checked(source, ["`completion`"; 2])?,
             desirable: Some(desirable),
             reference: None,
+            margin: None,
         })
     }
 }
@@ -177,7 +197,7 @@ fn chat(prompt: Vec<Message>, answers: Vec<Vec<Message>>) -> Texts {
 
 impl Texts {
     /// Checks turns, and adds the functions that the assistant can call. `names` are those of the answers.
-    fn checked(mut self, source: &Source<'_>, names: [&str; 2]) -> Result<Self, String> {
+    pub(super) fn checked(mut self, source: &Source<'_>, names: [&str; 2]) -> Result<Self, String> {
         let Self::Chat { prompt, answers } = &mut self else {
             refuse(source.fields, &["tools", "functions"])?;
             return Ok(self);
@@ -215,7 +235,7 @@ fn conversation(fields: &Map<String, Value>) -> Option<&'static str> {
 }
 
 /// Returns the prompt that a record names, or `None` if its answers begin with it.
-fn prompt(source: &Source<'_>) -> Result<Option<Side>, String> {
+pub(super) fn prompt(source: &Source<'_>) -> Result<Option<Side>, String> {
     let fields = source.fields;
     if let Some(name) = conversation(fields) {
         let turns = with_system_field(fields, plain_turns(source, name)?)?;
@@ -264,7 +284,7 @@ fn with_system_field(
 }
 
 /// Reads a field that is a text, a list of turns, or one turn.
-fn side(source: &Source<'_>, name: &str) -> Result<Side, String> {
+pub(super) fn side(source: &Source<'_>, name: &str) -> Result<Side, String> {
     match source.fields.get(name) {
         // LLaMA-Factory's answers to an instruction are texts, and so are those of conversations.
         Some(Value::String(text)) if source.fields.contains_key("instruction") => {
@@ -353,6 +373,17 @@ fn chat_pair(
 }
 
 const EQUAL: &str = "`chosen` and `rejected` are equal";
+
+/// Reads the least difference of a pair's scores.
+fn margin(fields: &Map<String, Value>) -> Result<Option<f64>, String> {
+    const MOST: f64 = 1e6;
+    let Some(value) = fields.get("margin").filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
+    let number = value.as_f64().filter(|number| number.abs() <= MOST);
+    let wrong = || format!("`margin` must be a number from -{MOST} to {MOST}, but is {value}");
+    number.map(Some).ok_or_else(wrong)
+}
 
 /// Reads log-probabilities of a reference, as TRL writes them.
 fn reference(fields: &Map<String, Value>) -> Result<Option<[f64; 2]>, String> {
