@@ -1,7 +1,7 @@
 //! `kernels bisect`: finds the annotated sites that make a command fail when they run fused.
 
 mod ddmin;
-mod interrupt;
+pub(crate) mod interrupt;
 mod runs;
 
 pub use interrupt::Interrupted;

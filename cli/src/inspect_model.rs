@@ -119,7 +119,10 @@ fn summary(found: &Inspection) -> Table<2> {
             format!("{} tokens", config.max_position_embeddings),
         );
         row("positions", positions(config));
-        row("tied", tied(config).to_owned());
+        match config.is_reward_model() {
+            true => row("head", "one score (a reward model)".to_owned()),
+            false => row("tied", tied(config).to_owned()),
+        }
     }
     if let Some(parameters) = found.parameters {
         row("parameters", parameters.to_string());
@@ -293,6 +296,7 @@ fn model_json(config: &ModelConfig, parameters: Option<u64>) -> Value {
         "vocab_size": config.vocab_size,
         "max_position_embeddings": config.max_position_embeddings,
         "tie_word_embeddings": config.tie_word_embeddings,
+        "reward_model": config.is_reward_model(),
         "num_experts": config.moe.as_ref().map(|moe| moe.num_experts),
         "num_experts_per_tok": config.moe.as_ref().map(|moe| moe.num_experts_per_tok),
         "parameters": parameters,

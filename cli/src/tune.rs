@@ -187,6 +187,7 @@ fn train(args: &Args, config: &ModelConfig, device: &Device) -> anyhow::Result<(
         device,
         recompute: None,
         preference: None,
+        teacher: None,
     };
     for _ in 0..MOST_STEPS {
         (trainee, ..) = trainee.step(std::slice::from_ref(&batch), method, RATE)?;

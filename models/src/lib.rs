@@ -11,10 +11,10 @@
 //! [`CausalLm::next_padded`] begins with prompts of different lengths.
 //!
 //! [`CausalLm::sequence_losses`] trains on sequences with targets of their own, of several documents each, and
-//! [`CausalLm::recomputed_losses`] does so in less memory.
-//! [`CausalLm::log_probs`] scores answers for the losses of [`preference`].
-//! [`CausalLm::with_adapters`] and [`CausalLm::load_adapters`] attach low-rank adapters, and [`save_adapters`] writes them, in
-//! PEFT's layout.
+//! [`CausalLm::recomputed_losses`] does so in less memory. [`CausalLm::log_probs`] scores answers for the losses of
+//! [`preference`], and [`CausalLm::losses_of_divergence`] learns from a teacher. [`load_reward_model`] reads reward
+//! models. [`CausalLm::with_adapters`] and [`CausalLm::load_adapters`] attach low-rank adapters, and [`save_adapters`]
+//! writes them, in PEFT's layout.
 //!
 //! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`], [`qwen3`], [`gemma2`], [`gemma3n`],
 //! [`olmo2`], [`glm4`], [`phi3`], [`qwen_vl`] and [`glm4v_moe`] hold the normalisation, the MLP, the rotary function or the
@@ -52,8 +52,8 @@ pub mod semantics;
 
 pub use adapters::{AdapterConfig, AdapterPatterns, load_merged, save_adapters};
 pub use checkpoint::{
-    Inspection, Progress, StoredType, gguf, inspect, load, load_with, save, save_into, save_with,
-    weight_files, weights_checksum,
+    Inspection, Progress, StoredType, gguf, inspect, load, load_reward_model, load_with, save,
+    save_into, save_with, weight_files, weights_checksum,
 };
 pub use config::{
     AltUpConfig, Architecture, GroupConfig, LatentConfig, MixedConfig, ModelConfig, MoeConfig,
@@ -77,8 +77,11 @@ pub use layers::{
 pub use model::batch::Batch;
 pub use model::causal_lm::{CausalLm, Losses, Output};
 pub use model::decoder::Decoder;
+pub use model::divergences::{Distilled, divergence_loss};
 pub use model::log_probs::Scored;
 pub use model::loss::next_token_loss;
+pub use model::observed::Observed;
+pub use model::projection::Projection;
 pub use model::sequences::Sequences;
 pub use parameters::ParameterVisitor;
 pub use parameters::layout::ExpertStorage;

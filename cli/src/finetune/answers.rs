@@ -195,6 +195,7 @@ pub fn batches(
                 prompt: group.prompt,
                 desirable: group.desirable,
                 reference: group.reference.as_ref().map(|known| known[at]),
+                margin: group.margin,
             });
         }
         rows.push((first..examples.len()).collect());
@@ -226,6 +227,7 @@ pub fn batches(
         packs,
         length: args.seq,
         mismatches,
+        scores: args.loss.kind() == Some(Kind::Scored),
     };
     let batches = Batches::new(examples, [rows, valid_rows], args.seed, sizes).of_answers(labels);
     Ok((batches, facts))
@@ -312,6 +314,7 @@ fn fingerprint_of(examples: &[Example], labels: &[Label]) -> String {
     for label in labels {
         known.add(&[label.desirable.map_or(2, u8::from)]);
         known.add(&label.reference.unwrap_or(f64::NAN).to_le_bytes());
+        known.add(&label.margin.unwrap_or(0.0).to_le_bytes());
     }
     known.to_string()
 }

@@ -1,11 +1,13 @@
 //! The loss of a run, and its options.
 
 use super::data::Kind;
+use super::distill::DistillArgs;
+use super::grpo::RolloutArgs;
 use crate::training::preference::Objective;
 use anyhow::{bail, ensure};
-use kernels_models::preference::{NllAverage, PairLoss, UnpairedLoss};
+use kernels_models::preference::{Divergence, NllAverage, PairLoss, RewardLoss, UnpairedLoss};
 use serde::Serialize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A loss. Those of answers are in [`kernels_models::preference`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
@@ -37,6 +39,12 @@ pub enum Loss {
     Kto,
     /// APO-zero of single answers (TRL's apo_zero_unpaired).
     ApoZeroUnpaired,
+    /// The loss of reward models (Bradley–Terry).
+    Reward,
+    /// GRPO and its variants: the model completes prompts, and learns from the rewards of what it wrote.
+    Grpo,
+    /// Distillation: the divergence from the probabilities of a teacher, on the data of sft.
+    Distill,
 }
 
 /// The average of the negative log-likelihood of chosen answers.
@@ -54,11 +62,13 @@ pub enum Average {
 #[group(skip)]
 #[serde(rename_all = "kebab-case")]
 pub struct LossArgs {
-    /// The loss. All but sft train on preferences: records with `chosen` and `rejected`, or for kto and apo-zero-unpaired with
-    /// `label` or `kto_tag`.
+    /// The loss. All but sft, distill and grpo train on preferences: records with `chosen` and `rejected`, or for kto
+    /// and apo-zero-unpaired with `label` or `kto_tag`. Those of grpo have a `prompt`, and may have a `completion` with
+    /// its `reward`.
     #[arg(long, value_enum, default_value_t = Loss::Sft)]
     loss: Loss,
-    /// The factor of rewards [default: 2.5 for simpo, otherwise 0.1].
+    /// The factor of rewards [default: 2.5 for simpo, otherwise 0.1]; for grpo that of the divergence from the
+    /// reference [default: none].
     #[arg(long, value_name = "NUMBER", value_parser = super::parse::above_zero)]
     beta: Option<f64>,
     /// The part of pairs that may be in the wrong order, below 0.5, for dpo, robust, simpo and cpo [default: 0].
@@ -79,6 +89,18 @@ pub struct LossArgs {
     /// The weight of other answers, for kto and apo-zero-unpaired [default: 1].
     #[arg(long, value_name = "NUMBER", value_parser = super::parse::from_zero)]
     undesirable_weight: Option<f64>,
+    /// The weight of the squared sum of a pair's scores, for reward: it keeps their mean near 0 [default: 0].
+    #[arg(long, value_name = "NUMBER", value_parser = super::parse::from_zero)]
+    centring: Option<f64>,
+    /// The number that logits are divided by, for grpo (where completions are drawn so too) and distill [default: 1].
+    #[arg(long, value_name = "NUMBER", value_parser = super::parse::above_zero)]
+    temperature: Option<f64>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub rollouts: RolloutArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    distillation: DistillArgs,
     /// Train without a reference model, for losses of pairs that have one.
     #[arg(long)]
     reference_free: bool,
@@ -103,8 +125,10 @@ impl LossArgs {
     /// Returns the records that the loss takes, if it is of answers.
     pub fn kind(&self) -> Option<Kind> {
         match self.loss {
-            Loss::Sft => None,
+            Loss::Sft | Loss::Distill => None,
+            Loss::Grpo => Some(Kind::Prompts),
             Loss::Kto | Loss::ApoZeroUnpaired => Some(Kind::Single),
+            Loss::Reward => Some(Kind::Scored),
             _ => Some(Kind::Pairs),
         }
     }
@@ -125,7 +149,11 @@ impl LossArgs {
             "--label-smoothing is {smoothing}, but half of the pairs or more can't be in the wrong order; it must be below 0.5"
         );
         let pairs = match self.loss {
-            Loss::Sft => return Ok(None),
+            Loss::Sft | Loss::Distill => return Ok(None),
+            Loss::Grpo => {
+                let kl = self.beta.unwrap_or(0.0);
+                return self.rollouts.objective(kl, self.temperature()).map(Some);
+            }
             Loss::Kto | Loss::ApoZeroUnpaired => {
                 return Ok(Some(Objective::Single(UnpairedLoss {
                     beta,
@@ -133,6 +161,10 @@ impl LossArgs {
                     undesirable_weight: self.undesirable_weight.unwrap_or(1.0),
                     has_baseline: self.loss == Loss::Kto,
                 })));
+            }
+            Loss::Reward => {
+                let centring = self.centring.unwrap_or(0.0);
+                return Ok(Some(Objective::Rewards(RewardLoss { centring })));
             }
             Loss::Dpo | Loss::Cpo => PairLoss::Sigmoid { beta, smoothing },
             Loss::Robust => PairLoss::Robust { beta, smoothing },
@@ -172,10 +204,40 @@ impl LossArgs {
         Ok(matches!(objective, Some(Objective::Single(loss)) if loss.has_baseline))
     }
 
+    /// Returns the folder of the teacher and the divergence from it, if the loss is one.
+    ///
+    /// # Errors
+    /// Returns an error without a teacher.
+    pub fn distillation(&self) -> anyhow::Result<Option<(&Path, Divergence)>> {
+        let is_own = self.loss == Loss::Distill;
+        is_own
+            .then(|| self.distillation.parts(self.temperature()))
+            .transpose()
+    }
+
+    /// Returns the number that logits are divided by.
+    pub fn temperature(&self) -> f64 {
+        self.temperature.unwrap_or(1.0)
+    }
+
+    /// Returns `true` for the divergence from a teacher.
+    pub fn is_distillation(&self) -> bool {
+        self.loss == Loss::Distill
+    }
+
+    /// Returns `true` for the loss of reward models.
+    pub fn is_reward(&self) -> bool {
+        self.loss == Loss::Reward
+    }
+
     /// Returns `true` if the loss compares with a reference model.
     pub fn has_reference(&self) -> bool {
-        let without = matches!(self.loss, Loss::Sft | Loss::Orpo | Loss::Simpo | Loss::Cpo);
-        !without && !self.reference_free
+        use Loss::*;
+        match self.loss {
+            Sft | Distill | Orpo | Simpo | Cpo | Reward => false,
+            Grpo => self.beta.is_some(),
+            _ => !self.reference_free,
+        }
     }
 
     /// Refuses options that the loss does not have.
@@ -183,10 +245,25 @@ impl LossArgs {
         use Loss::*;
         const COMPARED: &[Loss] = &[Dpo, Robust, Hinge, Ipo, DpoNorm, ApoZero, ApoDown];
         const SINGLE: &[Loss] = &[Kto, ApoZeroUnpaired];
+        const GRPO: &[Loss] = &[Grpo];
+        const DISTILL: &[Loss] = &[Distill];
         let pairs = [COMPARED, &[Orpo, Simpo, Cpo]].concat();
         let all = [&pairs, SINGLE].concat();
-        for (option, given, losses) in [
-            ("--beta", self.beta.is_some(), &all[..]),
+        let grpo = self.rollouts.given().into_iter();
+        let grpo = grpo.map(|(option, given)| (option, given, GRPO));
+        let distill = self.distillation.given().into_iter();
+        let distill = distill.map(|(option, given)| (option, given, DISTILL));
+        let usual = [
+            (
+                "--beta",
+                self.beta.is_some(),
+                &[&all[..], &[Grpo]].concat()[..],
+            ),
+            (
+                "--temperature",
+                self.temperature.is_some(),
+                &[Grpo, Distill],
+            ),
             (
                 "--label-smoothing",
                 self.label_smoothing.is_some(),
@@ -205,11 +282,12 @@ impl LossArgs {
                 self.undesirable_weight.is_some(),
                 SINGLE,
             ),
+            ("--centring", self.centring.is_some(), &[Reward]),
             ("--reference-free", self.reference_free, COMPARED),
             (
                 "--reference",
                 self.reference.is_some(),
-                &[COMPARED, SINGLE].concat(),
+                &[COMPARED, SINGLE, &[Grpo]].concat(),
             ),
             (
                 "--precompute-reference",
@@ -217,7 +295,8 @@ impl LossArgs {
                 // KTO compares with answers behind prompts that follow from the order of a run.
                 &[COMPARED, &[ApoZeroUnpaired]].concat(),
             ),
-        ] {
+        ];
+        for (option, given, losses) in usual.into_iter().chain(grpo).chain(distill) {
             if given && !losses.contains(&self.loss) {
                 let names: Vec<String> = losses.iter().map(|loss| loss.name()).collect();
                 bail!(
@@ -227,6 +306,10 @@ impl LossArgs {
                 );
             }
         }
+        ensure!(
+            self.loss != Grpo || self.beta.is_some() || self.reference.is_none(),
+            "--reference is what --beta measures the divergence from, which is not given"
+        );
         Ok(())
     }
 }
@@ -317,7 +400,28 @@ mod tests {
                 "--nll-average is the average",
             ),
             ("--loss dpo --beta 0", "expected a number above 0"),
-            ("--loss grpo", "invalid value"),
+            ("--loss ppo", "invalid value"),
+            (
+                "--loss dpo --completions 4",
+                "--completions is an option of --loss grpo",
+            ),
+            (
+                "--loss sft --teacher x",
+                "--teacher is an option of --loss distill",
+            ),
+            (
+                "--loss dpo --temperature 2",
+                "--temperature is an option of --loss grpo, distill",
+            ),
+            (
+                "--loss dpo --centring 1",
+                "--centring is an option of --loss reward",
+            ),
+            ("--loss grpo --completions 1", "give at least 2"),
+            ("--loss grpo --kl-by-ratio", "which --beta asks for"),
+            ("--loss grpo --reference x", "which is not given"),
+            ("--loss grpo --beta -1", "expected a number above 0"),
+            ("--loss distill --mixture 2", "from 0 to 1"),
         ] {
             let said = objective(line).unwrap_err().to_string();
             assert!(said.contains(expected), "{line}: {said}");

@@ -1,22 +1,32 @@
 //! `kernels finetune`: trains a checkpoint further, as a whole or by low-rank adapters.
 //!
-//! The modules, in the order in which a run uses them: [`settings`] (the checked arguments) and [`loss`], [`data`] (examples and
-//! batches) and [`answers`] (those of losses of answers), [`model`] (the checkpoint, adapters, and what is saved), [`crate::training`] (the run itself), [`summary`].
+//! The modules, in the order in which a run uses them: [`settings`] (the checked arguments) and [`loss`] with [`grpo`] and
+//! [`distill`], [`data`] (examples and batches) and [`answers`] (those of losses of answers), [`rollouts`] (completions with
+//! rewards, by a [`judge`]), [`model`] (the checkpoint, adapters, and what is saved) and [`reward`] (that of reward models),
+//! [`crate::training`] (the run itself), [`summary`].
 
 mod answers;
 mod data;
+mod distill;
+mod grpo;
+mod judge;
 mod loss;
 mod model;
 mod parse;
 #[cfg(test)]
 mod pipeline;
+#[cfg(test)]
+mod pipeline_of_rewards;
 mod prepare;
+mod reward;
+mod rollouts;
 mod sample;
 mod settings;
 mod summary;
 
 use crate::choice;
 use crate::text::Date;
+use crate::training::batch::Source;
 use crate::training::folder::{CONFIG, RunFolder, SUMMARY};
 use crate::training::metrics::{self, Recorder};
 use crate::training::optimiser::Optimiser;
@@ -30,7 +40,6 @@ use crate::{devices, options, output, screen};
 use anyhow::ensure;
 use burn_kernels::live::{self, Sampling};
 use burn_kernels::report;
-use data::Batches;
 use kernels_io::escape_path;
 use prepare::Prepared;
 use serde::Serialize;
@@ -54,6 +63,9 @@ const SETTINGS: &str = "finetune.json";
 /// With --loss dpo and others, the model learns from answers that are compared or judged: records with `prompt`, `chosen` and
 /// `rejected`, or with `prompt`, `completion` and `label`, as TRL and LLaMA-Factory write them. A batch then has --batch pairs or
 /// single answers. The reference is the model as the run begins.
+///
+/// --loss reward trains a reward model on pairs. With --loss grpo, the model completes prompts itself, and learns from the
+/// rewards that --reward-program or --reward-regex gives. --loss distill learns the probabilities of a --teacher.
 ///
 /// Several examples are packed into one sequence, in which none sees another. Without --lora-rank all parameters are
 /// trained. With it, only adapters of that rank are, and adapter/ receives them in PEFT's layout; --merge also writes the
@@ -199,13 +211,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let Prepared {
         settings,
         mut batches,
+        rollouts,
         model,
         mut preference,
+        teacher,
         facts,
         sample,
     } = prepare::prepare(args)?;
     if args.dry_run {
-        let plan = summary::Plan::new(&settings, (&facts, &batches, &sample), &model);
+        let plan = summary::Plan::new(
+            &settings,
+            (&facts, &batches, &sample),
+            (&model, teacher.as_ref()),
+        );
         return match args.json {
             true => output::json(&plan),
             false => {
@@ -225,13 +243,18 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let of_run = (&folder, facts.fingerprint.as_str());
         answers::precompute(preference, &mut batches, of_run)?;
     }
-    let plan = settings.plan(args, preference, folder.path())?;
+    let plan = settings.plan(args, (preference, teacher), folder.path())?;
 
     verify_without_dropout(&settings);
     report::reset();
     let parameters = model::Parameters::of(&model);
+    let steps = rollouts.as_ref().map(|rollouts| rollouts.over(&batches));
+    let source: &dyn Source = match &steps {
+        Some(steps) => steps,
+        None => &batches,
+    };
     let (trained, saved_step) = train(
-        &settings, &plan, &batches, &states, &folder, model, args.quiet,
+        &settings, &plan, source, &states, &folder, model, args.quiet,
     )?;
     let dispatch = report::report();
     // The model comes first, because a full disk may have room for nothing else.
@@ -298,7 +321,7 @@ fn open_folder(
 fn train(
     settings: &Settings,
     plan: &Plan,
-    batches: &Batches,
+    source: &dyn Source,
     states: &States,
     folder: &RunFolder,
     model: kernels_models::CausalLm,
@@ -321,7 +344,7 @@ fn train(
         None => (new, Progress::default(), Vec::new()),
     };
     let recorder = Recorder::create(&folder.metrics(), points)?;
-    let session = Session::new(plan, batches, states, (replicas, progress), recorder, quiet)?;
+    let session = Session::new(plan, source, states, (replicas, progress), recorder, quiet)?;
     let mut trained = session.run()?;
     let mut step = trained.progress.step;
     let best = trained.progress.best.map(|best| best.step);

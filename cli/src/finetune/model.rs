@@ -110,15 +110,25 @@ pub fn load(
         _ => dtype,
     };
     let (config, model) = kernels_models::load(folder, device, stored)?;
+    let (model, adapters) = adapt(model, trained, seed)?;
+    Ok((config, model, adapters))
+}
+
+/// Attaches the adapters of a run, if it trains some.
+///
+/// # Errors
+/// Returns an error if they can't be read, or if a target matches no layer.
+pub fn adapt(
+    model: CausalLm,
+    trained: &Trained,
+    seed: u64,
+) -> anyhow::Result<(CausalLm, Option<AdapterConfig>)> {
     Ok(match trained {
-        Trained::Whole => (config, model, None),
-        Trained::New(adapters) => {
-            let model = model.with_adapters(adapters, seed)?;
-            (config, model, Some(adapters.clone()))
-        }
+        Trained::Whole => (model, None),
+        Trained::New(adapters) => (model.with_adapters(adapters, seed)?, Some(adapters.clone())),
         Trained::Old(dir) => {
             let (adapters, model) = model.load_adapters(dir)?;
-            (config, model, Some(adapters))
+            (model, Some(adapters))
         }
     })
 }
@@ -199,6 +209,9 @@ impl Output {
         let base = &settings.model;
         if let Self::Model(_) = self {
             copy_companions(base, to)?;
+        }
+        if settings.loss.is_reward() {
+            super::reward::complete(&settings.config, to)?;
         }
         match new_ends {
             [] => Ok(()),

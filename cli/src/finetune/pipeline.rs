@@ -14,7 +14,7 @@ use kernels_models::preference::{NllAverage, PairLoss, UnpairedLoss};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-fn fixtures() -> PathBuf {
+pub(super) fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures")
 }
 
@@ -24,12 +24,13 @@ fn goldens() -> Value {
 }
 
 /// Returns the answers of the records of a file, of at most `length` tokens.
-fn groups(file: &str, kind: Kind, length: usize) -> Vec<Group> {
+pub(super) fn groups(file: &str, kind: Kind, length: usize) -> Vec<Group> {
     let path = fixtures().join("preference/records").join(file);
     let records = data::read(&[path], Some(kind)).unwrap();
     let tiny = fixtures().join("text/tiny");
     let encoder = Encoder::open(&tiny, 320, &records, (length, false)).unwrap();
-    encoder.encode_answers(&records, |_| ()).unwrap().groups
+    let found = encoder.encode_answers(&records, kind, |_| ());
+    found.unwrap().groups
 }
 
 fn ids(value: &Value) -> Vec<u32> {
@@ -58,6 +59,7 @@ fn group(row: &Value, length: usize) -> Group {
             .fold(0, |number: u64, id| number.wrapping_mul(31) ^ u64::from(id)),
         desirable: label,
         reference: None,
+        margin: None,
     }
 }
 
@@ -120,8 +122,8 @@ fn answers_of(name: &str, golden: &Value, rows: &Value) -> Vec<Group> {
         return expected;
     }
     let kind = match objective {
-        Objective::Pairs(..) => Kind::Pairs,
         Objective::Single(_) => Kind::Single,
+        _ => Kind::Pairs,
     };
     let mut found = groups(golden["records"].as_str().unwrap(), kind, length);
     for (expected, found) in expected.iter_mut().zip(&found) {
@@ -137,7 +139,11 @@ fn answers_of(name: &str, golden: &Value, rows: &Value) -> Vec<Group> {
     found
 }
 
-fn batches(groups: Vec<Group>, (batch, accumulate): (usize, usize), mismatches: bool) -> Batches {
+pub(super) fn batches(
+    groups: Vec<Group>,
+    (batch, accumulate): (usize, usize),
+    mismatches: bool,
+) -> Batches {
     let (mut examples, mut labels, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     for group in groups {
         let first = examples.len();
@@ -147,6 +153,7 @@ fn batches(groups: Vec<Group>, (batch, accumulate): (usize, usize), mismatches: 
                 prompt: group.prompt,
                 desirable: group.desirable,
                 reference: group.reference.as_ref().map(|known| known[at]),
+                margin: group.margin,
             });
         }
         rows.push((first..examples.len()).collect());
@@ -157,15 +164,16 @@ fn batches(groups: Vec<Group>, (batch, accumulate): (usize, usize), mismatches: 
         packs: true,
         length: 512,
         mismatches,
+        scores: false,
     };
     Batches::new(examples, [rows, Vec::new()], 0, sizes).of_answers(labels)
 }
 
 /// A model in training on a case.
-struct Run {
-    trainee: Trainee,
-    preference: Preference,
-    device: Device,
+pub(super) struct Run {
+    pub(super) trainee: Trainee,
+    pub(super) preference: Preference,
+    pub(super) device: Device,
 }
 
 impl Run {
@@ -187,13 +195,7 @@ impl Run {
                     .1
             }
         });
-        let optimiser = Optimiser::new(AdamW {
-            beta_1: 0.9,
-            beta_2: 0.999,
-            epsilon: 1e-8,
-            weight_decay: 0.0,
-            clip: Some(1.0),
-        });
+        let optimiser = optimiser();
         Self {
             trainee: Trainee { model, optimiser },
             preference: Preference {
@@ -205,20 +207,32 @@ impl Run {
         }
     }
 
-    fn step(self, batches: &[Batch], recompute: bool) -> (Self, Loss, f64) {
+    pub(super) fn step(self, batches: &[Batch], recompute: bool) -> (Self, Loss, f64) {
         let method = Method {
             dtype: FloatDType::F32,
             device: &self.device,
             recompute: recompute.then_some(3),
             preference: Some(&self.preference),
+            teacher: None,
         };
         let (trainee, loss, norm) = self.trainee.step(batches, method, 1e-3).unwrap();
         (Self { trainee, ..self }, loss, norm)
     }
 }
 
+/// Returns the optimiser of TRL's trainers here.
+pub(super) fn optimiser() -> Optimiser {
+    Optimiser::new(AdamW {
+        beta_1: 0.9,
+        beta_2: 0.999,
+        epsilon: 1e-8,
+        weight_decay: 0.0,
+        clip: Some(1.0),
+    })
+}
+
 #[track_caller]
-fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
+pub(super) fn near(what: &str, found: f64, expected: f64, tolerance: f64) {
     let error = (found - expected).abs() / expected.abs().max(1.0);
     assert!(error < tolerance, "{what}: {found}, not {expected}");
 }
@@ -277,7 +291,7 @@ fn a_step_does_not_depend_on_its_division_into_batches() {
         let mismatches = matches!(objective, Objective::Single(_));
         let compared = match objective {
             Objective::Pairs(loss, _) => loss.has_reference(),
-            Objective::Single(_) => true,
+            _ => true,
         };
         let case = Case {
             objective,

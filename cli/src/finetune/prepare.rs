@@ -2,13 +2,19 @@
 
 use super::Args;
 use super::answers;
-use super::data::{self, Batches, Encoded, Encoder, Ends, Example, Group, Groups, Row, Sizes};
+use super::data::{
+    self, Batches, Encoded, Encoder, Ends, Example, Group, Groups, Kind, Prompts, Row, Sizes,
+};
+use super::distill;
 use super::model::{self, Trained};
+use super::reward;
+use super::rollouts::{self, Rollouts};
 use super::sample::Sample;
 use super::settings::Settings;
 use crate::devices::Devices;
 use crate::output;
 use crate::text::Tokenizer;
+use crate::training::distillation::Teacher;
 use crate::training::folder::CONFIG;
 use crate::training::identity::Fingerprint;
 use crate::training::preference::Preference;
@@ -55,10 +61,14 @@ pub struct Prepared {
     pub settings: Settings,
     /// The data.
     pub batches: Batches,
+    /// The way in which the prompts of the data become batches, if the loss is of completions with rewards.
+    pub rollouts: Option<Rollouts>,
     /// The model, on the device.
     pub model: CausalLm,
     /// The loss of answers, if the run has one.
     pub preference: Option<Preference>,
+    /// The teacher, if the loss is a divergence from one.
+    pub teacher: Option<Teacher>,
     /// Facts of the data.
     pub facts: Facts,
     /// The first example, as the model sees it.
@@ -105,11 +115,21 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         bail!("--gradient-checkpointing: {reason}; train without it");
     }
     let objective = args.loss.objective()?;
+    let distillation = args.loss.distillation()?;
     let devices = args.devices.chosen();
     devices.check_batch(args.batch)?;
     let trained = args.lora.trained()?;
     let reference = match objective {
         Some(_) => answers::check(args, &devices, &config)?,
+        None => None,
+    };
+    reward::check(&args.loss, &args.lora, &trained)?;
+    rollouts::check(args)?;
+    let taught = match distillation {
+        Some((teacher, _)) => {
+            distill::check_devices(&devices)?;
+            Some(distill::check(teacher, (&folder, &config, args.seq))?)
+        }
         None => None,
     };
     if let Trained::New(adapters) = &trained {
@@ -122,30 +142,59 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     let tokenizer = encoder.into_tokenizer();
     let is_known = data.reference_is_known()?;
     answers::check_known(args, is_known, &tokenizer)?;
+    // A reward model writes no text, and completions have the ends that the model knows.
+    let none = Ends::default();
     let (sample, ends) = match &data {
         Data::Tokens(train, _) => (Sample::new(&train.examples[0], &tokenizer)?, &train.ends),
         Data::Answers(train, _) => (
             Sample::of_answers(&train.groups[0].answers, &tokenizer)?,
-            &train.ends,
+            if args.loss.is_reward() {
+                &none
+            } else {
+                &train.ends
+            },
+        ),
+        Data::Prompts(train) => (
+            Sample::new(&train.rows[0].examples()[0], &tokenizer)?,
+            &none,
         ),
     };
     let new_ends = new_ends(ends, &folder, &config)?;
     tell_ends(ends, &new_ends, &tokenizer);
-    let packs = packs(args, [Some(&config), reference.as_ref()]);
+    let packs = packs(args, [Some(&config), reference.as_ref(), taught.as_ref()]);
+    let padding = match &data {
+        Data::Answers(train, _) if args.loss.is_reward() => {
+            reward::padding(train, &config, &tokenizer)
+        }
+        _ => None,
+    };
+    let device = devices.first().device()?.autodiff();
+    let dtype = args.dtype.float_dtype();
+    let mut written = None;
     let (batches, mut facts) = match data {
         Data::Tokens(train, valid) => batches(args, train, valid, (packs, new_ends)),
         Data::Answers(train, valid) => answers::batches(args, train, valid, (packs, new_ends))?,
+        Data::Prompts(train) => {
+            let made = rollouts::batches(args, &train, packs);
+            let options = (&args.loss.rollouts, args.loss.temperature(), args.seed);
+            let checkpoint = (&*folder, &config, tokenizer);
+            let place = (dtype, device.clone().inner());
+            written = Some(Rollouts::new(train.rows, options, checkpoint, place)?);
+            made
+        }
     };
     facts.date = date;
-    let device = devices.first().device()?.autodiff();
-    let dtype = args.dtype.float_dtype();
     let adapts = !matches!(trained, Trained::Whole);
     let mut settings = Settings::new(args, (folder.clone(), config, adapts), packs, &batches)?;
     let refers = objective.is_some() && args.loss.has_reference() && !is_known;
     let (loaded, sums) = thread::scope(|scope| {
         let sums = || Sums::new(args, (&folder, &trained), refers);
         let sums = (!args.dry_run).then(|| scope.spawn(sums));
-        let loaded = model::load(&folder, &trained, dtype, (&device, args.seed));
+        let place = (&device, args.seed);
+        let loaded = match args.loss.is_reward() {
+            true => reward::load(&folder, &trained, dtype, place, padding),
+            false => model::load(&folder, &trained, dtype, place),
+        };
         let sums = sums.map(|sums| sums.join().unwrap_or_else(|panic| resume_unwind(panic)));
         (loaded, sums)
     });
@@ -168,6 +217,8 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         }),
         None => None,
     };
+    let teacher = distillation
+        .map(|(teacher, divergence)| distill::load(teacher, divergence, (&device, dtype)));
     let sums = sums.transpose()?.unwrap_or_default();
     settings.base = sums.base;
     settings.reference = sums.reference;
@@ -176,8 +227,10 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     Ok(Prepared {
         settings,
         batches,
+        rollouts: written,
         model,
         preference,
+        teacher: teacher.transpose()?,
         facts,
         sample,
     })
@@ -223,6 +276,7 @@ fn sum_of_adapters(folder: &Path) -> anyhow::Result<String> {
 enum Data {
     Tokens(Encoded, Vec<Example>),
     Answers(Groups, Vec<Group>),
+    Prompts(Prompts),
 }
 
 impl Data {
@@ -300,8 +354,15 @@ fn data_of(args: &Args, folder: &Path, vocabulary: usize) -> anyhow::Result<(Dat
                 tell_lost(&encoded, args.seq, examples);
                 Data::Tokens(encoded, Vec::new())
             }
-            Some(_) => {
-                let groups = encoder.encode_answers(&records, progress)?;
+            Some(Kind::Prompts) => {
+                let room = args.loss.rollouts.max_new_tokens();
+                let prompts = encoder.encode_prompts(&records, room, progress)?;
+                data::check_alike(&prompts.rows)?;
+                rollouts::tell_lost(&prompts, args.seq);
+                Data::Prompts(prompts)
+            }
+            Some(kind) => {
+                let groups = encoder.encode_answers(&records, kind, progress)?;
                 answers::tell_lost(&groups, args.seq);
                 Data::Answers(groups, Vec::new())
             }
@@ -322,6 +383,8 @@ fn data_of(args: &Args, folder: &Path, vocabulary: usize) -> anyhow::Result<(Dat
         (Data::Answers(train, valid), _) => {
             *valid = hold_out(&mut train.groups, args.held_out, args.seed);
         }
+        // Their loss says nothing about the model.
+        (Data::Prompts(_), _) => {}
     }
     Ok((train, encoder))
 }
@@ -391,7 +454,7 @@ fn hold_out<T>(examples: &mut Vec<T>, part: f64, seed: u64) -> Vec<T> {
 }
 
 /// Returns `true` if a sequence can hold several examples in all models of a run.
-fn packs(args: &Args, models: [Option<&ModelConfig>; 2]) -> bool {
+fn packs(args: &Args, models: [Option<&ModelConfig>; 3]) -> bool {
     let mut models = models.into_iter().flatten();
     match models.find_map(ModelConfig::packs_no_documents) {
         _ if args.no_packing => false,
@@ -438,6 +501,7 @@ fn batches(
         packs,
         length: args.seq,
         mismatches: false,
+        scores: false,
     };
     let examples = train.examples.into_iter().chain(valid).collect();
     let batches = Batches::new(examples, [train_rows, valid_rows], args.seed, sizes);

@@ -8,6 +8,7 @@ use super::prepare::Facts;
 use crate::choice::DtypeChoice;
 use crate::devices::Devices;
 use crate::training::batch::Source;
+use crate::training::distillation::Teacher;
 use crate::training::identity::{BASE, REFERENCE};
 use crate::training::optimiser::AdamW;
 use crate::training::plan::{MOST_STEPS, Plan};
@@ -150,7 +151,7 @@ impl Settings {
     pub fn plan(
         &self,
         args: &Args,
-        preference: Option<Preference>,
+        (preference, teacher): (Option<Preference>, Option<Teacher>),
         folder: &Path,
     ) -> anyhow::Result<Plan> {
         Ok(Plan {
@@ -171,6 +172,7 @@ impl Settings {
             saving: args.saving.saving(),
             patience: self.patience,
             preference,
+            teacher,
             resume: format!("kernels finetune --resume {}", escape_path(folder)),
         })
     }
@@ -204,9 +206,11 @@ impl Settings {
     /// Returns what the loss is a mean of.
     pub fn unit(&self) -> &'static str {
         match self.loss.kind() {
+            None if self.loss.is_distillation() => "of divergence per token",
             None => "in nats per token",
-            Some(Kind::Pairs) => "of a pair",
+            Some(Kind::Pairs | Kind::Scored) => "of a pair",
             Some(Kind::Single) => "of an answer",
+            Some(Kind::Prompts) => "of a completion",
         }
     }
 
@@ -216,6 +220,8 @@ impl Settings {
         let adapter = Output::Adapter(folder.join("adapter"));
         match (&self.adapters, self.merge) {
             (None, _) => vec![model],
+            // An adapter has no place for the head.
+            _ if self.loss.is_reward() => vec![model],
             (Some(_), false) => vec![adapter],
             (Some(_), true) => vec![adapter, model],
         }

@@ -5,6 +5,7 @@ use super::model::Parameters;
 use super::prepare::Facts;
 use super::sample::Sample;
 use super::settings::Settings;
+use crate::training::distillation::Teacher;
 use crate::training::folder::{RunFolder, SUMMARY};
 use crate::training::memory::Resident;
 use crate::training::metrics::{Point, TRAIN, VALID};
@@ -41,12 +42,17 @@ pub struct Memory {
     pub activations: usize,
     /// The tokens of all examples.
     pub data: usize,
-    /// The reference model, as far as it is not the trained one's frozen part.
+    /// The teacher, or the reference model, as far as it is not the trained one's frozen part.
     pub reference: usize,
 }
 
 impl Memory {
-    fn new(settings: &Settings, parameters: Parameters, (sequences, data): (usize, usize)) -> Self {
+    fn new(
+        settings: &Settings,
+        parameters: Parameters,
+        (sequences, data): (usize, usize),
+        teacher: usize,
+    ) -> Self {
         let width = settings.dtype.dtype().size();
         let Parameters { all, trained } = parameters;
         let frozen = all - trained;
@@ -54,10 +60,10 @@ impl Memory {
         // Base parameters below adapters have the dtype of the losses.
         let stored = trained * 4 + frozen * width;
         // A batch can ask for more sequences than there are, and a pair has two.
-        let answers = if settings.loss.kind() == Some(Kind::Pairs) {
-            2
-        } else {
-            1
+        let answers = match settings.loss.kind() {
+            Some(Kind::Pairs | Kind::Scored) => 2,
+            Some(Kind::Prompts) => settings.loss.rollouts.completions(),
+            _ => 1,
         };
         let tokens = settings.batch.min(sequences) * settings.seq * answers;
         let reference = match settings.loss.has_reference() {
@@ -77,7 +83,7 @@ impl Memory {
             optimiser: trained * 8,
             activations: tokens * width * kept,
             data,
-            reference,
+            reference: reference + teacher * width,
         }
     }
 
@@ -110,11 +116,13 @@ impl<'a> Plan<'a> {
     pub fn new(
         settings: &'a Settings,
         (data, batches, example): (&'a Facts, &Batches, &'a Sample),
-        model: &CausalLm,
+        (model, teacher): (&CausalLm, Option<&Teacher>),
     ) -> Self {
         let parameters = Parameters::of(model);
+        let teacher = teacher.map_or(0, |teacher| Parameters::of(&teacher.model).all);
+        let sizes = (data.sequences, batches.bytes());
         Self {
-            memory: Memory::new(settings, parameters, (data.sequences, batches.bytes())),
+            memory: Memory::new(settings, parameters, sizes, teacher),
             settings,
             data,
             parameters,
@@ -139,8 +147,9 @@ impl fmt::Display for Plan<'_> {
         )?;
         let unit = match settings.loss.kind() {
             None => "sequences",
-            Some(Kind::Pairs) => "pairs",
+            Some(Kind::Pairs | Kind::Scored) => "pairs",
             Some(Kind::Single) => "single answers",
+            Some(Kind::Prompts) => "prompts",
         };
         writeln!(
             f,
@@ -169,6 +178,7 @@ impl fmt::Display for Plan<'_> {
             mib(memory.data),
             match memory.reference {
                 0 => String::new(),
+                bytes if settings.loss.is_distillation() => format!(", teacher {}", mib(bytes)),
                 bytes => format!(", reference {}", mib(bytes)),
             }
         )
@@ -245,7 +255,7 @@ impl Summary {
             training_loss: last.loss,
             best,
             perplexity: best
-                .filter(|_| settings.loss.kind().is_none())
+                .filter(|_| settings.loss.kind().is_none() && !settings.loss.is_distillation())
                 .map(|best| best.loss.exp()),
             loss_of: settings.unit(),
             training_seconds: progress.seconds,

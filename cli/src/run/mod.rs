@@ -5,11 +5,11 @@ mod outputs;
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
 use crate::{loading, output, screen};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_kernels::report;
 use kernels_io::escape_path;
-use kernels_models::{Batch, CausalLm};
+use kernels_models::{Batch, CausalLm, ModelConfig, load_reward_model};
 use outputs::Outputs;
 use std::path::PathBuf;
 
@@ -26,6 +26,9 @@ use std::path::PathBuf;
 /// experts if the checkpoint's `output_router_logits` is set. With --grads the file also holds `grad.<tensor name>` for every
 /// tensor of the checkpoint, in its shape and the dtype of the run; experts that the checkpoint stacks are named one by
 /// one.
+///
+/// Of a reward model (a `…ForSequenceClassification` with one label) the output file holds `scores` [b] alone: those of
+/// each row's last token by the mask, in f32 (f64 in an f64 run).
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The folder of the checkpoint (config.json and safetensors files, or one GGUF file), or a GGUF file.
@@ -63,15 +66,29 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     output::refuse_unwritable(&args.outputs, "--outputs")?;
     let inputs = inputs::read(&args.inputs)?;
     let device = device(args)?;
-    let (_, model) = loading::load(&args.model, &device, args.dtype.float_dtype())?;
+    let is_reward_model = ModelConfig::of_checkpoint(&args.model)?.is_reward_model();
+    ensure!(
+        !is_reward_model || !args.grads,
+        "--grads writes gradients of the loss of tokens, which a reward model does not have"
+    );
+    let dtype = args.dtype.float_dtype();
+    let (_, model) = match is_reward_model {
+        true => load_reward_model(&args.model, &device, dtype)?,
+        false => loading::load(&args.model, &device, dtype)?,
+    };
     let batch = inputs.batch(&device);
     let batch = batch.with_context(|| escape_path(&args.inputs))?;
-    model
-        .check_batch_with_loss(&batch)
-        .with_context(|| escape_path(&args.inputs))?;
+    let checked = match is_reward_model {
+        true => model.check_batch(&batch),
+        false => model.check_batch_with_loss(&batch),
+    };
+    checked.with_context(|| escape_path(&args.inputs))?;
 
     report::reset();
-    let outputs = compute(&model, batch, args)?;
+    let outputs = match is_reward_model {
+        true => Outputs::from([("scores".to_owned(), model.rewards(batch).try_into_data()?)]),
+        false => compute(&model, batch, args)?,
+    };
     outputs::write(&args.outputs, &outputs)?;
     output::note_tuned()?;
     match &args.report {

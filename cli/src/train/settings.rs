@@ -111,6 +111,7 @@ impl Settings {
             saving: self.saving,
             patience: None,
             preference: None,
+            teacher: None,
             resume: format!("kernels train --resume {}", escape_path(folder)),
         }
     }

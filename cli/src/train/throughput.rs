@@ -123,6 +123,7 @@ impl Bench {
                 device: &self.device,
                 recompute: self.recompute.then_some(0),
                 preference: None,
+                teacher: None,
             };
             let (trainee, ..) = trainee.step(batch, method, self.rate)?;
             self.trainee = Some(trainee);

@@ -1,7 +1,8 @@
 //! The token ids of one pass.
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
-use kernels_models::Sequences;
+use kernels_models::preference::Metric;
+use kernels_models::{CausalLm, Sequences};
 use std::ops::Range;
 
 /// Sequences of token ids, on the host.
@@ -46,15 +47,31 @@ pub struct Answers {
     pub desirable: Option<Vec<bool>>,
     /// The same answers behind prompts of others, if the loss needs them.
     pub mismatched: Option<Box<Batch>>,
+    /// The margins of pairs, for a reward model. The places are then those of the answers' last tokens.
+    pub margins: Option<Vec<f64>>,
+    /// What is known of completions with rewards.
+    pub rollout: Option<Rollout>,
+}
+
+/// What is known of completions with rewards, which are the answers of a batch.
+#[cfg_attr(not(feature = "text"), allow(dead_code))]
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rollout {
+    /// The advantage of each completion.
+    pub advantages: Vec<f64>,
+    /// The log-probabilities of all their tokens by the model that wrote them. `None` if that is the model as it is.
+    pub old: Option<Vec<f64>>,
+    /// What is logged of them.
+    pub metrics: Vec<Metric>,
 }
 
 #[cfg_attr(not(feature = "text"), allow(dead_code))]
 impl Answers {
-    /// Returns the number of pairs, or of single answers.
+    /// Returns the number of pairs, or of single answers or completions.
     pub fn count(&self) -> usize {
-        match self.desirable {
-            Some(_) => self.lengths.len(),
-            None => self.lengths.len() / 2,
+        match self.desirable.is_some() || self.rollout.is_some() {
+            true => self.lengths.len(),
+            false => self.lengths.len() / 2,
         }
     }
 }
@@ -152,6 +169,21 @@ impl Batch {
         None
     }
 
+    /// Returns the places of tokens whose target is a token.
+    pub fn learned(&self) -> Vec<usize> {
+        #[cfg(feature = "text")]
+        if let Some(labels) = &self.labels {
+            let targets = labels.targets.iter().enumerate();
+            let learned = targets.filter(|(_, target)| **target != Sequences::IGNORED);
+            return learned.map(|(place, _)| place).collect();
+        }
+        let length = self.shape[1].max(1);
+        let places = 0..self.ids.len();
+        places
+            .filter(|place| !(place + 1).is_multiple_of(length))
+            .collect()
+    }
+
     /// Returns the number of tokens that are a target.
     pub fn targets(&self) -> usize {
         #[cfg(feature = "text")]
@@ -194,6 +226,20 @@ impl Labels {
 pub trait Source {
     /// Returns the batches of a training step, counted from 0. Their gradients are added up.
     fn training(&self, step: usize) -> Vec<Batch>;
+
+    /// Returns the batches of a training step of this model, if they depend on it.
+    ///
+    /// # Errors
+    /// Returns an error if the device fails, or what the batches are made of.
+    fn batches(&self, step: usize, model: &CausalLm) -> anyhow::Result<Vec<Batch>> {
+        let _ = model;
+        Ok(self.training(step))
+    }
+
+    /// Returns the number of updates of the model by the batches of a step.
+    fn updates(&self) -> usize {
+        1
+    }
 
     /// Returns the number of steps in which as much is seen as the training data has. It is at least 1.
     fn steps_per_epoch(&self) -> usize;

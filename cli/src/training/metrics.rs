@@ -46,7 +46,7 @@ pub struct Point {
     pub memory_bytes: Option<u64>,
     /// Seconds since training began, without the time between an interruption and its continuation.
     pub seconds: f64,
-    /// Further metrics of answers, under TRL's names.
+    /// Further metrics, of answers or of observed tokens, under TRL's names.
     #[serde(flatten)]
     pub metrics: BTreeMap<String, f64>,
 }

@@ -7,6 +7,8 @@
 //! [`identity`] and [`saving`]), [`signals`], and [`rescue`] (a place for a model whose folder can't be written).
 
 pub mod batch;
+#[cfg_attr(not(feature = "text"), allow(dead_code))] // `train` has no teacher
+pub mod distillation;
 pub mod folder;
 pub mod identity;
 pub mod memory;
@@ -14,6 +16,8 @@ pub mod metrics;
 pub mod optimiser;
 pub mod plan;
 pub mod plot;
+#[cfg_attr(not(feature = "text"), allow(dead_code))] // `train` has no answers
+pub mod policy;
 #[cfg_attr(not(feature = "text"), allow(dead_code))] // `train` has no answers
 pub mod preference;
 pub mod progress;

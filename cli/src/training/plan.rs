@@ -1,5 +1,6 @@
 //! The plan of a run: everything that the training loop does, apart from its data.
 
+use super::distillation::Teacher;
 use super::preference::Preference;
 use super::schedule::Schedule;
 use super::step::Method;
@@ -35,6 +36,8 @@ pub struct Plan {
     pub resume: String,
     /// The loss of answers, in place of that of tokens.
     pub preference: Option<Preference>,
+    /// The teacher, if the loss is a divergence from one.
+    pub teacher: Option<Teacher>,
 }
 
 /// The times at which a run saves its state, apart from better validations and signals.
@@ -66,6 +69,7 @@ impl Plan {
             device,
             recompute: self.gradient_checkpointing.then_some(seed),
             preference: self.preference.as_ref(),
+            teacher: self.teacher.as_ref(),
         }
     }
 }

@@ -1,11 +1,13 @@
 //! Losses of answers, from the log-probabilities of their tokens by the trained model and by a reference.
 
 use super::batch::{Answers as Layout, Batch};
+use super::policy;
 use super::step::without_gradients;
 use anyhow::Context;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use kernels_models::preference::{
-    Answers, Metric, NllAverage, PairLoss, Pairs, UnpairedLoss, answer_sums, kl_baseline,
+    Answers, Metric, NllAverage, PairLoss, Pairs, PolicyLoss, RewardLoss, Rollouts, UnpairedLoss,
+    answer_sums, kl_baseline,
 };
 use kernels_models::{CausalLm, Losses, Scored};
 
@@ -16,6 +18,20 @@ pub enum Objective {
     Pairs(PairLoss, Option<(f64, NllAverage)>),
     /// A loss of single answers.
     Single(UnpairedLoss),
+    /// The loss of a reward model.
+    Rewards(RewardLoss),
+    /// A loss of completions with rewards, and the temperature that they are drawn with.
+    Policy(PolicyLoss, f64),
+}
+
+impl Objective {
+    /// Returns the number that logits are divided by.
+    fn temperature(self) -> f64 {
+        match self {
+            Self::Policy(_, temperature) => temperature,
+            _ => 1.0,
+        }
+    }
 }
 
 /// A loss of answers, and what answers are compared with.
@@ -37,6 +53,8 @@ pub struct Whole {
     counted: usize,
     /// The baseline of KTO.
     baseline: Option<f64>,
+    /// The number of tokens of all answers.
+    tokens: usize,
 }
 
 /// The loss of one batch.
@@ -44,7 +62,7 @@ pub struct Term<'a> {
     objective: Objective,
     whole: &'a Whole,
     layout: &'a Layout,
-    /// The sums of log-probabilities by the reference.
+    /// The sums of log-probabilities by the reference, or those of all tokens of completions with rewards.
     reference: Option<Vec<f64>>,
 }
 
@@ -52,6 +70,8 @@ pub struct Term<'a> {
 enum Scores {
     Pairs(Box<Pairs>),
     Single(Box<Answers>),
+    Rewards(Box<[Tensor<1>; 2]>),
+    Policy(Box<Rollouts>),
 }
 
 impl Preference {
@@ -70,6 +90,7 @@ impl Preference {
             chosen: layouts().map(chosen).sum(),
             counted: layouts().map(Layout::count).sum(),
             baseline,
+            tokens: layouts().flat_map(|layout| &layout.lengths).sum(),
         })
     }
 
@@ -114,6 +135,9 @@ impl Preference {
         let known = batch.answers().and_then(|layout| layout.reference.clone());
         match (known, &self.reference) {
             (Some(known), _) => Ok(Some(known)),
+            (None, Some(model)) if matches!(self.objective, Objective::Policy(..)) => {
+                Ok(Some(self.log_probs(model, batch)?.try_to_vec_as::<f64>()?))
+            }
             (None, Some(model)) => self.sums(model, batch).map(Some),
             (None, None) => Ok(None),
         }
@@ -125,22 +149,29 @@ impl Preference {
     /// Returns an error if the device fails.
     pub fn sums(&self, model: &CausalLm, batch: &Batch) -> anyhow::Result<Vec<f64>> {
         let layout = batch.answers().context("a batch has answers")?;
-        let log_probs = model.log_probs(batch.sequences(&self.device), layout.scored());
+        let log_probs = self.log_probs(model, batch)?;
         let (sums, _) = answer_sums(log_probs, &layout.lengths)?;
         Ok(sums.try_to_vec_as::<f64>()?)
     }
+
+    /// Returns the log-probabilities of all tokens of answers, by a model without gradients.
+    fn log_probs(&self, model: &CausalLm, batch: &Batch) -> anyhow::Result<Tensor<1>> {
+        let layout = batch.answers().context("a batch has answers")?;
+        let scored = layout.scored(self.objective.temperature());
+        Ok(model.log_probs(batch.sequences(&self.device), scored))
+    }
 }
 
-fn vector(values: Vec<f64>, place: (&Device, DType)) -> Tensor<1> {
+pub(super) fn vector(values: Vec<f64>, place: (&Device, DType)) -> Tensor<1> {
     let count = values.len();
     Tensor::from_data(TensorData::new(values, [count]), place)
 }
 
 impl Layout {
-    fn scored(&self) -> Scored<'_> {
+    fn scored(&self, temperature: f64) -> Scored<'_> {
         Scored {
             places: &self.places,
-            temperature: 1.0,
+            temperature,
         }
     }
 }
@@ -162,12 +193,22 @@ impl Term<'_> {
             scores = Some(found);
             loss
         };
-        let losses = run(self.layout.scored(), &mut loss);
+        let losses = run(self.layout.scored(self.objective.temperature()), &mut loss);
         let metrics = self.metrics(&scores.context("the loss was computed")?)?;
         Ok((losses, metrics))
     }
 
     fn scores(&self, log_probs: Tensor<1>) -> Scores {
+        let count = self.layout.count();
+        if let Objective::Rewards(_) = self.objective {
+            let part = |start| log_probs.clone().narrow(0, start, count);
+            return Scores::Rewards(Box::new([part(0), part(count)]));
+        }
+        if let Some(rollout) = &self.layout.rollout {
+            let reference = self.reference.as_deref();
+            let rollouts = policy::rollouts(&self.layout.lengths, rollout, log_probs, reference);
+            return Scores::Policy(Box::new(rollouts));
+        }
         let device = log_probs.device();
         let sums = answer_sums(log_probs, &self.layout.lengths);
         let (sums, tokens) = sums.expect("each answer has its tokens");
@@ -178,13 +219,12 @@ impl Term<'_> {
             reference: reference.clone().map(|all| all.narrow(0, start, count)),
             tokens: tokens.clone().narrow(0, start, count),
         };
-        let count = self.layout.count();
         match self.objective {
             Objective::Pairs(..) => Scores::Pairs(Box::new(Pairs {
                 chosen: part(0, count),
                 rejected: part(count, count),
             })),
-            Objective::Single(_) => Scores::Single(Box::new(part(0, count))),
+            _ => Scores::Single(Box::new(part(0, count))),
         }
     }
 
@@ -207,6 +247,19 @@ impl Term<'_> {
                 let each = loss.per_answer(answers, self.desirable(), baseline);
                 each.expect(CHECKED).mean()
             }
+            (Objective::Rewards(loss), Scores::Rewards(both)) => {
+                let [chosen, rejected] = &**both;
+                let place = (&chosen.device(), chosen.dtype());
+                let margins = self.layout.margins.clone();
+                let margins = margins.map(|margins| vector(margins, place));
+                let each = loss.per_pair(chosen.clone(), rejected.clone(), margins);
+                each.expect(CHECKED).mean()
+            }
+            (Objective::Policy(loss, _), Scores::Policy(rollouts)) => {
+                let (loss, factor) = policy::of_step(loss, self.share(), self.whole.tokens);
+                let (value, _) = loss.loss(rollouts).expect(CHECKED);
+                value * factor
+            }
             _ => unreachable!("scores are those of the objective"),
         }
     }
@@ -217,9 +270,14 @@ impl Term<'_> {
         let tokens: usize = self.layout.lengths[..count].iter().sum();
         let of_tokens = tokens as f64 / self.whole.chosen as f64;
         match average {
-            NllAverage::Tokens => of_tokens / (count as f64 / self.whole.counted as f64),
+            NllAverage::Tokens => of_tokens / self.share(),
             NllAverage::Sequences => 1.0,
         }
+    }
+
+    /// Returns the part of a step's pairs or answers that this batch has.
+    fn share(&self) -> f64 {
+        self.layout.count() as f64 / self.whole.counted as f64
     }
 
     fn desirable(&self) -> &[bool] {
@@ -248,6 +306,19 @@ impl Term<'_> {
             }
             (Objective::Single(loss), Scores::Single(answers)) => {
                 loss.metrics(answers, self.desirable())?
+            }
+            (Objective::Rewards(_), Scores::Rewards(both)) => {
+                let [chosen, rejected] = &**both;
+                RewardLoss::metrics(chosen.clone(), rejected.clone())?
+            }
+            (Objective::Policy(loss, _), Scores::Policy(rollouts)) => {
+                let (loss, _) = policy::of_step(loss, self.share(), self.whole.tokens);
+                let (_, metrics) = loss.loss(rollouts)?;
+                let known = self.layout.rollout.iter();
+                metrics
+                    .into_iter()
+                    .chain(known.flat_map(|own| own.metrics.clone()))
+                    .collect()
             }
             _ => unreachable!("scores are those of the objective"),
         };

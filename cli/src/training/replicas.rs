@@ -73,7 +73,8 @@ impl Replicas {
         named(plan, synced.collect()).map(drop)
     }
 
-    /// Takes a step on batches. Returns the trained models, the loss before the step, and the norm of its gradients.
+    /// Takes a step on batches. Returns the trained models, the loss before the step, and the norm of its gradients. If
+    /// one of these is not finite, the models are as they were.
     ///
     /// # Errors
     /// Returns an error if a device fails, which then names the device.
@@ -112,11 +113,15 @@ impl Replicas {
         named(plan, flushed.collect())?;
         let norm = optimiser::norm(&trainees[0].model, &gradients[0]);
         let norm = norm.map_err(|error| anyhow!("{}: {error:#}", plan.names[0]))?;
+        let loss = mean.get();
+        if !(loss.value.is_finite() && norm.is_finite()) {
+            return Ok((Self(trainees), loss, norm));
+        }
         let parts = trainees.into_iter().zip(gradients);
         let trainees = on_each(plan, parts, |_, (trainee, gradients)| {
             Ok(trainee.updated(rate, gradients, norm))
         })?;
-        Ok((Self(trainees), mean.get(), norm))
+        Ok((Self(trainees), loss, norm))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The training loop: steps, validations, checkpoints and signals.
 
-use super::batch::Source;
+use super::batch::{Batch, Source};
 use super::memory::Resident;
 use super::metrics::{self, Point, Recorder};
 use super::plan::Plan;
@@ -11,7 +11,7 @@ use super::signals::Signals;
 use super::state::{Best, Progress, States, Trainee};
 use super::step::{Loss, Mean, Method, Pass, without_gradients};
 use crate::signals::{exit_code, name};
-use anyhow::{bail, ensure};
+use anyhow::{anyhow, bail, ensure};
 use kernels_io::escape_path;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -148,11 +148,18 @@ impl<'a> Session<'a> {
         let seed = SplitMix64::of(plan.seed, step as u64).next();
         // On NPUs of one machine, this seeds all.
         plan.device().seed(seed);
-        let batches = self.source.training(step);
+        let batches = self.batches(step)?;
         let tokens = batches.iter().map(|batch| batch.tokens()).sum::<usize>();
-        let replicas = self.replicas.take().expect("steps give the model back");
+        let mut replicas = self.replicas.take().expect("steps give the model back");
         let rate = plan.schedule.rate(step);
-        let (replicas, loss, norm) = replicas.step(&batches, plan, (seed, rate))?;
+        // The numbers are those of the last update.
+        let (mut loss, mut norm) = (Loss::default(), 0.0);
+        for _ in 0..self.source.updates() {
+            (replicas, loss, norm) = replicas.step(&batches, plan, (seed, rate))?;
+            if !(loss.value.is_finite() && norm.is_finite()) {
+                break;
+            }
+        }
         self.replicas = Some(replicas);
         self.progress.step += 1;
         let time = started.elapsed();
@@ -161,6 +168,22 @@ impl<'a> Session<'a> {
             self.display.step(point, tokens, time);
         }
         Ok(())
+    }
+
+    /// Returns the batches of a step. If they can't be made, the state so far is saved.
+    fn batches(&mut self, step: usize) -> anyhow::Result<Vec<Batch>> {
+        let replicas = self.replicas.as_ref().expect("steps give the model back");
+        let made = self.source.batches(step, &replicas.first().model);
+        made.map_err(|error| {
+            if step > 0 && !self.is_saved() {
+                self.save_or_tell();
+            }
+            let resume = &self.plan.resume;
+            match self.last_saved() {
+                last if last.is_empty() => error,
+                last => anyhow!("{error:#}{last}; go on with: {resume}"),
+            }
+        })
     }
 
     fn validation_is_due(&self) -> bool {
@@ -185,6 +208,7 @@ impl<'a> Session<'a> {
                 device: &device,
                 recompute: None,
                 preference: self.plan.preference.as_ref(),
+                teacher: self.plan.teacher.as_ref(),
             };
             let pass = Pass::new(&model, method);
             for index in 0..self.source.validations() {
@@ -197,8 +221,11 @@ impl<'a> Session<'a> {
         let mean = mean.get();
         let (step, loss) = (self.progress.step, mean.value);
         self.record(metrics::VALID, mean, tokens, started.elapsed(), None)?;
-        self.display
-            .validation(step, loss, self.plan.preference.is_none());
+        self.display.validation(
+            step,
+            loss,
+            self.plan.preference.is_none() && self.plan.teacher.is_none(),
+        );
         self.progress.validated = step;
         let better = self.progress.best.is_none_or(|best| loss < best.loss);
         match better {
@@ -244,10 +271,23 @@ impl<'a> Session<'a> {
         let mut wrong = numbers.into_iter().flatten();
         match wrong.find(|(_, number)| !number.is_finite()) {
             None => Ok(()),
-            Some((name, number)) => bail!(
-                "the {name} is {number} at step {step}: training diverged, try a smaller --lr{}",
-                self.last_saved()
-            ),
+            Some((name, number)) => {
+                if split == metrics::TRAIN {
+                    self.keep_last_good();
+                }
+                bail!(
+                    "the {name} is {number} at step {step}: training diverged, try a smaller --lr{}",
+                    self.last_saved()
+                )
+            }
+        }
+    }
+
+    /// Saves the state before a step that was not taken, because its loss or its gradients are not finite.
+    fn keep_last_good(&mut self) {
+        self.progress.step -= 1;
+        if self.progress.step > 0 && !self.is_saved() {
+            self.save_or_tell();
         }
     }
 
@@ -268,7 +308,11 @@ impl<'a> Session<'a> {
         // A device that failed in the last step may have given the others wrong gradients.
         replicas.sync(self.plan)?;
         let points = self.recorder.points();
-        let path = self.states.save(replicas.first(), &self.progress, points)?;
+        // A step that was not taken has a point too.
+        let taken = points.partition_point(|point| point.step <= self.progress.step);
+        let path = self
+            .states
+            .save(replicas.first(), &self.progress, &points[..taken])?;
         self.saved = Some((path.clone(), self.progress.clone()));
         self.saved_at = Instant::now();
         Ok(path)

@@ -75,7 +75,7 @@ pub struct Trainee {
 
 impl Trainee {
     /// Takes a step on batches, with losses in `dtype`. Returns the trained model, the loss before the step, and the norm
-    /// of its gradients.
+    /// of its gradients. If one of both is not finite, the model is as it was.
     ///
     /// # Errors
     /// Returns an error if the device fails.
@@ -88,7 +88,12 @@ impl Trainee {
         let all = batches.iter().map(Batch::counted).sum();
         let (mean, gradients) = Pass::new(&self.model, method).gradients(batches, all)?;
         let norm = optimiser::norm(&self.model, &gradients)?;
-        Ok((self.updated(rate, gradients, norm), mean.get(), norm))
+        let loss = mean.get();
+        let trainee = match loss.value.is_finite() && norm.is_finite() {
+            true => self.updated(rate, gradients, norm),
+            false => self,
+        };
+        Ok((trainee, loss, norm))
     }
 
     /// Updates the model by gradients of this norm.

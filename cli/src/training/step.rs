@@ -1,6 +1,7 @@
 //! Losses and gradients of batches.
 
 use super::batch::Batch;
+use super::distillation::Teacher;
 use super::preference::{Preference, Term, Whole};
 use super::random::SplitMix64;
 use burn::module::Module;
@@ -8,7 +9,7 @@ use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::{Device, FloatDType, Gradients, Tensor};
 use burn_kernels::optim::{rounded, widened};
 use kernels_models::preference::Metric;
-use kernels_models::{CausalLm, Losses};
+use kernels_models::{CausalLm, Losses, Observed};
 
 /// The losses of a step or a validation.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -17,7 +18,7 @@ pub struct Loss {
     pub value: f64,
     /// The load-balancing loss of a mixture of experts, without its coefficient.
     pub load_balancing: Option<f64>,
-    /// Further metrics of answers.
+    /// Further metrics, of answers or of observed tokens.
     pub metrics: Vec<Metric>,
 }
 
@@ -51,10 +52,7 @@ impl Mean {
         for metric in other.sum.metrics {
             let known = &mut self.sum.metrics;
             match known.iter_mut().find(|known| known.name == metric.name) {
-                Some(known) => {
-                    known.sum += metric.sum;
-                    known.count += metric.count;
-                }
+                Some(known) => known.merge(&metric),
                 None => known.push(metric),
             }
         }
@@ -83,6 +81,8 @@ pub struct Method<'a> {
     pub recompute: Option<u64>,
     /// The loss of answers, in place of that of tokens.
     pub preference: Option<&'a Preference>,
+    /// The teacher, if the loss is a divergence from one.
+    pub teacher: Option<&'a Teacher>,
 }
 
 /// Computes the losses of a model.
@@ -174,7 +174,25 @@ impl<'a> Pass<'a> {
     ) -> anyhow::Result<Loss> {
         let (model, sequences) = (&self.computed, batch.sequences(self.method.device));
         let Some(term) = term else {
-            let losses = model.recomputed_losses(sequences, weight_and_seed, take);
+            let losses = match self.method.teacher {
+                Some(teacher) => {
+                    let places = batch.learned();
+                    let distilled = teacher.of(&places);
+                    model.recomputed_losses_of_divergence(
+                        sequences,
+                        distilled,
+                        weight_and_seed,
+                        take,
+                    )
+                }
+                None if batch.has_targets() => {
+                    let places = observed(batch);
+                    let (losses, observed) =
+                        model.recomputed_observed_losses(sequences, &places, weight_and_seed, take);
+                    return read(&losses, metrics(observed, places.len())?);
+                }
+                None => model.recomputed_losses(sequences, weight_and_seed, take),
+            };
             return read(&losses, Vec::new());
         };
         let (losses, metrics) = term.loss(|scored, loss| {
@@ -194,10 +212,17 @@ impl<'a> Pass<'a> {
             let sequences = batch.sequences(device);
             return term.loss(|scored, loss| model.losses_of_log_probs(sequences, scored, loss));
         }
-        let losses = match batch.has_targets() {
-            true => model.sequence_losses(batch.sequences(device)),
-            false => model.training_losses(batch.input_ids(device), None),
-        };
+        if let Some(teacher) = self.method.teacher {
+            let (sequences, places) = (batch.sequences(device), batch.learned());
+            let losses = model.losses_of_divergence(sequences, teacher.of(&places));
+            return Ok((losses, Vec::new()));
+        }
+        if batch.has_targets() {
+            let places = observed(batch);
+            let (losses, observed) = model.observed_losses(batch.sequences(device), &places);
+            return Ok((losses, metrics(observed, places.len())?));
+        }
+        let losses = model.training_losses(batch.input_ids(device), None);
         Ok((losses, Vec::new()))
     }
 
@@ -227,6 +252,28 @@ impl<'a> Pass<'a> {
             _ => widened(gradients, self.model),
         }
     }
+}
+
+/// The number of tokens of a batch that are observed: enough for a mean, and few beside those that are learned.
+const OBSERVED: usize = 64;
+
+/// Returns the places of some learned tokens, at equal distances.
+fn observed(batch: &Batch) -> Vec<usize> {
+    let learned = batch.learned();
+    let distance = learned.len().div_ceil(OBSERVED).max(1);
+    learned.into_iter().step_by(distance).collect()
+}
+
+/// Returns the metrics of observed tokens, under TRL's names.
+fn metrics(observed: Observed, count: usize) -> anyhow::Result<Vec<Metric>> {
+    let metric = |name, sum: Tensor<1>| -> anyhow::Result<Metric> {
+        let (sum, count) = (sum.try_into_scalar::<f64>()?, count as f64);
+        Ok(Metric { name, sum, count })
+    };
+    Ok(vec![
+        metric("entropy", observed.entropy)?,
+        metric("mean_token_accuracy", observed.right)?,
+    ])
 }
 
 fn read(losses: &Losses, metrics: Vec<Metric>) -> anyhow::Result<Loss> {

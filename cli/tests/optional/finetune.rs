@@ -2,6 +2,7 @@
 
 mod preferences;
 mod references;
+mod rewards;
 #[cfg(unix)]
 mod runs;
 

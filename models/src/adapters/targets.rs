@@ -33,8 +33,8 @@ pub(super) struct Experts {
 /// The targets of a model by the ids of their weights.
 pub(super) type Targets = BTreeMap<ParamId, Target>;
 
-/// The name of the output projection, which is adapted only if it is named.
-const HEAD: &str = "lm_head";
+/// The names of the output projection and of the head of reward models, which are adapted only if they are named.
+const HEADS: [&str; 2] = ["lm_head", "score"];
 
 impl Target {
     fn of(info: &ParameterInfo, shape: &[usize]) -> Option<Self> {
@@ -103,7 +103,7 @@ pub(super) fn chosen<'a>(
     config: &AdapterConfig,
 ) -> Result<Vec<(ParamId, &'a Target)>, ModelError> {
     let is_named = |target: &Target| match config.targets.as_slice() {
-        [] => target.is_module && target.name != HEAD,
+        [] => target.is_module && !HEADS.contains(&target.name.as_str()),
         patterns => patterns
             .iter()
             .any(|pattern| matches(pattern, &target.name)),

@@ -5,6 +5,7 @@ use std::path::Path;
 use burn::module::Param;
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData, bf16, f16};
 
+use super::CONFIG;
 use super::check::{check_tensors, stored_ways};
 use super::decode::Wanted;
 #[cfg(feature = "remote")]
@@ -71,11 +72,55 @@ pub fn load_with(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(ModelConfig, CausalLm), ModelError> {
     check_dtype(device, dtype)?;
+    let checkpoint = Checkpoint::open(path)?;
+    if checkpoint.config.is_reward_model() {
+        let problem = "this is a reward model, which gives a score in place of tokens; `kernels run` scores texts with it";
+        return Err(ModelError::field(
+            path.join(CONFIG),
+            "architectures",
+            problem,
+        ));
+    }
+    read(checkpoint, device, dtype, progress)
+}
+
+/// Reads a reward model as [`load`] reads others: a `…ForSequenceClassification` with one label, as transformers and
+/// TRL write it. [`CausalLm::rewards`] gives its scores. It has no logits, and methods that need them panic.
+///
+/// # Errors
+///
+/// Returns an error as [`load`] does, and for another model.
+pub fn load_reward_model(
+    path: &Path,
+    device: &Device,
+    dtype: FloatDType,
+) -> Result<(ModelConfig, CausalLm), ModelError> {
+    check_dtype(device, dtype)?;
+    let checkpoint = Checkpoint::open(path)?;
+    if !checkpoint.config.is_reward_model() {
+        let problem =
+            "this is no reward model, which is a `…ForSequenceClassification` with one label";
+        return Err(ModelError::field(
+            path.join(CONFIG),
+            "architectures",
+            problem,
+        ));
+    }
+    read(checkpoint, device, dtype, &mut |_| {})
+}
+
+/// Reads the weights of a checkpoint.
+fn read(
+    checkpoint: Checkpoint,
+    device: &Device,
+    dtype: FloatDType,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(ModelConfig, CausalLm), ModelError> {
     let Checkpoint {
         config,
         shards,
         path,
-    } = Checkpoint::open(path)?;
+    } = checkpoint;
     let model = config.init(device);
     for remark in check_tensors(&path, &config, &shards, &model)? {
         tracing::warn!("{}: {remark}", kernels_io::escape_path(&path));

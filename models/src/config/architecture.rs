@@ -2,6 +2,7 @@
 
 use super::family::{Families, Family};
 use super::fields::Fields;
+use super::rewards;
 use crate::error::ModelError;
 use crate::nearest;
 
@@ -31,10 +32,9 @@ impl Architecture {
         let by_class = match classes.as_deref() {
             None => None,
             Some([class]) => Some(
-                match Self::ALL
-                    .into_iter()
-                    .find(|own| is_base(families.of(*own), class))
-                {
+                match Self::ALL.into_iter().find(|own| {
+                    is_base(families.of(*own), class) || rewards::is_class(families.of(*own), class)
+                }) {
                     Some(own) => own,
                     None => Self::find((fields, families), "architectures", class, |own| {
                         own.class_name

@@ -14,6 +14,7 @@ mod nested;
 mod parse;
 mod quantisation;
 mod qwen3;
+mod rewards;
 mod rope;
 mod scaling;
 mod scores;
@@ -110,6 +111,9 @@ pub struct ModelConfig {
     pub initializer_range: f64,
     /// Dtype of the checkpoint's weights, if the file names it.
     pub dtype: Option<StoredDtype>,
+    /// True for a reward model, which gives one score in place of logits: a `…ForSequenceClassification` with one
+    /// label.
+    pub(crate) rewards: bool,
     /// Fields without an effect on the forward pass (token ids, generation settings), kept for saving.
     other: Map<String, Value>,
     /// The same of the model that this one is the text model of, if it is a part of another.
@@ -346,7 +350,7 @@ impl ModelConfig {
     pub fn to_json(&self) -> String {
         let mut object = self.other.clone();
         let mut set = |name: &str, value: Value| object.insert(name.to_owned(), value);
-        set("architectures", json!([self.family().class_name]));
+        set("architectures", json!([self.class_name()]));
         set("model_type", json!(self.family().model_type));
         for (name, size) in self.sizes() {
             set(name, json!(size));

@@ -6,8 +6,8 @@ use super::family::{Families, Family};
 use super::fields::Fields;
 use super::{
     AltUpConfig, Architecture, LatentConfig, MixedConfig, ModelConfig, MoeConfig, RopeConfig,
-    ScoreConfig, StoredDtype, WindowConfig, altup, latent, mixed, moe, nested, quantisation, rope,
-    scores, unsupported, window,
+    ScoreConfig, StoredDtype, WindowConfig, altup, latent, mixed, moe, nested, quantisation,
+    rewards, rope, scores, unsupported, window,
 };
 use crate::ModelError;
 
@@ -50,6 +50,7 @@ impl ModelConfig {
     ) -> Result<Self, ModelError> {
         let architecture = Architecture::parse(fields, families)?;
         let family = families.of(architecture);
+        let is_reward_model = rewards::parse(fields, family)?;
         let defaults = family.defaults;
         unsupported::refuse(fields, family)?;
         let nested = family.nested.as_ref();
@@ -117,6 +118,7 @@ impl ModelConfig {
             scores: ScoreConfig::parse(fields, family)?,
             initializer_range: fields.number("initializer_range")?.unwrap_or(0.02),
             dtype: StoredDtype::parse(outer)?,
+            rewards: is_reward_model,
             whole,
             other: object
                 .iter()

@@ -76,6 +76,7 @@ impl ModelConfig {
             local_rope: None,
             initializer_range: 0.02,
             dtype: None,
+            rewards: false,
             other: Map::new(),
             whole: Map::new(),
         };

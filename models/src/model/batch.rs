@@ -126,6 +126,20 @@ impl Batch {
         )
     }
 
+    /// Returns the place of the last token of each row: `row · s + column`.
+    pub(super) fn last_tokens(&self) -> Vec<usize> {
+        let [rows, columns] = self.input_ids.dims();
+        let last = |row: usize| {
+            let own = row * columns..(row + 1) * columns;
+            let is_token = |at: &usize| {
+                let padding = self.padding.as_ref();
+                padding.is_none_or(|padding| padding.is_token[*at])
+            };
+            own.clone().rev().find(is_token).unwrap_or(own.start)
+        };
+        (0..rows).map(last).collect()
+    }
+
     /// Returns 1 for tokens and 0 for padding, `[b · s]`, if there is padding.
     pub(super) fn mask(&self) -> Option<Tensor<1>> {
         let padding = self.padding.as_ref()?;

@@ -28,6 +28,8 @@ pub struct CausalLm {
     pub(crate) model: Decoder,
     /// The output projection, if it is not the embedding table.
     pub(crate) lm_head: Option<Linear>,
+    /// The head of a reward model, `[hidden, 1]`. Such a model has no logits.
+    pub(crate) score: Option<Linear>,
 }
 
 /// Returns the logits `[b, s, vocab]` of hidden states, for the table of embeddings `[vocab, hidden]` as output weight.
@@ -44,8 +46,11 @@ impl ModelConfig {
     pub fn init(&self, device: &Device) -> CausalLm {
         CausalLm {
             model: Decoder::new(self, device),
-            lm_head: (!self.tie_word_embeddings)
+            lm_head: (!self.tie_word_embeddings && !self.rewards)
                 .then(|| new_linear(self, [self.hidden_size, self.vocab_size], false, device)),
+            score: self
+                .rewards
+                .then(|| new_linear(self, [self.hidden_size, 1], false, device)),
         }
     }
 }
@@ -117,6 +122,7 @@ impl CausalLm {
     }
 
     pub(crate) fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
+        self.assert_logits();
         let logits = match &self.lm_head {
             Some(lm_head) => lm_head.forward(hidden),
             None => tied_logits(hidden, self.model.embed_tokens.weight.val()),
@@ -125,6 +131,11 @@ impl CausalLm {
             Some(cap) => capped(logits, cap),
             None => logits,
         }
+    }
+
+    /// Panics for a reward model, which has no logits.
+    pub(crate) fn assert_logits(&self) {
+        assert!(self.score.is_none(), "a reward model has no logits");
     }
 
     /// Returns the cap of the logits, if there is one.
@@ -194,6 +205,7 @@ impl CausalLm {
         (hidden, router_logits): (Tensor<3>, Vec<Tensor<2>>),
         Counted { targets, mask }: Counted,
     ) -> Losses {
+        self.assert_logits();
         let [batch, seq, width] = hidden.dims();
         let hidden = hidden.reshape([batch * seq, width]);
         let next_token = match (&self.lm_head, self.softcap()) {

@@ -95,6 +95,11 @@ impl Decoder {
         &self.config
     }
 
+    /// Returns the same layers under a configuration that differs in nothing that they read.
+    pub(crate) fn with_config(self, config: ModelConfig) -> Self {
+        Self { config, ..self }
+    }
+
     /// Returns the hidden states `[b, s, hidden]` of a batch `[b, s]`, and the router logits `[b · s, num_experts]` of each
     /// sparse layer. With a cache, the tokens follow those that it has taken, and the first tokens of a
     /// row may be its padding.

@@ -11,6 +11,7 @@ use crate::model::causal_lm::{CausalLm, Losses};
 use crate::model::loss::{
     capped_projected_losses, capped_tied_losses, projected_losses, tied_losses,
 };
+use crate::model::rewards;
 use crate::model::sequences::{Counted, Sequences};
 
 /// The tokens whose targets are scored.
@@ -23,7 +24,7 @@ pub struct Scored<'a> {
 }
 
 impl Scored<'_> {
-    /// Checks places, targets and temperature. This copies the targets to the host.
+    /// Checks places, targets and temperature. This copies the targets to the host. A reward model has none.
     ///
     /// # Errors
     /// Returns [`ModelError::Input`] without a place, for a place outside the sequences or whose target is not a token of the
@@ -45,6 +46,10 @@ impl Scored<'_> {
         if let Some(place) = self.places.iter().find(outside) {
             let problem = format!("place {place} is outside {batch} sequences of {seq} tokens");
             return fail("places", problem);
+        }
+        if config.is_reward_model() {
+            // Scores have no targets.
+            return Ok(());
         }
         let targets = match sequences.targets.try_to_vec_as::<i64>() {
             Ok(targets) => targets,
@@ -86,6 +91,8 @@ impl Scored<'_> {
 impl CausalLm {
     /// Returns the log-probabilities of the targets of some tokens, `[places]`, in f32 (f64 for f64 weights). The
     /// kernel holds the logits of a few tokens at a time, and the reference those of all scored ones.
+    ///
+    /// Of a reward model these are the scores of the tokens, whatever their targets and the temperature.
     ///
     /// # Panics
     /// Panics as [`sequence_losses`](Self::sequence_losses) does, and on what [`Scored::check`] refuses.
@@ -151,6 +158,9 @@ impl CausalLm {
             temperature,
         } = scored;
         let [batch, seq, width] = hidden.dims();
+        if let Some(score) = &self.score {
+            return rewards::scores(hidden, places, score);
+        }
         let data = places.iter().map(|place| *place as i64).collect();
         let data = TensorData::new::<i64, _>(data, [places.len()]);
         let places = Tensor::<1, Int>::from_data(data, (&hidden.device(), DType::I64));

@@ -52,6 +52,8 @@ impl ModelConfig {
     /// Returns a configuration of the same kind with small sizes, whose model reaches the same sites.
     fn miniature(&self) -> Self {
         let mut small = self.clone();
+        // The sites of a score are those of hidden states.
+        small.rewards = false;
         small.vocab_size = 16;
         small.hidden_size = 16;
         small.intermediate_size = 16;

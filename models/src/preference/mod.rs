@@ -117,7 +117,7 @@ pub fn answer_sums(
 pub struct Metric {
     /// The name, as TRL logs it.
     pub name: &'static str,
-    /// The sum of the values.
+    /// The sum of the values, or of `min_reward` and `max_reward` the number itself, with a count of 1.
     pub sum: f64,
     /// The number of values.
     pub count: f64,
@@ -131,4 +131,20 @@ impl Metric {
             count: values.len() as f64,
         }
     }
+
+    /// Adds the values of another part of a step. The least and the largest reward are those of both parts.
+    pub fn merge(&mut self, other: &Self) {
+        match self.name {
+            LEAST => self.sum = self.sum.min(other.sum),
+            LARGEST => self.sum = self.sum.max(other.sum),
+            _ => {
+                self.sum += other.sum;
+                self.count += other.count;
+            }
+        }
+    }
 }
+
+/// The names of metrics that are not means.
+const LEAST: &str = "min_reward";
+const LARGEST: &str = "max_reward";

@@ -1,6 +1,7 @@
 //! The loss of reward models.
 
-use super::numbers::{from_zero, input, log_sigmoid};
+use super::numbers::{from_zero, input, log_sigmoid, read};
+use super::{LARGEST, LEAST, Metric};
 use crate::error::ModelError;
 use burn::tensor::Tensor;
 
@@ -47,5 +48,34 @@ impl RewardLoss {
             0.0 => loss,
             coefficient => loss + sum.clone() * sum * coefficient,
         })
+    }
+
+    /// Returns the metrics that TRL logs, for the scores of chosen and rejected answers, `[pairs]` each: `accuracy`,
+    /// the part of pairs in the right order, `margin`, the mean difference, and `min_reward`, `mean_reward` and
+    /// `max_reward` of all answers. This reads the device.
+    ///
+    /// # Errors
+    /// Returns [`ModelError::Input`] if the device fails.
+    pub fn metrics(chosen: Tensor<1>, rejected: Tensor<1>) -> Result<Vec<Metric>, ModelError> {
+        let (chosen, rejected) = (read("chosen", chosen)?, read("rejected", rejected)?);
+        let pairs = || chosen.iter().zip(&rejected);
+        let right: Vec<f64> = pairs().map(|(w, l)| f64::from(u8::from(w > l))).collect();
+        let apart: Vec<f64> = pairs().map(|(w, l)| w - l).collect();
+        let all: Vec<f64> = chosen.iter().chain(&rejected).copied().collect();
+        let one = |name, sum| Metric {
+            name,
+            sum,
+            count: 1.0,
+        };
+        Ok(vec![
+            Metric::of_values("accuracy", &right),
+            Metric::of_values("margin", &apart),
+            Metric::of_values("mean_reward", &all),
+            one(LEAST, all.iter().copied().fold(f64::INFINITY, f64::min)),
+            one(
+                LARGEST,
+                all.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+            ),
+        ])
     }
 }

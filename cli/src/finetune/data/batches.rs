@@ -28,6 +28,8 @@ pub struct Label {
     pub desirable: Option<bool>,
     /// Its log-probability by the reference.
     pub reference: Option<f64>,
+    /// The least difference of the scores of its pair.
+    pub margin: Option<f64>,
 }
 
 /// The sizes of steps.
@@ -43,6 +45,8 @@ pub struct Sizes {
     pub length: usize,
     /// True if a loss of single answers needs each behind the prompt of another.
     pub mismatches: bool,
+    /// True for a reward model, whose scores are those of last tokens.
+    pub scores: bool,
 }
 
 impl Batches {
@@ -69,6 +73,13 @@ impl Batches {
     #[must_use]
     pub fn of_answers(mut self, labels: Vec<Label>) -> Self {
         self.labels = Some(labels);
+        self
+    }
+
+    /// Has pairs score their last tokens.
+    #[cfg(test)]
+    pub fn of_scores(mut self) -> Self {
+        self.sizes.scores = true;
         self
     }
 
@@ -110,6 +121,32 @@ impl Batches {
         self.step(rows, &self.train)
     }
 
+    /// Returns the rows of a training step, in their order.
+    pub fn rows(&self, step: usize) -> Vec<usize> {
+        let steps = self.steps_per_epoch();
+        let (epoch, step) = (step / steps, step % steps);
+        let mut order = self.order.borrow_mut();
+        if order.0 != epoch {
+            *order = (epoch, shuffled(self.seed, epoch, self.train.len()));
+        }
+        let Sizes {
+            batch, accumulate, ..
+        } = self.sizes;
+        let each = batch.saturating_mul(accumulate);
+        let rows = order
+            .1
+            .iter()
+            .copied()
+            .skip(step.saturating_mul(each))
+            .take(each);
+        rows.collect()
+    }
+
+    /// Returns the number of rows in a batch.
+    pub fn rows_of_batch(&self) -> usize {
+        self.sizes.batch
+    }
+
     /// Returns the batches of the rows of a step.
     fn step(&self, rows: &[usize], of: &[Row]) -> Vec<Batch> {
         let Some(labels) = &self.labels else {
@@ -131,6 +168,9 @@ impl Batches {
             let examples: Vec<&Example> = numbers.iter().map(|at| &self.examples[*at]).collect();
             let labels: Vec<Label> = numbers.iter().map(|at| labels[*at]).collect();
             let mut batch = self.answer_batch(&examples, &labels);
+            if self.sizes.scores {
+                self.score_ends(&mut batch, &examples, &labels);
+            }
             if self.sizes.mismatches {
                 let pairs = examples.iter().zip(&others[at * self.sizes.batch..]);
                 let mismatched: Vec<Example> = pairs
@@ -151,8 +191,36 @@ impl Batches {
         parts.map(batch).collect()
     }
 
+    /// Has a batch of pairs score their last tokens.
+    fn score_ends(&self, batch: &mut Batch, examples: &[&Example], labels: &[Label]) {
+        let longest = batch.shape[1];
+        let answers = batch
+            .labels
+            .as_mut()
+            .and_then(|labels| labels.answers.as_mut());
+        let answers = answers.expect("it has answers");
+        let mut start = 0;
+        let ends = examples.iter().map(|example| {
+            let end = start + example.ids.len() - 1;
+            start += if self.sizes.packs {
+                example.ids.len()
+            } else {
+                longest
+            };
+            end
+        });
+        answers.places = ends.collect();
+        answers.lengths = vec![1; examples.len()];
+        let margins = labels[..labels.len() / 2].iter();
+        let margins: Vec<f64> = margins.map(|label| label.margin.unwrap_or(0.0)).collect();
+        answers.margins = margins
+            .iter()
+            .any(|margin| *margin != 0.0)
+            .then_some(margins);
+    }
+
     /// Returns a batch of answers: in one sequence, if documents can be kept apart.
-    fn answer_batch(&self, examples: &[&Example], labels: &[Label]) -> Batch {
+    pub fn answer_batch(&self, examples: &[&Example], labels: &[Label]) -> Batch {
         let lengths = examples.iter().map(|example| example.ids.len());
         let longest = match self.sizes.packs {
             true => lengths.sum(),
@@ -177,6 +245,8 @@ impl Batches {
             reference: reference.filter(|known| !known.is_empty()),
             desirable: labels.iter().map(|label| label.desirable).collect(),
             mismatched: None,
+            margins: None,
+            rollout: None,
         };
         let rows = if self.sizes.packs { 1 } else { examples.len() };
         Batch {
@@ -223,18 +293,7 @@ impl Batches {
 
 impl Source for Batches {
     fn training(&self, step: usize) -> Vec<Batch> {
-        let steps = self.steps_per_epoch();
-        let (epoch, step) = (step / steps, step % steps);
-        let mut order = self.order.borrow_mut();
-        if order.0 != epoch {
-            *order = (epoch, shuffled(self.seed, epoch, self.train.len()));
-        }
-        let Sizes {
-            batch, accumulate, ..
-        } = self.sizes;
-        let each = batch * accumulate;
-        let rows = order.1.iter().copied().skip(step * each).take(each);
-        self.step(&rows.collect::<Vec<_>>(), &self.train)
+        self.step(&self.rows(step), &self.train)
     }
 
     /// Returns the number of steps after which every row was trained on.
@@ -345,6 +404,7 @@ mod tests {
             packs: true,
             length: 8,
             mismatches: false,
+            scores: false,
         }
     }
 
@@ -380,6 +440,7 @@ mod tests {
             prompt,
             desirable: Some(true),
             reference: None,
+            margin: None,
         };
         let labels = [7, 7, 8, 7, 9].map(label);
         assert_eq!(others(&[0, 1, 2, 3], &labels), [2, 2, 1, 2]);

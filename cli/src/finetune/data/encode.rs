@@ -2,7 +2,7 @@
 
 use super::files::{Placed, report};
 use super::pair::PairEncoder;
-use super::preferences::{Preference, Texts};
+use super::preferences::{Kind, Texts};
 use super::record::{self, Record};
 use super::unlearned::Part;
 use crate::text::{Chat, Date, TextError, Tokenizer};
@@ -87,6 +87,8 @@ pub struct Group {
     pub desirable: Option<bool>,
     /// The log-probabilities of the answers by the reference, if the record has them.
     pub reference: Option<Vec<f64>>,
+    /// The least difference of a pair's scores, if the record has it.
+    pub margin: Option<f64>,
 }
 
 /// The answers of files.
@@ -128,6 +130,8 @@ pub struct Encoder {
     /// The token at the end of a text, if the tokenizer names one.
     end: Option<u32>,
     pairs: PairEncoder,
+    /// The number of the model's embeddings.
+    vocabulary: usize,
     /// The largest number of tokens of an example.
     length: usize,
     /// True if prompts are learned too.
@@ -140,7 +144,7 @@ enum Text {
 }
 
 /// The examples of a record, with the ends of its answers.
-type Found = (Vec<Example>, Vec<Option<u32>>);
+pub(super) type Found = (Vec<Example>, Vec<Option<u32>>);
 
 impl Encoder {
     /// Reads the tokenizer of a checkpoint, and its chat template if a record needs one.
@@ -162,6 +166,7 @@ impl Encoder {
             Record::Text(_) | Record::Pair { .. } => false,
             Record::Chat(_) => true,
             Record::Preference(record) => matches!(record.texts, Texts::Chat { .. }),
+            Record::Prompt(record) => matches!(record.texts, Texts::Chat { .. }),
         };
         let text = match records.iter().any(is_chat) {
             true => Text::Chat(Chat::open(folder, tokenizer)?),
@@ -171,6 +176,7 @@ impl Encoder {
             text,
             end,
             pairs,
+            vocabulary,
             length,
             all,
         })
@@ -218,13 +224,15 @@ impl Encoder {
         Ok(encoded)
     }
 
-    /// Returns the answers of records, in their order, as [`encode`](Self::encode) does.
+    /// Returns the answers of records, in their order, as [`encode`](Self::encode) does. Those of a reward model are
+    /// not cut off.
     ///
     /// # Errors
     /// Returns an error as `encode` does, which also lists records whose reference scored more of an answer than is read.
     pub fn encode_answers(
         &self,
         records: &[Placed],
+        kind: Kind,
         progress: impl FnMut(usize),
     ) -> anyhow::Result<Groups> {
         let (mut found, mut scored) = (Groups::default(), Vec::new());
@@ -238,6 +246,11 @@ impl Encoder {
                 .iter()
                 .filter(|answer| answer.ids.len() > self.length);
             let cut = is_long.count();
+            if kind == Kind::Scored && cut > 0 {
+                // The score is that of the end.
+                found.left_out.push(place.to_owned());
+                return;
+            }
             for answer in &mut answers {
                 answer.cut(self.length);
             }
@@ -264,6 +277,7 @@ impl Encoder {
                 prompt: record.texts.prompt_number(),
                 desirable: record.desirable,
                 reference: record.reference.clone(),
+                margin: record.margin,
             });
         })?;
         report(&scored)?;
@@ -276,7 +290,7 @@ impl Encoder {
     }
 
     /// Passes the examples of each record to `take`, with its place.
-    fn each(
+    pub(super) fn each(
         &self,
         records: &[Placed],
         mut progress: impl FnMut(usize),
@@ -335,15 +349,16 @@ impl Encoder {
                 Ok((vec![Example { ids, learned }], vec![self.end]))
             }
             Record::Chat(chat) => self.chat(chat),
-            Record::Preference(record) => self.answers(record),
+            Record::Preference(record) => self.answers(&record.texts, record.desirable.is_some()),
+            Record::Prompt(record) => self.prompted(record),
         }
     }
 
     /// Returns an example of each answer to a prompt. An answer begins with the first token in which any of them differs from
-    /// the prompt, and has one end.
-    fn answers(&self, record: &Preference) -> Result<Found, TextError> {
+    /// the prompt, and has one end. `is_single` is true for one that another prompt can stand before.
+    pub(super) fn answers(&self, texts: &Texts, is_single: bool) -> Result<Found, TextError> {
         let (mut all, mut ends) = (Vec::new(), Vec::new());
-        let prompt = match &record.texts {
+        match texts {
             Texts::Plain { prompt, answers } => {
                 for answer in answers {
                     let text = [prompt.as_str(), answer].concat();
@@ -352,7 +367,6 @@ impl Encoder {
                     all.push(ids);
                     ends.push(self.end);
                 }
-                self.pairs.text(self.tokenizer(), prompt)?
             }
             Texts::Chat { prompt, answers } => {
                 let Text::Chat(chat) = &self.text else {
@@ -368,9 +382,9 @@ impl Encoder {
                     ends.push(last.copied().filter(|end| chat.is_end(*end)));
                     all.push(tokens.ids);
                 }
-                chat.prompt(prompt)?
             }
-        };
+        }
+        let prompt = self.prompt(texts)?;
         let common = |ids: &Vec<u32>| ids.iter().zip(&prompt).take_while(|(a, b)| a == b).count();
         let start = all.iter().map(common).min().unwrap_or(0);
         if let [chosen, rejected] = &all[..]
@@ -383,7 +397,7 @@ impl Encoder {
             let problem = "an answer has no token; a tokenizer with an `eos_token` gives it an end";
             return Err(TextError::Conversation(problem.into()));
         }
-        if record.desirable.is_some() && start == 0 {
+        if is_single && start == 0 {
             let problem = "the prompt has no token, so that no other answer can follow it";
             return Err(TextError::Conversation(problem.into()));
         }
@@ -392,6 +406,25 @@ impl Encoder {
             ids,
         };
         Ok((all.into_iter().map(example).collect(), ends))
+    }
+
+    /// Returns the tokens of a prompt, for a model to go on.
+    pub(super) fn prompt(&self, texts: &Texts) -> Result<Vec<u32>, TextError> {
+        match (texts, &self.text) {
+            (Texts::Plain { prompt, .. }, _) => self.pairs.text(self.tokenizer(), prompt),
+            (Texts::Chat { prompt, .. }, Text::Chat(chat)) => chat.prompt(prompt),
+            (Texts::Chat { .. }, Text::Plain(_)) => unreachable!("conversations have a template"),
+        }
+    }
+
+    /// Returns the largest number of tokens of an example.
+    pub(super) fn length(&self) -> usize {
+        self.length
+    }
+
+    /// Returns the number of the model's embeddings.
+    pub(super) fn vocabulary(&self) -> usize {
+        self.vocabulary
     }
 
     /// Returns a text in pieces that are not too long.

@@ -2,7 +2,8 @@
 //!
 //! [`files`] reads files, and [`record`] the records in them, with those of [`preferences`], whose prompts and answers
 //! [`sides`] reads; everything that is wrong is told at once. [`encode`] turns records into token ids, [`mod@pack`] puts
-//! several examples into one sequence, and [`batches`] makes the batches of each step.
+//! several examples into one sequence, and [`batches`] makes the batches of each step. [`prompts`] has those of prompts
+//! that the model completes itself.
 
 mod batches;
 mod calls;
@@ -14,6 +15,7 @@ mod pair;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod preferences;
+mod prompts;
 mod record;
 mod sides;
 mod turns;
@@ -24,3 +26,4 @@ pub use encode::{Encoded, Encoder, Ends, Example, Group, Groups};
 pub use files::read;
 pub use pack::{Row, pack};
 pub use preferences::Kind;
+pub use prompts::{Prompt, Prompts, Recorded, check_alike};

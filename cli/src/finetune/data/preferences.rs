@@ -17,8 +17,12 @@ mod tests;
 pub enum Kind {
     /// Pairs of a chosen and a rejected answer.
     Pairs,
+    /// Such pairs, which can have a margin, for reward models.
+    Scored,
     /// Single answers that are desirable or not. A pair is one of each.
     Single,
+    /// Prompts that the model completes itself, or completions with their rewards.
+    Prompts,
 }
 
 /// Answers to one prompt.
@@ -30,6 +34,8 @@ pub struct Preference {
     pub desirable: Option<bool>,
     /// The log-probabilities of the answers by the reference, if the record has them.
     pub reference: Option<Vec<f64>>,
+    /// The least difference of the scores of a pair, if the record has it.
+    pub margin: Option<f64>,
 }
 
 /// A prompt and its answers.
@@ -58,7 +64,10 @@ impl Preference {
     pub fn parse(source: &Source<'_>, kind: Kind) -> Result<Vec<Self>, String> {
         let fields = source.fields;
         refuse(fields, &UNKNOWN)?;
-        refuse(fields, &["margin", "ref_logps", "ref_KL_logps"])?;
+        if kind != Kind::Scored {
+            refuse(fields, &["margin"])?;
+        }
+        refuse(fields, &["ref_logps", "ref_KL_logps"])?;
         unlearned::refuse(fields, &["loss"])?;
         sides::check_fields(fields)?;
         let has = |name: &&str| given(fields, name).is_some();
@@ -68,9 +77,14 @@ impl Preference {
         }
         match (kind, is_pair) {
             (Kind::Pairs, true) => Ok(vec![Self::pair(source)?]),
-            (Kind::Pairs, false) => Err(no_pair(fields)),
+            (Kind::Scored, true) => Ok(vec![Self {
+                margin: margin(fields)?,
+                ..Self::pair(source)?
+            }]),
+            (Kind::Pairs | Kind::Scored, false) => Err(no_pair(fields)),
             (Kind::Single, true) => Ok(Self::pair(source)?.apart()),
             (Kind::Single, false) => Ok(vec![Self::single(source)?]),
+            (Kind::Prompts, _) => unreachable!("prompts are records of their own"),
         }
     }
 
@@ -82,6 +96,7 @@ impl Preference {
             texts: texts.checked(source, ["`chosen`", "`rejected`"])?,
             desirable: None,
             reference: reference(source.fields)?,
+            margin: None,
         })
     }
 
@@ -99,6 +114,7 @@ impl Preference {
             },
             desirable: Some(at == 0),
             reference: self.reference.as_ref().map(|known| vec![known[at]]),
+            margin: None,
         };
         vec![single(0), single(1)]
     }
@@ -110,6 +126,7 @@ impl Preference {
             texts: texts.checked(source, ["`completion`"; 2])?,
             desirable: Some(desirable),
             reference: None,
+            margin: None,
         })
     }
 }
@@ -229,7 +246,7 @@ impl Texts {
 
     /// Checks turns, and adds the system message and the functions that the assistant can call. `names` are those of the
     /// answers.
-    fn checked(self, source: &Source<'_>, names: [&str; 2]) -> Result<Self, String> {
+    pub fn checked(self, source: &Source<'_>, names: [&str; 2]) -> Result<Self, String> {
         let mut whole = self.with_system(source.fields)?;
         let Self::Chat { prompt, answers } = &mut whole else {
             refuse(source.fields, &["tools", "functions"])?;
@@ -259,6 +276,17 @@ impl Texts {
         };
         Ok(whole)
     }
+}
+
+/// Reads the least difference of a pair's scores.
+fn margin(fields: &Map<String, Value>) -> Result<Option<f64>, String> {
+    const MOST: f64 = 1e6;
+    let Some(value) = given(fields, "margin") else {
+        return Ok(None);
+    };
+    let number = value.as_f64().filter(|number| number.abs() <= MOST);
+    let wrong = || format!("`margin` must be a number from -{MOST} to {MOST}, but is {value}");
+    number.map(Some).ok_or_else(wrong)
 }
 
 /// Reads log-probabilities of a reference, as TRL writes them.

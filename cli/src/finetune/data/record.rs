@@ -3,6 +3,7 @@
 use super::calls;
 use super::json::Ordered;
 use super::preferences::{Kind, Preference};
+use super::prompts::Prompted;
 use super::turns::{Source, UNKNOWN, given, messages, of_turns, refuse, text, turns};
 use super::unlearned::{self, Part};
 use crate::text::Message;
@@ -19,6 +20,8 @@ pub enum Record {
     Chat(Chat),
     /// Answers that are compared or judged.
     Preference(Preference),
+    /// A prompt that the model completes itself, or one with a completion and its reward.
+    Prompt(Box<Prompted>),
 }
 
 /// A conversation.
@@ -139,6 +142,10 @@ impl Record {
             Ordered::default()
         };
         let source = Source { fields, ordered };
+        if kind == Kind::Prompts {
+            let prompted = Prompted::parse(&source)?;
+            return Ok(vec![Self::Prompt(Box::new(prompted))]);
+        }
         let found = Preference::parse(&source, kind)?;
         Ok(found.into_iter().map(Self::Preference).collect())
     }

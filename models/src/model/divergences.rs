@@ -1,0 +1,216 @@
+//! The divergence of a student from a teacher, without the logits of all tokens.
+//!
+//! The logits of both are computed a few tokens at a time, and the gradients of these tokens at once, from the formula
+//! of [`Divergence`]. What is kept for the backward pass is the gradient of the student's hidden states, and that of
+//! its output projection if this is trained. Nothing of the size tokens × vocabulary is.
+
+use burn::tensor::{DType, Device, FloatDType, Gradients, Int, Tensor, TensorData};
+
+use crate::error::ModelError;
+use crate::model::causal_lm::{CausalLm, Losses};
+use crate::model::projection::Projection;
+use crate::model::sequences::{Counted, Sequences};
+use crate::preference::Divergence;
+
+/// What a student learns from a teacher.
+#[derive(Clone, Copy, Debug)]
+pub struct Distilled<'a> {
+    /// The teacher, without gradients: of the same vocabulary, and any width.
+    pub teacher: &'a CausalLm,
+    /// The places of the tokens whose next ones are learned, `row · s + column` of sequences `[b, s]`.
+    pub places: &'a [usize],
+    /// The divergence.
+    pub divergence: Divergence,
+}
+
+/// Returns the sum of the divergences of tokens, each with its factor, `[1]`. Its gradient flows to the student's
+/// hidden states and weight.
+///
+/// # Errors
+/// Returns [`ModelError::Setting`] for a number out of its range, and [`ModelError::Input`] if there is no token, or if
+/// tokens, vocabularies or factors are not as many on both sides.
+pub fn divergence_loss(
+    student: &Projection,
+    teacher: &Projection,
+    factors: &[f64],
+    divergence: Divergence,
+) -> Result<Tensor<1>, ModelError> {
+    let tokens = student.tokens();
+    for (input, found, expected) in [
+        ("teacher", teacher.tokens(), tokens),
+        ("factors", factors.len(), tokens),
+        ("teacher", teacher.vocabulary(), student.vocabulary()),
+    ] {
+        if found != expected || expected == 0 {
+            let problem = format!("expected {expected} numbers, at least one, found {found}");
+            return Err(ModelError::Input { input, problem });
+        }
+    }
+    let tracked = [&student.hidden, &student.weight].map(Tensor::is_tracked);
+    let (constant, teacher) = (student.constant(), teacher.constant());
+    let mut sum: Option<Tensor<1>> = None;
+    let (mut of_hidden, mut of_weight) = (Vec::new(), None);
+    for (start, count) in student.tiles() {
+        let mut tile = constant.tile(start, count);
+        for (tensor, tracked) in [&mut tile.hidden, &mut tile.weight]
+            .into_iter()
+            .zip(tracked)
+        {
+            if tracked {
+                *tensor = tensor.clone().autodiff().require_grad();
+            }
+        }
+        let leaves = (tile.hidden.clone(), tile.weight.clone());
+        let each = divergence.per_token(tile.logits(), teacher.tile(start, count).logits())?;
+        let data = TensorData::new(factors[start..start + count].to_vec(), [count]);
+        let place = (&each.device().inner(), each.dtype());
+        let part = (each * Tensor::from_data(data, place)).sum();
+        let value = part.clone().without_autodiff();
+        sum = Some(match sum {
+            Some(sum) => sum + value,
+            None => value,
+        });
+        if tracked.contains(&true) {
+            let mut gradients = part.backward();
+            of_hidden.extend(gradient(leaves.0, tracked[0], &mut gradients));
+            let weight = gradient(leaves.1, tracked[1], &mut gradients);
+            of_weight = match (of_weight, weight) {
+                (Some(known), Some(new)) => Some(known + new),
+                (known, new) => known.or(new),
+            };
+        }
+    }
+    let sum = sum.expect("there is a token");
+    let of_hidden = (!of_hidden.is_empty()).then(|| Tensor::cat(of_hidden, 0));
+    Ok(with_gradients(
+        sum,
+        [(&student.hidden, of_hidden), (&student.weight, of_weight)],
+    ))
+}
+
+/// Returns the gradient of a leaf, in f32 or f64, in which those of tiles are added up.
+fn gradient(leaf: Tensor<2>, tracked: bool, gradients: &mut Gradients) -> Option<Tensor<2>> {
+    let gradient = tracked.then(|| leaf.grad_remove(gradients)).flatten()?;
+    Some(wide(gradient))
+}
+
+fn wide(tensor: Tensor<2>) -> Tensor<2> {
+    match tensor.dtype() {
+        DType::F64 => tensor,
+        _ => tensor.cast(FloatDType::F32),
+    }
+}
+
+/// Gives a number these gradients: it becomes `value + Σ x·g − Σ x·g`, of which the last sum is a constant.
+fn with_gradients(value: Tensor<1>, known: [(&Tensor<2>, Option<Tensor<2>>); 2]) -> Tensor<1> {
+    let products = known.into_iter().filter_map(|(tensor, gradient)| {
+        let gradient = gradient?;
+        Some((wide(tensor.clone()) * gradient.autodiff()).sum())
+    });
+    products.fold(value, |value, product| {
+        let constant = product.clone().without_autodiff();
+        // First their difference, which is exactly 0.
+        (product - constant) + value
+    })
+}
+
+impl CausalLm {
+    /// Returns the losses of a student: [`Losses::next_token`] is the mean divergence of its tokens from those of a
+    /// teacher.
+    ///
+    /// # Panics
+    /// Panics as [`sequence_losses`](Self::sequence_losses) does, without a place, for places outside the sequences, for a
+    /// teacher of another vocabulary or one that can't keep documents apart, and for settings that
+    /// [`Divergence::per_token`] refuses.
+    pub fn losses_of_divergence(&self, sequences: Sequences, distilled: Distilled<'_>) -> Losses {
+        let taught = distilled.hidden_of_teacher(&sequences);
+        let (batch, documents, counted) = sequences.parts(self.config());
+        let passed = self.model.forward_packed(batch, documents);
+        self.losses_of_taught(passed, counted, (taught, distilled))
+    }
+
+    /// Returns the losses of [`losses_of_divergence`](Self::losses_of_divergence), and passes the gradients of `weight`
+    /// times the total loss to `take`, as [`recomputed_losses`](Self::recomputed_losses) does.
+    ///
+    /// # Panics
+    /// Panics as `losses_of_divergence` and `recomputed_losses` do.
+    pub fn recomputed_losses_of_divergence(
+        &self,
+        sequences: Sequences,
+        distilled: Distilled<'_>,
+        weight_and_seed: (f64, u64),
+        take: impl FnMut(Gradients),
+    ) -> Losses {
+        let taught = distilled.hidden_of_teacher(&sequences);
+        let losses = |model: &Self, passed: (Tensor<3>, Vec<Tensor<2>>), counted: Counted| {
+            model.losses_of_taught(passed, counted, (taught, distilled))
+        };
+        self.recomputed(sequences, losses, weight_and_seed, take)
+    }
+
+    fn losses_of_taught(
+        &self,
+        (hidden, router_logits): (Tensor<3>, Vec<Tensor<2>>),
+        Counted { mask, .. }: Counted,
+        (taught, distilled): (Tensor<2>, Distilled<'_>),
+    ) -> Losses {
+        let Distilled {
+            teacher,
+            places,
+            divergence,
+        } = distilled;
+        let student = self.projection(selected(hidden, places));
+        let teacher = teacher.projection(taught);
+        let factors = vec![1.0 / places.len() as f64; places.len()];
+        let loss = divergence_loss(&student, &teacher, &factors, divergence);
+        let loss = loss.unwrap_or_else(|problem| panic!("{problem}"));
+        self.with_load_balancing(loss, &router_logits, mask)
+    }
+
+    /// Returns the projection of hidden states to logits.
+    pub(super) fn projection(&self, hidden: Tensor<2>) -> Projection {
+        self.assert_logits();
+        Projection {
+            hidden,
+            weight: match &self.lm_head {
+                Some(head) => head.weight.val(),
+                None => self.model.embed_tokens.weight.val().transpose(),
+            },
+            softcap: self.softcap(),
+        }
+    }
+}
+
+impl Distilled<'_> {
+    fn hidden_of_teacher(&self, sequences: &Sequences) -> Tensor<2> {
+        let teacher = self.teacher;
+        let sequences = sequences.clone();
+        // The teacher has no autodiff.
+        let inner = |ids: Tensor<2, Int>| ids.without_autodiff();
+        let sequences = Sequences {
+            input_ids: inner(sequences.input_ids),
+            targets: inner(sequences.targets),
+            position_ids: inner(sequences.position_ids),
+            attention_mask: sequences.attention_mask.map(inner),
+            documents: sequences.documents,
+        };
+        let (batch, documents, _) = sequences.parts(teacher.config());
+        let (hidden, _) = teacher.model.forward_packed(batch, documents);
+        selected(hidden, self.places)
+    }
+}
+
+/// Returns the hidden states at these places.
+fn selected(hidden: Tensor<3>, places: &[usize]) -> Tensor<2> {
+    let [batch, seq, width] = hidden.dims();
+    assert!(!places.is_empty(), "there is no token to learn");
+    assert!(
+        places.iter().all(|place| *place < batch * seq),
+        "a token to learn is outside {batch} sequences of {seq} tokens"
+    );
+    let data = places.iter().map(|place| *place as i64).collect();
+    let data = TensorData::new::<i64, _>(data, [places.len()]);
+    let device: Device = hidden.device();
+    let places = Tensor::<1, Int>::from_data(data, (&device, DType::I64));
+    hidden.reshape([batch * seq, width]).select(0, places)
+}
