@@ -33,8 +33,8 @@ fn functions_compute_in_the_memory_of_the_caller() {
             Argument::Float(2.0),
         ];
         // SAFETY: `scale` takes two tensors of one shape and a float.
-        let returned = unsafe { scale.call(&arguments) }.expect("a result");
-        assert_eq!(returned, Returned::Nothing);
+        let result = unsafe { scale.call(&arguments) };
+        assert_eq!(result.expect("a result"), Returned::Nothing);
     }
     assert_eq!(y, [2.0, 4.0, 10.0, 12.0, 18.0, 20.0]);
     let [x, mut y] = [[0.0_f32; 0]; 2];
@@ -74,8 +74,8 @@ fn every_type_arrives() {
     for (tensor, code) in tensors {
         let tensor = tensor.expect("a tensor");
         // SAFETY: `kind` takes a tensor and does not touch its memory.
-        let returned = unsafe { kind.call(&[Argument::Tensor(&tensor)]) }.expect("a result");
-        assert_eq!(returned, Returned::Int(code));
+        let result = unsafe { kind.call(&[Argument::Tensor(&tensor)]) };
+        assert_eq!(result.expect("a result"), Returned::Int(code));
     }
     // `plain` compares the pointer with its own address, which only its library knows.
     let arguments = |pointer: *mut c_void| {
@@ -254,8 +254,8 @@ fn two_versions_are_side_by_side() {
     for (loaded, number) in versions.iter().zip([1, 2]) {
         let version = loaded.function("version").expect("a function");
         // SAFETY: `version` takes nothing.
-        let returned = unsafe { version.call(&[]) }.expect("a result");
-        assert_eq!(returned, Returned::Int(number));
+        let result = unsafe { version.call(&[]) };
+        assert_eq!(result.expect("a result"), Returned::Int(number));
     }
     assert_ne!(versions[0].name(), versions[1].name());
 }
