@@ -147,17 +147,14 @@ mod tests {
                     |tensor: Tensor<1>| tensor.without_autodiff().try_to_vec_as::<f64>().unwrap();
                 let (entropy, top) = projection.entropy_and_top();
                 near(case, &values(entropy), &of("entropy").0, tolerance);
-                near(
-                    case,
-                    &top.try_to_vec_as::<i64>()
-                        .unwrap()
-                        .iter()
-                        .map(|id| *id as f64)
-                        .collect::<Vec<_>>(),
-                    &of("top1").0,
-                    1e-12,
-                );
                 let ids: Vec<i64> = of("targets").0.iter().map(|id| *id as i64).collect();
+                let tops = top.try_to_vec_as::<i64>().unwrap();
+                let right = tops.iter().zip(&ids);
+                let right: Vec<f64> = right
+                    .map(|(top, id)| f64::from(u8::from(top == id)))
+                    .collect();
+                // Whether the most probable token is the target.
+                near(case, &right, &of("top1").0, 1e-12);
                 let targets = Tensor::<1, Int>::from_data(&ids[..], (&device, DType::I64));
                 let Projection {
                     hidden: scaled,
@@ -196,5 +193,23 @@ mod tests {
                 near(case, &[norm, probe], &of("d_weight.logp").0, tolerance);
             }
         }
+    }
+
+    #[test]
+    fn equal_logits_have_the_largest_entropy_and_the_first_token() {
+        let device = Device::flex();
+        let projection = Projection {
+            hidden: Tensor::from_data([[0.0, 0.0], [1.0, 2.0]], &device),
+            weight: Tensor::from_data([[0.0, 5.0, 0.0], [0.0, 5.0, 9.0]], &device),
+            softcap: None,
+        };
+        let (entropy, top) = projection.entropy_and_top();
+        assert_eq!(top.try_to_vec_as::<i64>().unwrap(), [0, 2]);
+        let entropy = entropy.try_to_vec_as::<f64>().unwrap();
+        near("equal", &entropy[..1], &[3.0_f64.ln()], 1e-6);
+        // The logits are 0, 15 and 18.
+        let p = (-3.0_f64).exp() / (1.0 + (-3.0_f64).exp());
+        let expected = -(p * p.ln() + (1.0 - p) * (1.0 - p).ln());
+        near("two", &entropy[1..], &[expected], 1e-5);
     }
 }

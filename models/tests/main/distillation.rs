@@ -82,7 +82,7 @@ fn divergences_and_their_gradients_are_those_of_f64() {
             assert!(error < 10.0 * tolerance, "{what}, hidden: {error}");
             let found = values(weight.grad(&gradients).unwrap());
             let expected = file[&format!("{case}.d_weight.{mixture}")].values();
-            let error = relative_to(1e-3, &probe(&found), &expected);
+            let error = relative_to(1e-2, &probe(&found), &expected);
             assert!(error < 10.0 * tolerance, "{what}, weight: {error}");
         }
     }

@@ -290,9 +290,12 @@ fn a_reward_program_that_fails_ends_the_run_with_its_state() {
         place.begin(name, "prompts.jsonl", &options)
     };
     // It ends after two steps.
-    let output = run("short", "head -n 4 | sed -u 's/.*/1.5/'; exit 4")
-        .output()
-        .unwrap();
+    let output = run(
+        "short",
+        "n=0; while [ $n -lt 4 ] && read -r line; do echo 1.5; n=$((n + 1)); done; exit 4",
+    )
+    .output()
+    .unwrap();
     let said = errors(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("ended (exit status: 4)"), "{said}");
