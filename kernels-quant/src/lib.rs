@@ -29,6 +29,8 @@
 //! * [`Fp8Blocks`]: floats of 8 bits with a scale for each rectangle.
 //! * [`Mxfp4`]: floats of 4 bits with a common exponent, as gpt-oss has them.
 //!
+//! An [`OwnedWeight`] has the memory of its parts, and [`Codes`] are for products that decode in registers.
+//!
 //! [`QuantConfig`] is what `config.json` of a checkpoint says of them.
 //!
 //! An encoding is one file in `encodings/`: its settings, its parts with their dtypes and shapes, and the decoding of
@@ -37,17 +39,21 @@
 #![forbid(unsafe_code)]
 
 mod bits;
+mod codes;
 mod config;
 mod dtype;
 mod encoding;
 mod encodings;
 mod error;
+mod nf4;
 pub mod numbers;
+mod owned;
 mod parts;
 mod scales;
 mod views;
 mod weight;
 
+pub use codes::{BlockScales, Codes};
 pub use config::{ConfigError, QuantConfig};
 pub use dtype::Dtype;
 pub use encoding::Encoding;
@@ -56,6 +62,7 @@ pub use encodings::{
     Awq, Bnb4Bit, BnbInt8, Code, Fp8Blocks, Gptq, GptqVersion, Mxfp4, Packed, Unpacked,
 };
 pub use error::QuantError;
+pub use owned::{OwnedPart, OwnedWeight};
 pub use parts::Part;
 pub use scales::Scales;
 pub use weight::QuantizedWeight;

@@ -15,7 +15,7 @@ use crate::config::Fields;
 use crate::encoding::{Declared, DecodeRows};
 use crate::parts::Parts;
 use crate::views::Floats;
-use crate::{ConfigError, Dtype, Encoding, QuantError};
+use crate::{BlockScales, Codes, ConfigError, Dtype, Encoding, QuantError};
 
 /// LLM.int8 of bitsandbytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,6 +28,9 @@ impl fmt::Display for BnbInt8 {
 }
 
 const FORMAT: &str = "weight_format";
+
+/// The factor of all elements: scales are the largest numbers of rows, whose codes are 127.
+const FACTOR: f32 = 1.0 / 127.0;
 
 impl Declared for BnbInt8 {
     fn part_names(&self) -> &'static [&'static str] {
@@ -75,8 +78,16 @@ impl DecodeRows for Rows<'_> {
         for ((row, codes), places) in rows.zip(codes).zip(places) {
             let scale = self.scales.get(row);
             for (&code, place) in codes.iter().zip(places) {
-                *place = f32::from(code as i8) * scale * (1.0 / 127.0);
+                *place = f32::from(code as i8) * scale * FACTOR;
             }
         }
+    }
+
+    fn codes(&self) -> Option<Codes<'_>> {
+        Some(Codes::Integers {
+            bytes: self.codes,
+            scales: BlockScales::plain(self.scales),
+            factor: FACTOR,
+        })
     }
 }

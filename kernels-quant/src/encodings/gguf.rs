@@ -12,7 +12,7 @@ use half::f16;
 
 use crate::encoding::{Declared, DecodeRows};
 use crate::parts::Parts;
-use crate::{Dtype, QuantError};
+use crate::{Codes, Dtype, QuantError};
 
 /// The number of elements of a small block.
 const SMALL: usize = 32;
@@ -135,6 +135,13 @@ impl DecodeRows for Rows<'_> {
     fn decode(&self, rows: Range<usize>, out: &mut [f32]) {
         let bytes = &self.bytes[rows.start * self.row..rows.end * self.row];
         self.block.decode(bytes, out);
+    }
+
+    fn codes(&self) -> Option<Codes<'_>> {
+        Some(Codes::Blocks {
+            block: self.block,
+            bytes: self.bytes,
+        })
     }
 }
 

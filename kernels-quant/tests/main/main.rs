@@ -5,4 +5,5 @@ mod config;
 mod formulas;
 mod goldens;
 mod hostile;
+mod owned;
 mod stored;
