@@ -138,11 +138,12 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     let device = devices.first().device()?.autodiff();
     let dtype = args.dtype.float_dtype();
     let adapts = !matches!(trained, Trained::Whole);
+    let frozen = args.lora.frozen();
     let mut settings = Settings::new(args, (folder.clone(), config, adapts), packs, &batches)?;
     let (loaded, base) = thread::scope(|scope| {
         let sum = || kernels_models::weights_checksum(&folder);
         let sum = (adapts && !args.dry_run).then(|| scope.spawn(sum));
-        let loaded = model::load(&folder, &trained, dtype, (&device, args.seed));
+        let loaded = model::load(&folder, (&trained, frozen), dtype, (&device, args.seed));
         let sum = sum.map(|sum| sum.join().unwrap_or_else(|panic| resume_unwind(panic)));
         (loaded, sum)
     });

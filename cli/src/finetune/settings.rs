@@ -35,6 +35,9 @@ pub struct Settings {
     /// The checksum of the weights that adapters are trained for.
     #[serde(skip)]
     pub base: Option<String>,
+    /// The form of frozen weights, if the run trains adapters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<&'static str>,
     /// True if the merged model is saved too.
     pub merge: bool,
     /// The number of optimiser steps.
@@ -111,6 +114,7 @@ impl Settings {
             config,
             adapters: None,
             base: None,
+            frozen: adapts.then(|| args.lora.frozen_name()),
             merge: args.lora.merge,
             steps,
             steps_per_validation: args.validate_steps.unwrap_or(steps.div_ceil(4)),

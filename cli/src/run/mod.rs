@@ -44,6 +44,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = DtypeChoice::F32)]
     dtype: DtypeChoice,
     #[command(flatten)]
+    quantised: loading::QuantisedArgs,
+    #[command(flatten)]
     policy: choice::PolicyArgs,
     /// The device to run on.
     #[arg(long, default_value = "cpu")]
@@ -63,7 +65,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     output::refuse_unwritable(&args.outputs, "--outputs")?;
     let inputs = inputs::read(&args.inputs)?;
     let device = device(args)?;
-    let (_, model) = loading::load(&args.model, &device, args.dtype.float_dtype())?;
+    // Gradients are those of every weight.
+    let quantised = args.quantised.form(args.grads);
+    let dtype = args.dtype.float_dtype();
+    let (_, model) = loading::load(&args.model, &device, dtype, quantised)?;
     let batch = inputs.batch(&device);
     let batch = batch.with_context(|| escape_path(&args.inputs))?;
     model

@@ -18,6 +18,7 @@ mod goldens;
 mod half_mixtures;
 #[cfg(unix)]
 mod hostile;
+mod kept;
 mod learning;
 mod log_probs;
 mod masked;
