@@ -143,6 +143,8 @@ pub mod nn;
 pub mod optim;
 
 pub use kernels_macros::fused_kernel;
+/// Quantised weights, decoded and encoded.
+pub use kernels_quant as quant;
 pub use kernels_runtime::apply::{apply_default_kernels, apply_kernel};
 pub use kernels_runtime::mapping::kernelize;
 pub use kernels_runtime::{

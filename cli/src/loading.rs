@@ -4,7 +4,7 @@ use crate::screen;
 use burn::module::Module;
 use burn::tensor::{Device, FloatDType};
 use bytesize::ByteSize;
-use kernels_models::{CausalLm, ModelConfig, ModelError, Progress, load_with};
+use kernels_models::{CausalLm, ModelConfig, ModelError, Progress, QuantisedWeights, load_as};
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,7 +15,7 @@ const LARGE: u64 = 1 << 30;
 /// The time between two updates of the line.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Loads a checkpoint as [`kernels_models::load`] does.
+/// Loads a checkpoint as [`kernels_models::load_as`] does.
 ///
 /// # Errors
 /// Returns an error that names the file and the field or tensor.
@@ -23,8 +23,28 @@ pub fn load(
     path: &Path,
     device: &Device,
     dtype: FloatDType,
+    quantised: QuantisedWeights,
 ) -> anyhow::Result<(ModelConfig, CausalLm)> {
-    shown(|progress| load_with(path, device, dtype, progress))
+    shown(|progress| load_as(path, device, dtype, quantised, progress))
+}
+
+/// The options of quantised checkpoints.
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[group(skip)]
+pub struct QuantisedArgs {
+    /// Decode quantised weights to floats, in place of multiplying with their bytes.
+    #[arg(long)]
+    dequantize: bool,
+}
+
+impl QuantisedArgs {
+    /// Returns the form of quantised weights. `decodes` is true where something needs floats.
+    pub fn form(self, decodes: bool) -> QuantisedWeights {
+        match self.dequantize || decodes {
+            true => QuantisedWeights::Decoded,
+            false => QuantisedWeights::Kept,
+        }
+    }
 }
 
 /// Loads a checkpoint by `load`, and shows the progress that it reports.

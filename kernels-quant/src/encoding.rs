@@ -3,9 +3,9 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::QuantError;
 use crate::encodings::{Awq, Bnb4Bit, BnbInt8, Fp8Blocks, Gptq, Mxfp4, Packed, Unpacked, gguf};
 use crate::parts::Parts;
+use crate::{Codes, QuantError};
 
 /// The declaration of an encoding.
 pub(crate) trait Declared: fmt::Display {
@@ -51,6 +51,11 @@ pub(crate) trait Declared: fmt::Display {
 pub(crate) trait DecodeRows: fmt::Debug + Send + Sync {
     /// Decodes rows that the weight has. `out` has their number of elements.
     fn decode(&self, rows: Range<usize>, out: &mut [f32]);
+
+    /// Returns the codes, if products decode this encoding in registers.
+    fn codes(&self) -> Option<Codes<'_>> {
+        None
+    }
 }
 
 macro_rules! encodings {

@@ -29,6 +29,8 @@
 //! * [`Fp8Blocks`]: floats of 8 bits with a scale for each rectangle.
 //! * [`Mxfp4`]: floats of 4 bits with a common exponent, as gpt-oss has them.
 //!
+//! An [`OwnedWeight`] has the memory of its parts, and [`Codes`] are for products that decode in registers.
+//!
 //! [`QuantConfig`] is what `config.json` of a checkpoint says of them.
 //!
 //! An encoding is one file in `encodings/`: its settings, its parts with their dtypes and shapes, and the decoding of
@@ -38,6 +40,7 @@
 #![forbid(unsafe_code)]
 
 mod bits;
+mod codes;
 mod config;
 mod dtype;
 mod encoding;
@@ -46,11 +49,13 @@ mod error;
 mod finite;
 mod floats;
 pub mod numbers;
+mod owned;
 mod parts;
 mod scales;
 mod views;
 mod weight;
 
+pub use codes::{BlockScales, Codes};
 pub use config::{ConfigError, LeftOut, QuantConfig};
 pub use dtype::Dtype;
 pub use encoding::Encoding;
@@ -60,6 +65,7 @@ pub use encodings::{
 pub use encodings::{gguf, nf4};
 pub use error::QuantError;
 pub use floats::{decode_floats, encode_halves};
+pub use owned::{OwnedPart, OwnedWeight};
 pub use parts::{Part, PartSpec};
 pub use scales::Scales;
 pub use weight::QuantizedWeight;

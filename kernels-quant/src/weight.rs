@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::encoding::DecodeRows;
 use crate::parts::Parts;
-use crate::{Dtype, Encoding, Part, QuantError};
+use crate::{Codes, Dtype, Encoding, Part, QuantError};
 
 /// A matrix `[rows, columns]` in quantised form, whose parts are complete and go together.
 #[derive(Debug)]
@@ -82,6 +82,12 @@ impl<'a> QuantizedWeight<'a> {
     /// Returns the shape, rows and columns.
     pub fn shape(&self) -> [usize; 2] {
         self.shape
+    }
+
+    /// Returns the codes and scales of an encoding that products decode in registers. Returns `None` for others, which
+    /// [`decode_rows`](Self::decode_rows) decodes.
+    pub fn codes(&self) -> Option<Codes<'_>> {
+        self.rows.codes()
     }
 
     /// Decodes rows to `out`, in row-major order.

@@ -21,6 +21,7 @@ pub mod linear_cross_entropy;
 pub mod main_thread;
 pub mod moe;
 pub mod qk_norm_rope;
+pub mod quantized;
 pub mod rms_norm;
 pub mod rope;
 pub mod softcap;

@@ -52,8 +52,8 @@ pub mod semantics;
 
 pub use adapters::{AdapterConfig, AdapterPatterns, load_merged, save_adapters};
 pub use checkpoint::{
-    Inspection, Progress, StoredType, gguf, inspect, load, load_reward_model, load_with, save,
-    save_into, save_with, weight_files, weights_checksum,
+    Inspection, Progress, QuantisedWeights, StoredType, gguf, inspect, load, load_as,
+    load_reward_model, load_with, save, save_into, save_with, weight_files, weights_checksum,
 };
 pub use config::{
     AltUpConfig, Architecture, GroupConfig, LatentConfig, MixedConfig, ModelConfig, MoeConfig,

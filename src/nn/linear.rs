@@ -1,4 +1,4 @@
-use super::LowRank;
+use super::{LowRank, Quantized};
 use burn::module::{Module, Param};
 use burn::tensor::{FloatDType, Tensor};
 use kernels_runtime::ops::linear::{self, Inputs, in_parts};
@@ -11,7 +11,7 @@ use kernels_runtime::semantics::{LinearKey, OutputLayout, Shift};
 /// does.
 ///
 /// A weight with an adapter, Burn's or a [`LowRank`], is never composed: the layer computes `x · W + scale · (x · a) · b`,
-/// forward and backward without a temporary tensor of the weight's size.
+/// forward and backward without a temporary tensor of the weight's size. A weight that is [`Quantized`] stays in its bytes.
 ///
 /// ```
 /// use burn::nn::LinearConfig;
@@ -34,8 +34,11 @@ impl Linear {
     /// Computes the layer, from `[.., inputs]` to `[.., outputs]`.
     ///
     /// # Panics
-    /// Panics if the last axis of `x` is not `inputs`.
+    /// Panics if the last axis of `x` is not `inputs`, or if the weight is quantised and shall be trained itself.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
+        if let Some(weight) = self.weight.reparameterization::<Quantized>() {
+            return self.quantized(x, weight);
+        }
         match LowRank::of(&self.weight) {
             Some(adapter) => self.adapted(x, &adapter),
             None => self.plain(x, &self.weight),
@@ -52,12 +55,34 @@ impl Linear {
     fn adapted<const D: usize>(&self, x: Tensor<D>, adapter: &LowRank) -> Tensor<D> {
         let weight = Param::initialized(self.weight.id, self.weight.base());
         let base = self.plain(x.clone(), &weight);
-        // Adapters of half types may be in f32. The factor goes where elements are fewest.
-        let (dtype, own) = (x.dtype(), adapter.a.val().dtype());
-        let x = adapter.dropped(x).cast(FloatDType::from(own));
-        let inner = without_bias(x, &adapter.a).mul_scalar(adapter.scale);
-        base + without_bias(inner, &adapter.b).cast(FloatDType::from(dtype))
+        with_adapter(base, x, adapter)
     }
+
+    fn quantized<const D: usize>(&self, x: Tensor<D>, weight: &Quantized) -> Tensor<D> {
+        assert!(
+            !self.weight.base().is_require_grad(),
+            "a quantised weight has no gradient of its own; train a low-rank adapter of it (QLoRA), or load the model without \
+             quantised weights"
+        );
+        let y = weight.forward(x.clone());
+        let y = match &self.bias {
+            Some(bias) => y + bias.val().unsqueeze::<D>(),
+            None => y,
+        };
+        match weight.adapter() {
+            Some(adapter) => with_adapter(y, x, adapter),
+            None => y,
+        }
+    }
+}
+
+/// Adds what an adapter computes of `x` to the result of its layer.
+fn with_adapter<const D: usize>(y: Tensor<D>, x: Tensor<D>, adapter: &LowRank) -> Tensor<D> {
+    // Adapters of half types may be in f32. The factor goes where elements are fewest.
+    let (dtype, own) = (x.dtype(), adapter.a.val().dtype());
+    let x = adapter.dropped(x).cast(FloatDType::from(own));
+    let inner = without_bias(x, &adapter.a).mul_scalar(adapter.scale);
+    y + without_bias(inner, &adapter.b).cast(FloatDType::from(dtype))
 }
 
 #[kernels_macros::fused_kernel("npu_fused_linear", crate = crate, shift = bias, layer = "Linear")]

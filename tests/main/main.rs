@@ -11,5 +11,6 @@ mod kv_cache;
 mod lines;
 mod nn;
 mod peers;
+mod quantized;
 mod rooms;
 mod spans;

@@ -6,7 +6,7 @@ use anyhow::Context;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, FloatDType, Tensor};
 use kernels_io::{Limit, escape_path};
-use kernels_models::{AdapterConfig, CausalLm, Generation, ModelConfig};
+use kernels_models::{AdapterConfig, CausalLm, Generation, ModelConfig, QuantisedWeights};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -37,7 +37,14 @@ pub struct LoraArgs {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["lora_rank", "lora_alpha", "lora_dropout", "lora_target", "rslora"])]
     #[serde(serialize_with = "crate::options::as_absolute")]
     adapter: Option<PathBuf>,
-    /// Write the merged model too.
+    /// Quantise the frozen weights of linear layers in NF4 while they are read (QLoRA): a quarter of the memory of bf16. The
+    /// weights of a quantised checkpoint stay as they are without this.
+    #[arg(long, conflicts_with = "dequantize")]
+    load_in_4bit: bool,
+    /// Decode the frozen weights of a quantised checkpoint to floats, in place of multiplying with their bytes.
+    #[arg(long)]
+    dequantize: bool,
+    /// Write the merged model too. Adapters of quantised weights are added to the floats that these decode to.
     #[arg(long)]
     pub merge: bool,
 }
@@ -59,6 +66,24 @@ impl LoraArgs {
         self.lora_dropout.is_some_and(|part| part > 0.0)
     }
 
+    /// Returns the form of the frozen weights below adapters.
+    pub fn frozen(&self) -> QuantisedWeights {
+        match (self.load_in_4bit, self.dequantize) {
+            (true, _) => QuantisedWeights::Nf4,
+            (_, true) => QuantisedWeights::Decoded,
+            _ => QuantisedWeights::Kept,
+        }
+    }
+
+    /// Returns the name of this form in `finetune.json`.
+    pub fn frozen_name(&self) -> &'static str {
+        match self.frozen() {
+            QuantisedWeights::Nf4 => "nf4",
+            QuantisedWeights::Kept => "as stored",
+            QuantisedWeights::Decoded => "decoded",
+        }
+    }
+
     /// Returns what a run trains.
     ///
     /// # Errors
@@ -73,6 +98,8 @@ impl LoraArgs {
                 ("--lora-dropout", self.lora_dropout.is_some()),
                 ("--lora-target", !self.lora_target.is_empty()),
                 ("--rslora", self.rslora),
+                ("--load-in-4bit", self.load_in_4bit),
+                ("--dequantize", self.dequantize),
                 ("--merge", self.merge),
             ];
             let given = others.iter().find(|(_, given)| *given);
@@ -95,21 +122,21 @@ impl LoraArgs {
 }
 
 /// Reads the checkpoint, and attaches adapters. Whole models are in f32; the frozen parameters below adapters have the
-/// dtype that losses are computed in.
+/// dtype that losses are computed in, or stay in quantised form.
 ///
 /// # Errors
 /// Returns an error if the checkpoint or the adapters can't be read, or if a target matches no layer.
 pub fn load(
     folder: &Path,
-    trained: &Trained,
+    (trained, frozen): (&Trained, QuantisedWeights),
     dtype: FloatDType,
     (device, seed): (&Device, u64),
 ) -> anyhow::Result<(ModelConfig, CausalLm, Option<AdapterConfig>)> {
-    let stored = match trained {
-        Trained::Whole => FloatDType::F32,
-        _ => dtype,
+    let (stored, form) = match trained {
+        Trained::Whole => (FloatDType::F32, QuantisedWeights::Decoded),
+        _ => (dtype, frozen),
     };
-    let (config, model) = kernels_models::load(folder, device, stored)?;
+    let (config, model) = kernels_models::load_as(folder, device, stored, form, &mut |_| {})?;
     let (model, adapters) = adapt(model, trained, seed)?;
     Ok((config, model, adapters))
 }

@@ -10,6 +10,7 @@ use crate::training::preference::{Objective, Preference};
 use crate::training::state::Trainee;
 use crate::training::step::{Loss, Method, without_gradients};
 use burn::tensor::{Device, FloatDType};
+use kernels_models::QuantisedWeights;
 use kernels_models::preference::{NllAverage, PairLoss, UnpairedLoss};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -184,7 +185,13 @@ impl Run {
             true => Trained::Old(fixtures().join("preference/tiny-adapter")),
             false => Trained::Whole,
         };
-        let (_, model, _) = model::load(&tiny, &trained, FloatDType::F32, (&device, 0)).unwrap();
+        let (_, model, _) = model::load(
+            &tiny,
+            (&trained, QuantisedWeights::Decoded),
+            FloatDType::F32,
+            (&device, 0),
+        )
+        .unwrap();
         let inner = device.clone().inner();
         let reference = has_reference.then(|| match case.adapts {
             true => without_gradients(&model),

@@ -185,6 +185,7 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     };
     facts.date = date;
     let adapts = !matches!(trained, Trained::Whole);
+    let frozen = args.lora.frozen();
     let mut settings = Settings::new(args, (folder.clone(), config, adapts), packs, &batches)?;
     let refers = objective.is_some() && args.loss.has_reference() && !is_known;
     let (loaded, sums) = thread::scope(|scope| {
@@ -193,7 +194,7 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         let place = (&device, args.seed);
         let loaded = match args.loss.is_reward() {
             true => reward::load(&folder, &trained, dtype, place, padding),
-            false => model::load(&folder, &trained, dtype, place),
+            false => model::load(&folder, (&trained, frozen), dtype, place),
         };
         let sums = sums.map(|sums| sums.join().unwrap_or_else(|panic| resume_unwind(panic)));
         (loaded, sums)

@@ -23,6 +23,10 @@ pub fn check(loss: &LossArgs, lora: &LoraArgs, trained: &Trained) -> anyhow::Res
         !loss.is_reward() || !adapts || lora.merge,
         "an adapter has no place for the head of a reward model, which is trained as a whole; --merge saves the merged model"
     );
+    ensure!(
+        !loss.is_reward() || !lora.load_in_4bit,
+        "--load-in-4bit is not an option of --loss reward: reward models are read as floats"
+    );
     Ok(())
 }
 

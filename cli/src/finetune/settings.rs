@@ -39,6 +39,9 @@ pub struct Settings {
     /// The checksum of the weights of the reference, if it is not the checkpoint.
     #[serde(skip)]
     pub reference: Option<String>,
+    /// The form of frozen weights, if the run trains adapters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<&'static str>,
     /// True if the merged model is saved too.
     pub merge: bool,
     /// The number of optimiser steps.
@@ -116,6 +119,10 @@ impl Settings {
             adapters: None,
             base: None,
             reference: None,
+            frozen: adapts.then(|| match args.loss.is_reward() {
+                true => "decoded",
+                false => args.lora.frozen_name(),
+            }),
             merge: args.lora.merge,
             steps,
             steps_per_validation: args.validate_steps.unwrap_or(steps.div_ceil(4)),

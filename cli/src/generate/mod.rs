@@ -76,6 +76,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = DtypeChoice::F32)]
     dtype: DtypeChoice,
     #[command(flatten)]
+    quantised: loading::QuantisedArgs,
+    #[command(flatten)]
     policy: choice::PolicyArgs,
     /// The device to run on.
     #[arg(long, default_value = "cpu")]
@@ -189,7 +191,10 @@ fn fitting(ids: Vec<u32>, limit: usize) -> anyhow::Result<Vec<u32>> {
 /// Loads the weights, with those of the adapter added.
 fn load(args: &Args) -> anyhow::Result<CausalLm> {
     let device = args.device.device()?;
-    let (_, model) = loading::load(&args.model, &device, args.dtype.float_dtype())?;
+    // An adapter is added to floats.
+    let quantised = args.quantised.form(args.adapter.is_some());
+    let dtype = args.dtype.float_dtype();
+    let (_, model) = loading::load(&args.model, &device, dtype, quantised)?;
     match &args.adapter {
         Some(folder) => Ok(model.merge_adapters(folder)?),
         None => Ok(model),

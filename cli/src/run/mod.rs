@@ -47,6 +47,8 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = DtypeChoice::F32)]
     dtype: DtypeChoice,
     #[command(flatten)]
+    quantised: loading::QuantisedArgs,
+    #[command(flatten)]
     policy: choice::PolicyArgs,
     /// The device to run on.
     #[arg(long, default_value = "cpu")]
@@ -71,10 +73,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         !is_reward_model || !args.grads,
         "--grads writes gradients of the loss of tokens, which a reward model does not have"
     );
+    // Gradients are those of every weight.
+    let quantised = args.quantised.form(args.grads);
     let dtype = args.dtype.float_dtype();
     let (_, model) = match is_reward_model {
         true => load_reward_model(&args.model, &device, dtype)?,
-        false => loading::load(&args.model, &device, dtype)?,
+        false => loading::load(&args.model, &device, dtype, quantised)?,
     };
     let batch = inputs.batch(&device);
     let batch = batch.with_context(|| escape_path(&args.inputs))?;

@@ -185,6 +185,8 @@ fn adapters_are_trained_saved_and_merged() {
             "--lora-target=*.mlp.*",
         ],
         &["--lora-rank=4", "--dtype=bf16", "--no-packing"],
+        &["--lora-rank=4", "--load-in-4bit"],
+        &["--lora-rank=4", "--load-in-4bit", "--dtype=bf16"],
     ]
     .into_iter()
     .enumerate()
@@ -284,6 +286,7 @@ fn a_run_goes_on_with_the_same_losses() {
     let place = Place::new();
     let options = [
         "--lora-rank=4",
+        "--load-in-4bit",
         "--lora-dropout=0.1",
         "--validate-steps=3",
         "--steps=12",
@@ -587,6 +590,16 @@ fn bad_input_is_told_before_a_step() {
         chat(&["--lora-rank=2", "--lora-target=qq"]),
         1,
         &["`qq` matches no linear layer", "q_proj"],
+    );
+    refuses(
+        chat(&["--load-in-4bit"]),
+        1,
+        &["--load-in-4bit is an option of adapters"],
+    );
+    refuses(
+        chat(&["--lora-rank=2", "--load-in-4bit", "--dequantize"]),
+        2,
+        &["--load-in-4bit", "--dequantize"],
     );
     refuses(
         chat(&["--lora-alpha=2"]),

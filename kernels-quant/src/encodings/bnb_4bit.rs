@@ -23,8 +23,7 @@ use serde::Deserialize;
 use crate::config::Fields;
 use crate::encoding::{Declared, DecodeRows};
 use crate::parts::Parts;
-use crate::views::Floats;
-use crate::{ConfigError, Dtype, Encoding, QuantError};
+use crate::{BlockScales, Codes, ConfigError, Dtype, Encoding, QuantError};
 
 /// A table of bitsandbytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,7 +34,7 @@ pub enum Bnb4Bit {
     Fp4,
 }
 
-const NF4: [f32; 16] = [
+pub(crate) const NF4: [f32; 16] = [
     -1.0,
     -0.696_192_8,
     -0.525_073_05,
@@ -75,13 +74,13 @@ const FP4: [f32; 16] = [
     -0.25,
 ];
 
-const OF_NF4: &str = "weight.quant_state.bitsandbytes__nf4";
+pub(crate) const OF_NF4: &str = "weight.quant_state.bitsandbytes__nf4";
 const OF_FP4: &str = "weight.quant_state.bitsandbytes__fp4";
-const WEIGHT: &str = "weight";
-const ABSMAX: &str = "weight.absmax";
-const QUANT_MAP: &str = "weight.quant_map";
-const NESTED_ABSMAX: &str = "weight.nested_absmax";
-const NESTED_QUANT_MAP: &str = "weight.nested_quant_map";
+pub(crate) const WEIGHT: &str = "weight";
+pub(crate) const ABSMAX: &str = "weight.absmax";
+pub(crate) const QUANT_MAP: &str = "weight.quant_map";
+pub(crate) const NESTED_ABSMAX: &str = "weight.nested_absmax";
+pub(crate) const NESTED_QUANT_MAP: &str = "weight.nested_quant_map";
 
 /// The most bytes of settings that are read.
 const MOST_TEXT: usize = 1 << 16;
@@ -215,14 +214,14 @@ impl Declared for Bnb4Bit {
             return Err(QuantError::content(WEIGHT, problem));
         }
         let absmax = match (state.nested_blocksize, state.nested_offset) {
-            (Some(size), Some(offset)) => Absmax::Nested {
-                codes: parts.bytes(ABSMAX, Dtype::U8, &[blocks])?,
-                map: parts.singles(NESTED_QUANT_MAP, &[256])?,
-                scales: parts.singles(NESTED_ABSMAX, &[blocks.div_ceil(size)])?,
+            (Some(size), Some(offset)) => BlockScales::nested(
+                parts.bytes(ABSMAX, Dtype::U8, &[blocks])?,
+                parts.singles(NESTED_QUANT_MAP, &[256])?,
+                parts.singles(NESTED_ABSMAX, &[blocks.div_ceil(size)])?,
                 size,
-                offset: offset as f32,
-            },
-            (None, None) => Absmax::Plain(parts.singles(ABSMAX, &[blocks])?),
+                offset as f32,
+            ),
+            (None, None) => BlockScales::plain(parts.singles(ABSMAX, &[blocks])?),
             _ => {
                 let problem = "one of `nested_blocksize` and `nested_offset` is missing";
                 return Err(QuantError::content(NESTED_ABSMAX, problem));
@@ -250,41 +249,13 @@ pub(crate) fn of_config(fields: Fields<'_>) -> Result<Encoding, ConfigError> {
     )
 }
 
-/// The scales of blocks.
-#[derive(Debug)]
-enum Absmax<'a> {
-    Plain(Floats<'a>),
-    Nested {
-        codes: &'a [u8],
-        map: Floats<'a>,
-        scales: Floats<'a>,
-        size: usize,
-        offset: f32,
-    },
-}
-
-impl Absmax<'_> {
-    fn get(&self, block: usize) -> f32 {
-        match *self {
-            Self::Plain(scales) => scales.get(block),
-            Self::Nested {
-                codes,
-                map,
-                scales,
-                size,
-                offset,
-            } => map.get(codes[block].into()) * scales.get(block / size) + offset,
-        }
-    }
-}
-
 #[derive(Debug)]
 struct Rows<'a> {
     table: &'static [f32; 16],
     columns: usize,
     codes: &'a [u8],
     blocksize: usize,
-    absmax: Absmax<'a>,
+    absmax: BlockScales<'a>,
 }
 
 impl DecodeRows for Rows<'_> {
@@ -302,5 +273,14 @@ impl DecodeRows for Rows<'_> {
             }
             at = next;
         }
+    }
+
+    fn codes(&self) -> Option<Codes<'_>> {
+        Some(Codes::Table {
+            table: self.table,
+            bytes: self.codes,
+            block: self.blocksize,
+            scales: self.absmax,
+        })
     }
 }

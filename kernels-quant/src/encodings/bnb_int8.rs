@@ -18,7 +18,7 @@ use crate::encoding::{Declared, DecodeRows};
 use crate::finite::refuse_infinite;
 use crate::parts::Parts;
 use crate::views::Floats;
-use crate::{ConfigError, Dtype, Encoding, PartSpec, QuantError};
+use crate::{BlockScales, Codes, ConfigError, Dtype, Encoding, PartSpec, QuantError};
 
 /// LLM.int8 of bitsandbytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,6 +31,9 @@ impl fmt::Display for BnbInt8 {
 }
 
 const FORMAT: &str = "weight_format";
+
+/// The factor of all elements: scales are the largest numbers of rows, whose codes are 127.
+const FACTOR: f32 = 1.0 / 127.0;
 
 impl BnbInt8 {
     /// Returns the parts of a weight `[rows, columns]`: its codes, its scales, and the order of its rows, a byte 0.
@@ -117,8 +120,16 @@ impl DecodeRows for Rows<'_> {
         for ((row, codes), places) in rows.zip(codes).zip(places) {
             let scale = self.scales.get(row);
             for (&code, place) in codes.iter().zip(places) {
-                *place = f32::from(code as i8) * scale * (1.0 / 127.0);
+                *place = f32::from(code as i8) * scale * FACTOR;
             }
         }
+    }
+
+    fn codes(&self) -> Option<Codes<'_>> {
+        Some(Codes::Integers {
+            bytes: self.codes,
+            scales: BlockScales::plain(self.scales),
+            factor: FACTOR,
+        })
     }
 }

@@ -17,7 +17,7 @@ use half::f16;
 use crate::encoding::{Declared, DecodeRows};
 use crate::finite::{refuse_infinite, too_large};
 use crate::parts::Parts;
-use crate::{Dtype, QuantError};
+use crate::{Codes, Dtype, QuantError};
 
 /// The number of elements of a small block.
 const SMALL: usize = 32;
@@ -191,6 +191,13 @@ impl DecodeRows for Rows<'_> {
     fn decode(&self, rows: Range<usize>, out: &mut [f32]) {
         let bytes = &self.bytes[rows.start * self.row..rows.end * self.row];
         self.block.decode(bytes, out);
+    }
+
+    fn codes(&self) -> Option<Codes<'_>> {
+        Some(Codes::Blocks {
+            block: self.block,
+            bytes: self.bytes,
+        })
     }
 }
 

@@ -6,4 +6,5 @@ mod encoded;
 mod formulas;
 mod goldens;
 mod hostile;
+mod owned;
 mod stored;

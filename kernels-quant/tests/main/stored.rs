@@ -121,8 +121,9 @@ pub struct Case {
 impl Case {
     /// Returns the weight, and what its package decodes.
     pub fn read(&self) -> (Stored, Vec<f32>) {
+        // Tests of `kernels-simd` read them too.
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/fixtures")
+            .join("../kernels-quant/tests/fixtures")
             .join(format!("{}.safetensors", self.file));
         let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{path:?}: {error}"));
         let file = SafeTensors::deserialize(&bytes).expect("a safetensors file");

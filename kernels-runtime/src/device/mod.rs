@@ -179,7 +179,7 @@ impl DeviceKind {
     /// Reads the kind from Burn's device id: the backend is the upper byte of the type, CubeCL's runtime the three bits
     /// below, and the graphics API of wgpu the top bits of the index. Burn's and CubeCL's documentation fixes these
     /// numbers, so reading them needs no feature of Burn.
-    fn of_id(id: DeviceId) -> Self {
+    pub(crate) fn of_id(id: DeviceId) -> Self {
         const FLEX: u16 = 4;
         const EXISTING_WGPU_SETUP: u16 = 5;
         let (backend, runtime) = (id.type_id >> 8, id.type_id >> 5 & 0b111);

@@ -17,6 +17,7 @@ pub mod linear;
 pub mod linear_cross_entropy;
 pub mod moe;
 pub mod qk_norm_rope;
+pub mod quantized_linear;
 pub mod rms_norm;
 pub mod rope;
 pub mod softcap;

@@ -320,14 +320,19 @@ mod tests {
     }
     operations!(names);
 
-    /// Checks that every operation has one kernel.
+    /// Checks that every operation has one kernel. One is declared as kernels of other crates are.
     #[test]
     fn the_kernels_of_this_crate_go_together() {
         assert_eq!(check(), Ok(()));
         assert_eq!(replaced().count(), 0);
         let ids = kernels().map(|kernel| kernel.id);
         assert!(ids.is_sorted_by(|a, b| a < b), "each id once");
-        assert!(kernels().all(|kernel| OPERATIONS.contains(&kernel.op)));
+        let others = kernels().filter(|kernel| !OPERATIONS.contains(&kernel.op));
+        assert!(
+            others
+                .map(|kernel| kernel.id)
+                .eq(["npu_fused_quantized_linear"])
+        );
         for op in OPERATIONS {
             let of_op = kernels().filter(|kernel| kernel.op == *op);
             assert_eq!(of_op.count(), 1, "{op}");

@@ -186,6 +186,34 @@ impl Context for V3 {
         Avx2 { values, c: self }
     }
 
+    #[inline(always)]
+    fn of_i8(self, values: &[i8; LANES]) -> Avx2 {
+        let halves: [u64; 2] = bytemuck::cast(*values);
+        let mut values = [self.avx._mm256_setzero_ps(); 2];
+        for (value, half) in values.iter_mut().zip(halves) {
+            let integers = self.avx2._mm256_cvtepi8_epi32(bytemuck::cast([half, 0]));
+            *value = self.avx._mm256_cvtepi32_ps(integers);
+        }
+        Avx2 { values, c: self }
+    }
+
+    /// Each half of the table is looked up by three bits. The fourth, moved to the sign, chooses between them.
+    #[inline(always)]
+    fn of_table(self, table: &[f32; LANES], places: &[u8; LANES]) -> Avx2 {
+        let (avx, avx2) = (self.avx, self.avx2);
+        let [first, second]: [__m256; 2] = bytemuck::cast(*table);
+        let halves: [u64; 2] = bytemuck::cast(*places);
+        let mut values = [avx._mm256_setzero_ps(); 2];
+        for (value, half) in values.iter_mut().zip(halves) {
+            let places = avx2._mm256_cvtepu8_epi32(bytemuck::cast([half, 0]));
+            let low = avx2._mm256_permutevar8x32_ps(first, places);
+            let high = avx2._mm256_permutevar8x32_ps(second, places);
+            let is_high = bytemuck::cast(avx2._mm256_slli_epi32::<28>(places));
+            *value = avx._mm256_blendv_ps(low, high, is_high);
+        }
+        Avx2 { values, c: self }
+    }
+
     /// Computes as [`bf16::round`](crate::Element::round) does.
     #[inline(always)]
     fn to_bf16(self, values: Avx2) -> [bf16; LANES] {

@@ -245,6 +245,23 @@ impl Context for V4 {
         Avx512 { values, c: self }
     }
 
+    #[inline(always)]
+    fn of_i8(self, values: &[i8; LANES]) -> Avx512 {
+        let avx512 = self.avx512f;
+        let integers = avx512._mm512_cvtepi8_epi32(bytemuck::cast(*values));
+        let values = avx512._mm512_cvtepi32_ps(integers);
+        Avx512 { values, c: self }
+    }
+
+    /// The instruction reads the lower four bits of a place.
+    #[inline(always)]
+    fn of_table(self, table: &[f32; LANES], places: &[u8; LANES]) -> Avx512 {
+        let avx512 = self.avx512f;
+        let places = avx512._mm512_cvtepu8_epi32(bytemuck::cast(*places));
+        let values = avx512._mm512_permutexvar_ps(places, bytemuck::cast(*table));
+        Avx512 { values, c: self }
+    }
+
     /// Computes as [`bf16::round`](crate::Element::round) does, but each NaN is the processor's default one. One
     /// permutation takes the upper halves, where a shift and a truncation are three operations of Intel's processors.
     #[inline(always)]

@@ -46,6 +46,9 @@ pub trait Context: Copy + Send + Sync {
 
     fn of_bf16(self, values: &[bf16; LANES]) -> Self::Of<f32>;
     fn of_f16(self, values: &[f16; LANES]) -> Self::Of<f32>;
+    fn of_i8(self, values: &[i8; LANES]) -> Self::Of<f32>;
+    /// Returns the numbers of a table at places, of which the lower four bits count.
+    fn of_table(self, table: &[f32; LANES], places: &[u8; LANES]) -> Self::Of<f32>;
     /// Rounds to nearest, ties to even.
     fn to_bf16(self, values: Self::Of<f32>) -> [bf16; LANES];
     /// Returns the numbers that are left of others in bf16.
@@ -354,6 +357,22 @@ mod tests {
                 }
             }
         }
+    }
+
+    fn small_integers<C: Context>(c: C) {
+        let table: [f32; LANES] = std::array::from_fn(|i| (i * i) as f32 - 3.5);
+        for first in 0..=u8::MAX {
+            let bytes: [u8; LANES] = std::array::from_fn(|i| first.wrapping_add(i as u8 * 37));
+            let signed = bytes.map(|byte| byte as i8);
+            assert_eq!(c.of_i8(&signed).values(), signed.map(f32::from));
+            let expected = bytes.map(|byte| table[usize::from(byte & 0xf)]);
+            assert_eq!(c.of_table(&table, &bytes).values(), expected);
+        }
+    }
+
+    #[test]
+    fn small_integers_are_numbers_and_places() {
+        in_each_context!(c => small_integers(c));
     }
 
     fn powers<C: Context>(c: C) {

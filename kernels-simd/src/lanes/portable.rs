@@ -134,6 +134,16 @@ impl Context for Portable {
     }
 
     #[inline(always)]
+    fn of_i8(self, values: &[i8; LANES]) -> Array<f32> {
+        Array(values.map(f32::from))
+    }
+
+    #[inline(always)]
+    fn of_table(self, table: &[f32; LANES], places: &[u8; LANES]) -> Array<f32> {
+        Array(places.map(|place| table[usize::from(place & 0xf)]))
+    }
+
+    #[inline(always)]
     fn to_bf16(self, values: Array<f32>) -> [bf16; LANES] {
         rounded(&values)
     }

@@ -48,7 +48,7 @@ pub use matrix::Matrix;
 pub use memory::{InCacheLines, with_memory};
 pub use outer::{Destination, Factors, Right, add_outer_here, outer, outer_here, outer_rounded};
 pub use panel::{load, read};
-pub use rounded::{add_product, columns_times, product_rounded};
+pub use rounded::{add_product, columns_times, finish, in_columns, product_rounded};
 pub use rows::Rows;
 pub use scaled::{InGroups, columns_times_scaled};
 pub use tiled::{

@@ -197,7 +197,7 @@ fn few_rows<T: Element>(
 }
 
 /// Runs `work` on each part of some columns.
-pub(super) fn in_columns<T: Copy + Send>(
+pub fn in_columns<T: Copy + Send>(
     out: Unwritten<'_, T>,
     length: usize,
     width: usize,
@@ -301,11 +301,8 @@ where
 }
 
 /// Adds the bias to sums and rounds them into their columns.
-pub(super) fn finish<T: Element>(
-    sums: &[T::Acc],
-    bias: Option<&[T::Acc]>,
-    part: &mut Columns<'_, T>,
-) where
+pub fn finish<T: Element>(sums: &[T::Acc], bias: Option<&[T::Acc]>, part: &mut Columns<'_, T>)
+where
     T::Acc: Gemm,
 {
     let (start, width) = (part.start(), part.width());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use burn::module::{Module, Param, ParamId, Reparameterizer};
 use burn::tensor::{DType, Device, Distribution, Tensor, TensorData};
-use burn_kernels::nn::{LowRank, LowRankExperts};
+use burn_kernels::nn::{LowRank, LowRankExperts, apply_low_rank};
 use burn_kernels::semantics::ExpertLayout;
 
 use super::AdapterConfig;
@@ -78,10 +78,11 @@ impl CausalLm {
     ) -> Self {
         let axes = |id: &ParamId| Some(targets.get(id)?.experts?.axes);
         let (experts, layers) = factors.into_iter().partition(|(id, _)| axes(id).is_some());
-        let adapted = self.apply_reparameterization(Attach {
+        let attach = Attach {
             factors: layers,
             dropout,
-        });
+        };
+        let adapted = apply_low_rank(self, attach);
         // This one comes last, because the other one freezes what it passes.
         adapted.apply_reparameterization(AttachToExperts {
             axes,

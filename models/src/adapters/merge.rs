@@ -5,6 +5,7 @@ use std::path::Path;
 
 use burn::module::{Param, ParamId, Reparameterization};
 use burn::tensor::{DType, Device, FloatDType, Tensor};
+use burn_kernels::nn::Quantized;
 
 use super::AdapterConfig;
 use super::attach::Factors;
@@ -50,8 +51,15 @@ impl CausalLm {
     /// least. The model then costs what it does without adapters.
     ///
     /// # Errors
-    /// Returns an error as [`load_adapters`](Self::load_adapters) does.
+    /// Returns an error as [`load_adapters`](Self::load_adapters) does, and if the model has quantised weights.
     pub fn merge_adapters(self, dir: &Path) -> Result<Self, ModelError> {
+        if Quantized::is_in(&self) {
+            let problem = "the model has quantised weights, which a sum would round once more; load it with decoded ones, and \
+                           merge into these floats";
+            return Err(ModelError::Adapter {
+                problem: problem.into(),
+            });
+        }
         let targets = targets::all(&self);
         let (_, factors) = read(&targets, dir)?;
         let mut merge = Merge { targets, factors };

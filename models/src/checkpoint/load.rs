@@ -1,15 +1,21 @@
 //! Loading a model from a directory or file.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use burn::module::Param;
+use burn::module::{Module, Param, ParamId};
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData, bf16, f16};
+use burn_kernels::nn::Quantize;
+use burn_kernels::ops::quantized_linear;
+use kernels_quant::OwnedWeight;
 
 use super::CONFIG;
 use super::check::{check_tensors, stored_ways};
 use super::decode::Wanted;
 #[cfg(feature = "remote")]
 use super::file::Change;
+use super::inspect::StoredType;
+use super::kept;
 use super::matrices::Parts;
 use super::open::Checkpoint;
 use super::progress::{Counter, Progress};
@@ -71,6 +77,37 @@ pub fn load_with(
     dtype: FloatDType,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(ModelConfig, CausalLm), ModelError> {
+    load_as(path, device, dtype, QuantisedWeights::Decoded, progress)
+}
+
+/// The form in which a model gets the quantised weights of its linear layers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum QuantisedWeights {
+    /// As floats.
+    #[default]
+    Decoded,
+    /// As their bytes, which products decode. On the CPU, in `f32`, `f16` or `bf16`; other devices and `f64` get floats, with a
+    /// message. So do routers, embeddings, the output projection, experts, and layers that a file holds in several tensors.
+    ///
+    /// Results are those of floats in f32, within its roundings. Half types round activations, but not these weights.
+    Kept,
+    /// As bytes in NF4 with double quantisation, quantised one after the other from floats, for the training of adapters. What
+    /// `Kept` decodes stays in floats.
+    Nf4,
+}
+
+/// Reads a model as [`load_with`] does, with quantised weights in one of two forms.
+///
+/// # Errors
+///
+/// Returns an error as [`load`] does.
+pub fn load_as(
+    path: &Path,
+    device: &Device,
+    dtype: FloatDType,
+    quantised: QuantisedWeights,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(ModelConfig, CausalLm), ModelError> {
     check_dtype(device, dtype)?;
     let checkpoint = Checkpoint::open(path)?;
     if checkpoint.config.is_reward_model() {
@@ -81,7 +118,7 @@ pub fn load_with(
             problem,
         ));
     }
-    read(checkpoint, device, dtype, progress)
+    read(checkpoint, device, dtype, quantised, progress)
 }
 
 /// Reads a reward model as [`load`] reads others: a `…ForSequenceClassification` with one label, as transformers and
@@ -106,7 +143,13 @@ pub fn load_reward_model(
             problem,
         ));
     }
-    read(checkpoint, device, dtype, &mut |_| {})
+    read(
+        checkpoint,
+        device,
+        dtype,
+        QuantisedWeights::Decoded,
+        &mut |_| {},
+    )
 }
 
 /// Reads the weights of a checkpoint.
@@ -114,6 +157,7 @@ fn read(
     checkpoint: Checkpoint,
     device: &Device,
     dtype: FloatDType,
+    quantised: QuantisedWeights,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(ModelConfig, CausalLm), ModelError> {
     let Checkpoint {
@@ -125,9 +169,26 @@ fn read(
     for remark in check_tensors(&path, &config, &shards, &model)? {
         tracing::warn!("{}: {remark}", kernels_io::escape_path(&path));
     }
-    if let Some(weights) = quantised::described(&quantised::weights(&shards, &model)) {
+    let found = quantised::weights(&shards, &model);
+    let multiplies = quantized_linear::runs_on(device) && dtype != FloatDType::F64;
+    if quantised == QuantisedWeights::Nf4 {
+        check_nf4(&found, multiplies)?;
+    }
+    let keeps = quantised != QuantisedWeights::Decoded && multiplies;
+    if let Some(weights) = quantised::described(&found) {
         let path = kernels_io::escape_path(&path);
-        tracing::info!("{path}: {weights}: decoded to {}", name_of(dtype));
+        let name = name_of(dtype);
+        match (quantised, keeps) {
+            (QuantisedWeights::Decoded, _) => {
+                tracing::info!("{path}: {weights}: decoded to {name}")
+            }
+            (_, true) => tracing::info!(
+                "{path}: {weights}: linear layers keep them, everything else is decoded to {name}"
+            ),
+            (_, false) => tracing::warn!(
+                "{path}: {weights}: decoded to {name}, because only the CPU multiplies with quantised weights, and not in f64"
+            ),
+        }
     }
 
     let mut read = Read {
@@ -136,14 +197,37 @@ fn read(
         device,
         dtype,
         failure: None,
+        kept: keeps.then(Vec::new),
+        quantised,
         #[cfg(feature = "remote")]
         server: ServerFiles::of(device, &shards),
     };
     let model = rebuild(model, &mut read);
     match read.failure {
         Some(error) => Err(error),
-        None => Ok((config, model)),
+        None => {
+            let kept = read.kept.unwrap_or_default();
+            let quantize = Quantize::new(kept, DType::from(dtype));
+            Ok((config, model.apply_reparameterization(quantize)))
+        }
     }
+}
+
+/// Checks that weights can be quantised in NF4, and then be multiplied.
+fn check_nf4(found: &BTreeMap<String, StoredType>, multiplies: bool) -> Result<(), ModelError> {
+    let problem = match (quantised::described(found), multiplies) {
+        (Some(weights), _) => {
+            format!(
+                "the checkpoint has {weights}, which can stay as they are, but not be quantised once more"
+            )
+        }
+        (None, false) => "only the CPU multiplies with quantised weights, and not in f64".into(),
+        (None, true) => return Ok(()),
+    };
+    Err(ModelError::Dtype {
+        dtype: "nf4".into(),
+        problem,
+    })
 }
 
 fn check_dtype(device: &Device, dtype: FloatDType) -> Result<(), ModelError> {
@@ -173,6 +257,9 @@ struct Read<'a> {
     device: &'a Device,
     dtype: FloatDType,
     failure: Option<ModelError>,
+    /// The weights that stay in quantised form, if some do.
+    kept: Option<Vec<(ParamId, OwnedWeight)>>,
+    quantised: QuantisedWeights,
     /// The server that reads the files, if it can.
     #[cfg(feature = "remote")]
     server: Option<ServerFiles>,
@@ -193,6 +280,17 @@ impl Replace for Read<'_> {
             FloatDType::F16 | FloatDType::BF16 if info.is_wide() => FloatDType::F32,
             dtype => dtype,
         };
+        match self.keep(info, &parts, param.id) {
+            Ok(false) => {}
+            Ok(true) => {
+                self.counter.add(self.shards, &parts);
+                return param;
+            }
+            Err(error) => {
+                self.failure = Some(error);
+                return param;
+            }
+        }
         match self.tensor(&parts, shape.as_slice(), info.transposed, dtype) {
             Ok(tensor) => {
                 self.counter.add(self.shards, &parts);
@@ -208,6 +306,25 @@ impl Replace for Read<'_> {
 }
 
 impl Read<'_> {
+    /// Reads a weight that stays in quantised form. Returns `false` if it is another one.
+    fn keep(
+        &mut self,
+        info: &ParameterInfo,
+        parts: &[Part],
+        id: ParamId,
+    ) -> Result<bool, ModelError> {
+        let Some(all) = &mut self.kept else {
+            return Ok(false);
+        };
+        let weight = match self.quantised {
+            QuantisedWeights::Nf4 => kept::in_nf4(self.shards, info, parts)?,
+            _ => kept::weight(self.shards, info, parts)?,
+        };
+        let is_kept = weight.is_some();
+        all.extend(weight.map(|weight| (id, weight)));
+        Ok(is_kept)
+    }
+
     fn tensor<const D: usize>(
         &self,
         parts: &[Part],

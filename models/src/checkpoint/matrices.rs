@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use kernels_quant::{Dtype, Encoding, Mxfp4, Part, QuantError, QuantizedWeight};
+use kernels_quant::{
+    Dtype, Encoding, Mxfp4, OwnedPart, OwnedWeight, Part, QuantError, QuantizedWeight,
+};
 use safetensors::Dtype as Stored;
 
 use super::file::{StoredTensor, TensorFile};
@@ -184,6 +186,19 @@ impl Parts {
         let bytes = read(scales, rows * across)?;
         parts.add("scales", Dtype::U8, &[rows, across], bytes);
         Ok(parts)
+    }
+
+    /// Returns the weight with the memory of its parts.
+    pub(super) fn into_owned(mut self) -> Result<OwnedWeight, ModelError> {
+        let parts = std::mem::take(&mut self.parts).into_iter();
+        let parts = parts.map(|(name, dtype, shape, bytes)| OwnedPart {
+            name: name.into(),
+            dtype,
+            shape,
+            bytes,
+        });
+        OwnedWeight::new(self.encoding, self.shape, parts.collect())
+            .map_err(|error| self.error(error.to_string()))
     }
 
     /// Returns the weight, whose parts go together.

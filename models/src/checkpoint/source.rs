@@ -74,6 +74,17 @@ impl<'a> Source<'a> {
         })
     }
 
+    /// Checks that so many rows decode to finite numbers. Nothing is kept.
+    pub(super) fn check(&self, rows: usize) -> Result<(), ModelError> {
+        let step = (PIECE / self.columns).max(1);
+        let mut piece = vec![0.0_f32; step.min(rows) * self.columns];
+        for begin in (0..rows).step_by(step) {
+            let count = step.min(rows - begin);
+            self.rows(begin, &mut piece[..count * self.columns])?;
+        }
+        Ok(())
+    }
+
     /// Reads the whole tensor.
     pub(super) fn read<T: Wanted>(&self, values: &mut [T]) -> Result<(), ModelError> {
         let step = (PIECE / self.columns).max(1);
@@ -148,7 +159,7 @@ impl<'a> Source<'a> {
     }
 
     /// Refuses decoded numbers of which one is infinite or NaN.
-    fn check_finite(&self, first: usize, decoded: &[f32]) -> Result<(), ModelError> {
+    pub(super) fn check_finite(&self, first: usize, decoded: &[f32]) -> Result<(), ModelError> {
         let Some(at) = decoded.iter().position(|number| !number.is_finite()) else {
             return Ok(());
         };
@@ -164,7 +175,7 @@ impl<'a> Source<'a> {
     }
 
     /// Returns the place of a row of the file among so many rows.
-    fn place(&self, row: usize, rows: usize) -> usize {
+    pub(super) fn place(&self, row: usize, rows: usize) -> usize {
         let Change::PairedRows(heads) = self.change else {
             return row;
         };

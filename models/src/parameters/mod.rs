@@ -55,7 +55,9 @@ impl CausalLm {
         struct Show<'a, V>(ExpertStorage, &'a mut V);
         impl<V: ParameterVisitor> Visit for Show<'_, V> {
             fn visit<const D: usize>(&mut self, info: &ParameterInfo, param: &Param<Tensor<D>>) {
-                info.show(param.base().without_autodiff(), self.0, self.1);
+                // A quantised weight is saved as the floats that it decodes to.
+                let saved = param.transform_for_save().base();
+                info.show(saved.without_autodiff(), self.0, self.1);
             }
         }
         walk(self, &mut Show(experts, visitor));

@@ -4,11 +4,15 @@ use crate::common::{Stored, edit_config, edit_tensors};
 use crate::counting::{Since, alone};
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use burn::optim::GradientsParams;
 use burn::tensor::{Device, FloatDType, Int, Tensor};
 use burn_kernels::live::{self, Sampling};
-use kernels_models::{ExpertStorage, ModelConfig, Qwen3MoeSize, Qwen3Size, load, save, save_with};
+use kernels_models::{
+    AdapterConfig, ExpertStorage, ModelConfig, QuantisedWeights, Qwen3MoeSize, Qwen3Size, load,
+    load_as, save, save_with,
+};
 use safetensors::Dtype;
 use serde_json::json;
 
@@ -82,13 +86,57 @@ fn matrices(folder: &Path) {
 
 /// The same in quantised blocks.
 fn blocks(folder: &Path) {
+    measure(&of_blocks(folder), 64 << 20);
+}
+
+/// Writes a GGUF file of these.
+fn of_blocks(folder: &Path) -> PathBuf {
     let path = folder.join("blocks.gguf");
     let parts = crate::common::gguf::llama(1024, 4096);
     let header = parts.header();
     fs::write(&path, &header).unwrap();
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
     file.set_len((header.len() + parts.data) as u64).unwrap();
-    measure(&path, 64 << 20);
+    path
+}
+
+/// Quantised weights that stay so take the bytes of the file. Neither a pass forward nor the gradients of adapters make floats
+/// of a matrix, which would be 16 MiB.
+#[test]
+fn kept_weights_take_the_bytes_of_the_file() {
+    let _alone = alone();
+    let _unverified = live::scope(Sampling::off());
+    let folder = tempfile::tempdir().unwrap();
+    let path = of_blocks(folder.path());
+    let file = fs::metadata(&path).unwrap().len() as usize;
+    let device = Device::flex().autodiff();
+    let since = Since::now();
+    let kept = QuantisedWeights::Kept;
+    let (_, model) = load_as(&path, &device, FloatDType::F32, kept, &mut |_| {}).unwrap();
+    let (held, peak) = (since.held() as usize, since.peak());
+    assert!(held < file + file / 10, "{held} bytes for a file of {file}");
+    // Rows in the model's order are a second copy of one matrix.
+    assert!(
+        peak < held + (5 << 20) + BESIDE,
+        "{peak} bytes, {held} after"
+    );
+
+    let adapters = AdapterConfig {
+        rank: 2,
+        alpha: 4.0,
+        dropout: 0.0,
+        rank_stabilised: false,
+        targets: Vec::new(),
+        patterns: Default::default(),
+    };
+    let model = model.with_adapters(&adapters, 1).unwrap();
+    let ids = Tensor::<2, Int>::zeros([2, 9], &device);
+    let since = Since::now();
+    let (_, loss) = model.loss(ids, None);
+    let gradients = GradientsParams::from_grads(loss.backward(), &model);
+    assert_eq!(gradients.len(), 2 * 7);
+    let peak = since.peak();
+    assert!(peak < 14 << 20, "{peak} bytes beside the model");
 }
 
 /// The same in a folder, in 8 bits with a scale for each row. One matrix is in memory as it is stored, 4 MiB.

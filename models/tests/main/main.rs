@@ -19,6 +19,7 @@ mod goldens;
 mod half_mixtures;
 #[cfg(unix)]
 mod hostile;
+mod kept;
 mod learning;
 mod log_probs;
 mod masked;

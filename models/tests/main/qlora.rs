@@ -5,9 +5,10 @@ use crate::comparison::relative;
 use burn::optim::{AdamWConfig, GradientsParams};
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, FloatDType, Int, Tensor};
+use burn_kernels::nn::Quantized;
 use burn_kernels::optim::InitFused;
 use burn_kernels::policy::{self, Policy};
-use kernels_models::{CausalLm, load, save_adapters};
+use kernels_models::{CausalLm, QuantisedWeights, load_as, save_adapters};
 
 /// Returns the mean loss of the next token where its label is no −100.
 fn loss(model: &CausalLm, golden: &File, device: &Device) -> Tensor<1> {
@@ -36,9 +37,14 @@ fn three_steps_are_those_of_peft() {
     let golden = read(&adapter.join("golden.safetensors"));
     let expected = golden["losses"].values();
     let device = Device::flex().autodiff();
-    for policy in ["none", "all"] {
+    let forms = [QuantisedWeights::Decoded, QuantisedWeights::Kept];
+    for (policy, form) in forms
+        .into_iter()
+        .flat_map(|form| [("none", form), ("all", form)])
+    {
         let _scope = policy::scope(policy.parse::<Policy>().unwrap());
-        let (_, base) = load(&folder, &device, FloatDType::F32).unwrap();
+        let (_, base) = load_as(&folder, &device, FloatDType::F32, form, &mut |_| {}).unwrap();
+        assert_eq!(Quantized::is_in(&base), form == QuantisedWeights::Kept);
         let (config, mut model) = base.load_adapters(&adapter).unwrap();
         let settings = AdamWConfig::new()
             .with_beta_1(0.9)
@@ -63,7 +69,10 @@ fn three_steps_are_those_of_peft() {
         losses.push(number(&loss(&model, &golden, &device)));
         for (found, expected) in losses.iter().zip(&expected) {
             let error = (found - expected).abs() / expected;
-            assert!(error < 1e-5, "{policy}: {losses:?}, not {expected:?}");
+            assert!(
+                error < 1e-5,
+                "{policy}, {form:?}: {losses:?}, not {expected:?}"
+            );
         }
     }
 }

@@ -1,0 +1,83 @@
+//! Products with quantised weights, which stay as their bytes.
+//!
+//! A weight is `[outputs, inputs]`. Rows of it are decoded to f32, a few at a time, in memory that a thread keeps and that
+//! the second-level cache holds, and multiplied by the products of this crate. Few rows of `x`, as in decoding, are
+//! multiplied piece by piece: 256 numbers are decoded to the first-level cache, and multiplied there. The blocks of GGUF
+//! files, NF4, FP4 and LLM.int8 are decoded with SIMD, to the same bits as [`kernels_quant`] decodes, which decodes all
+//! others.
+//!
+//! Sums are in f32, for half types too, and results are rounded once. They don't depend on the number of threads.
+
+mod decode;
+mod few;
+mod panels;
+
+use crate::product::Gemm;
+use crate::{Element, Output, Values, View, with_type};
+use kernels_quant::QuantizedWeight;
+use std::ops::Range;
+
+/// Returns `x · weightᵀ`, rounded once: `[.., outputs]` of `x`, `[.., inputs]`.
+///
+/// # Panics
+/// Panics if the sizes don't go together, or if `x` is not contiguous.
+pub fn forward(x: &View<'_>, weight: &QuantizedWeight<'_>) -> Values {
+    with_type!(x.dtype(), T => forward_in::<T>(x, weight))
+}
+
+fn forward_in<T: Element>(x: &View<'_>, weight: &QuantizedWeight<'_>) -> Values
+where
+    T::Acc: Gemm,
+{
+    let [outputs, inputs] = weight.shape();
+    let (rows, count) = rows::<T>(x, inputs, weight);
+    let mut result = Output::<T>::new([count, outputs]);
+    let out = result.rest();
+    match few::Weight::of::<T>(count, weight) {
+        Some(few) => few::product(rows, few, out),
+        None => panels::product(rows, weight, out),
+    }
+    T::values(result.into_values())
+}
+
+/// Returns the gradient of `x`, `dy · weight`: `[.., inputs]` of `dy`, `[.., outputs]`. A weight of 8 or 4 bits has no gradient.
+///
+/// # Panics
+/// Panics if the sizes don't go together, or if `dy` is not contiguous.
+pub fn gradient_of_x(dy: &View<'_>, weight: &QuantizedWeight<'_>) -> Values {
+    with_type!(dy.dtype(), T => {
+        let [outputs, inputs] = weight.shape();
+        let (dy, count) = rows::<T>(dy, outputs, weight);
+        let mut result = Output::<T>::new([count, inputs]);
+        panels::gradient(dy, weight, result.rest());
+        T::values(result.into_values())
+    })
+}
+
+/// Decodes rows of a weight, in parallel if they are many, to the bits of [`QuantizedWeight::decode_rows`].
+///
+/// # Panics
+/// Panics if the weight has fewer rows, or if `out` has another number of elements than the rows.
+pub fn decode_rows(weight: &QuantizedWeight<'_>, rows: Range<usize>, out: &mut [f32]) {
+    panels::decode(weight, rows, out);
+}
+
+/// Returns the elements of rows of `width` elements, and the number of rows.
+///
+/// # Panics
+/// Panics if the rows have another width.
+fn rows<'a, T: Element>(
+    rows: &View<'a>,
+    width: usize,
+    weight: &QuantizedWeight<'_>,
+) -> (&'a [T], usize) {
+    let sizes = rows.sizes();
+    assert!(
+        sizes.last() == Some(&width),
+        "rows of sizes {sizes:?} have no product with a weight of {:?} outputs and inputs",
+        weight.shape()
+    );
+    let data = rows.contiguous::<T>();
+    // A weight has at least one row and one column.
+    (data, data.len() / width)
+}
