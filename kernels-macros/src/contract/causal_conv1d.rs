@@ -162,8 +162,8 @@ fn docs(key: &Key) -> String {
     };
     let state = match is("state", "given") {
         true => {
-            " `conv_state` has the inputs before the first token, `[sequences, K − 1, channels]`, and the second result the last \
-             ones, from which the next call goes on."
+            " `conv_state` has the inputs before the first token, `[sequences, K − 1, channels]`, and the second \
+             result the last ones, from which the next call goes on."
         }
         false => " Inputs before the first token are zero.",
     };

@@ -141,15 +141,16 @@ fn docs(key: &Key) -> String {
     };
     let lengths = match is("lengths", "packed") {
         true => {
-            " Each row is several sequences, one after the other, with `sequence_lengths`, and each has a state of its own."
+            " Each row is several sequences, one after the other, with `sequence_lengths`, and each has a state of \
+             its own."
         }
         false => "",
     };
     format!(
-        "Gated delta rule: for each token and head, `S ← e^g S`, `S ← S + beta k (v − Sᵀk)ᵀ`, `y = scale · Sᵀq`.{norm} Returns the \
-         result and the last state.\n\n\
-         `q` and `k` are `[batch, tokens, key heads, key width]`, `v` and the result `[batch, tokens, heads, value width]`, `beta` \
-         is `[batch, tokens, heads]` and `g` {g}; `key heads` divides `heads`. The state begins with {state}. `g` and states \
-         are in `f32` (`f64` for `f64`).{lengths}"
+        "Gated delta rule: for each token and head, `S ← e^g S`, `S ← S + beta k (v − Sᵀk)ᵀ`, `y = scale · Sᵀq`.{norm} \
+         Returns the result and the last state.\n\n\
+         `q` and `k` are `[batch, tokens, key heads, key width]`, `v` and the result `[batch, tokens, heads, \
+         value width]`, `beta` is `[batch, tokens, heads]` and `g` {g}; `key heads` divides `heads`. The state begins \
+         with {state}. `g` and states are in `f32` (`f64` for `f64`).{lengths}"
     )
 }

@@ -19,7 +19,8 @@ macro_rules! operations {
                 /// Short causal convolutions.
                 CausalConv1d {
                     name: causal_conv1d, at: causal_conv1d,
-                    kernel: FusedKernel<crate::ops::causal_conv1d::CausalConv1d>, key: CausalConv1dKey of "causal_conv1d",
+                    kernel: FusedKernel<crate::ops::causal_conv1d::CausalConv1d>,
+                    key: CausalConv1dKey of "causal_conv1d",
                 }
                 /// Gated delta rules.
                 GatedDeltaRule {

@@ -73,10 +73,11 @@ pub(crate) fn has_state(key: InitialState) -> bool {
     key == InitialState::Given
 }
 
-/// Computes each sequence by itself, and joins the results and the last states along the axes of tokens and of sequences.
+/// Computes each sequence by itself, and joins the results and the last states along the axes of tokens and of
+/// sequences.
 ///
-/// `run` gets a function that takes the tokens of a sequence of a tensor, and its state. Without lengths, it gets all rows at
-/// once. A sequence without tokens keeps its state.
+/// `run` gets a function that takes the tokens of a sequence of a tensor, and its state. Without lengths, it gets all
+/// rows at once. A sequence without tokens keeps its state.
 pub(crate) fn each<const D: usize, const S: usize>(
     lengths: &Lengths,
     [batch, tokens]: [usize; 2],

@@ -90,8 +90,8 @@ impl kernel::Operands for Convolved {
         self.output(both(found))
     }
 
-    /// Takes the first tokens of the first rows. All channels stay, because a body knows its weight. It also knows the lengths of
-    /// packed sequences, which are compared as a whole.
+    /// Takes the first tokens of the first rows. All channels stay, because a body knows its weight. It also knows
+    /// the lengths of packed sequences, which are compared as a whole.
     fn sample(&self, _: Rows) -> Option<Self> {
         if self.key.lengths == SequenceLengths::Packed {
             return None;

@@ -1,15 +1,16 @@
-//! Short causal convolutions of channels, `y[t] = act(bias + Σ_j w[j] · x[t − K + 1 + j])`, with `K` weights for each channel and
-//! `silu` or nothing as `act`, as linear attention has them before its queries, keys and values (Gated DeltaNet,
-//! arXiv:2412.06464; Mamba, arXiv:2312.00752).
+//! Short causal convolutions of channels, `y[t] = act(bias + Σ_j w[j] · x[t − K + 1 + j])`, with `K` weights for each
+//! channel and `silu` or nothing as `act`, as linear attention has them before its queries, keys and values (Gated
+//! DeltaNet, arXiv:2412.06464; Mamba, arXiv:2312.00752).
 //!
-//! A sequence begins with the `K − 1` inputs before its first token, or with zeros, and its last `K − 1` inputs are a result, the
-//! state that the next call continues from. Packed sequences each begin anew.
+//! A sequence begins with the `K − 1` inputs before its first token, or with zeros, and its last `K − 1` inputs are a
+//! result, the state that the next call continues from. Packed sequences each begin anew.
 //!
 //! With `p` the sum before `act` and `d = dy · act'(p)`, the gradients are `dx[t] = Σ_j w[j] · d[t + K − 1 − j]`,
-//! `dw[j] = Σ_t d[t] · x[t − K + 1 + j]` and `dbias = Σ_t d[t]`. The gradient of the last inputs is added to theirs. Half types
-//! are computed in f32 and rounded once.
+//! `dw[j] = Σ_t d[t] · x[t − K + 1 + j]` and `dbias = Σ_t d[t]`. The gradient of the last inputs is added to theirs.
+//! Half types are computed in f32 and rounded once.
 //!
-//! NPUs and GPUs have no implementation. CANN's operators of this name are for one generation of its devices, without gradients.
+//! NPUs and GPUs have no implementation. CANN's operators of this name are for one generation of its devices, without
+//! gradients.
 
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
@@ -54,23 +55,24 @@ declare_kernel! {
 pub struct Inputs {
     /// The inputs, `[batch, tokens, channels]`.
     pub x: Tensor<3>,
-    /// The weights, `[channels, K]`, with 2 to 8 for a channel. The last belongs to the token itself, as in a convolution of
-    /// PyTorch that is padded on the left.
+    /// The weights, `[channels, K]`, with 2 to 8 for a channel. The last belongs to the token itself, as in a
+    /// convolution of PyTorch that is padded on the left.
     pub weight: Tensor<2>,
     /// The bias, `[channels]`. Present exactly if the key has one.
     pub bias: Option<Tensor<1>>,
     /// The inputs before the first tokens, `[sequences, K − 1, channels]`. Present exactly if the key has a state.
     pub state: Option<Tensor<3>>,
-    /// The lengths of packed sequences: those of the first row of the batch, then of the second, and so on. Present exactly if
-    /// the key has them. Without lengths, each row is a sequence.
+    /// The lengths of packed sequences: those of the first row of the batch, then of the second, and so on. Present
+    /// exactly if the key has them. Without lengths, each row is a sequence.
     pub lengths: Lengths,
 }
 
-/// Computes the convolution with the fused kernel of the tensors' device. Returns the result, `[batch, tokens, channels]`, and the
-/// last inputs of each sequence, `[sequences, K − 1, channels]`, in the dtype of `x`.
+/// Computes the convolution with the fused kernel of the tensors' device. Returns the result, `[batch, tokens,
+/// channels]`, and the last inputs of each sequence, `[sequences, K − 1, channels]`, in the dtype of `x`.
 ///
 /// # Errors
-/// Returns the reason if no kernel can run: no implementation for the device, a dtype it does not take, or different dtypes.
+/// Returns the reason if no kernel can run: no implementation for the device, a dtype it does not take, or different
+/// dtypes.
 ///
 /// # Panics
 /// Panics if the inputs don't match the key, or if the shapes don't fit together.

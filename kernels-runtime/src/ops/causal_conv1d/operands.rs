@@ -96,7 +96,8 @@ impl<T: Described> Operands<T> {
             );
             require!(
                 found == expected,
-                "{OP}: the state is {found:?}, but must be {expected:?}: sequences, weights of a channel minus one, channels"
+                "{OP}: the state is {found:?}, but must be {expected:?}: sequences, weights of a channel minus \
+                 one, channels"
             );
         }
         Ok(())

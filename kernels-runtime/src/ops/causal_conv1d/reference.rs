@@ -6,8 +6,8 @@ use crate::semantics::{CausalConv1dKey, ConvActivation};
 use burn::tensor::Tensor;
 use burn::tensor::activation::silu;
 
-/// Computes the convolution with plain tensor operations, on any backend: the definition that kernels are verified against.
-/// Returns the result and the last inputs of each sequence, in the dtype of `x`.
+/// Computes the convolution with plain tensor operations, on any backend: the definition that kernels are verified
+/// against. Returns the result and the last inputs of each sequence, in the dtype of `x`.
 ///
 /// Half types are computed in f32, and the result is rounded once.
 ///

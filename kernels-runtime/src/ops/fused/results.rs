@@ -1,8 +1,8 @@
 //! Several results of one operation that have gradients.
 //!
-//! A step of Burn's autodiff has one result. So the step of such an operation is that of a joint node, which nothing reads, and
-//! each result has a step of its own, whose only parent is the joint node. It keeps the gradient of its result for the joint
-//! step, which runs after all of them.
+//! A step of Burn's autodiff has one result. So the step of such an operation is that of a joint node, which nothing
+//! reads, and each result has a step of its own, whose only parent is the joint node. It keeps the gradient of its
+//! result for the joint step, which runs after all of them.
 
 use super::{Like, Made};
 use crate::ops::recording::{
@@ -76,8 +76,8 @@ impl<B: Backend> Results<B> {
     }
 }
 
-/// Returns the tensor of a joint node, or its gradient, on the device of another tensor. It has an element, as those of joined
-/// operands, and one dtype, because results may have several.
+/// Returns the tensor of a joint node, or its gradient, on the device of another tensor. It has an element, as those
+/// of joined operands, and one dtype, because results may have several.
 fn nothing<B: Backend>(on: &FloatTensor<B>) -> FloatTensor<B> {
     B::float_zeros(Shape::new([1]), &on.device(), FloatDType::F32)
 }

@@ -37,8 +37,8 @@ pub(crate) fn cases() -> impl Iterator<Item = Case> {
         .flat_map(move |key| Case::on_every_shape(Rule { key }, key == head))
 }
 
-/// Roundings of this many of the largest element are allowed besides. A state sums the terms of all tokens, in chunks whose
-/// triangles are inverted, so an error of one token reaches all behind it.
+/// Roundings of this many of the largest element are allowed besides. A state sums the terms of all tokens, in chunks
+/// whose triangles are inverted, so an error of one token reaches all behind it.
 const ALONG_TOKENS: f64 = 32.0;
 
 impl Variant for Rule {

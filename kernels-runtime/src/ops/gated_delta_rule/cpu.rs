@@ -81,8 +81,8 @@ fn like(values: Values, of: &FlexTensor) -> FlexTensor {
     tensor(values, of.layout().shape().clone())
 }
 
-/// Returns a tensor whose heads are contiguous, and whose axes all have positive strides: the tensor itself or a copy. A tensor
-/// of three axes has numbers for heads.
+/// Returns a tensor whose heads are contiguous, and whose axes all have positive strides: the tensor itself or a
+/// copy. A tensor of three axes has numbers for heads.
 fn readable(tensor: &FlexTensor) -> FlexTensor {
     let (shape, strides) = (tensor.layout().shape(), tensor.layout().strides());
     let contiguous = shape.num_dims() == 3 || strides[3] == 1 || shape[3] <= 1;

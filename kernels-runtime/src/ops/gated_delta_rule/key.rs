@@ -8,8 +8,8 @@ use std::fmt;
 /// The settings that change the result of a gated delta rule. Each token changes the state `S` of a head and reads it:
 /// `S ← e^g S`, `S ← S + β k (v − Sᵀk)ᵀ`, `y = scale · Sᵀq`.
 ///
-/// It is computed in f32, also on half types, whose results are rounded once. The factor of the queries is a run-time value of
-/// the site, not part of the key.
+/// It is computed in f32, also on half types, whose results are rounded once. The factor of the queries is a run-time
+/// value of the site, not part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GatedDeltaRuleKey {
     /// What a decay belongs to.
@@ -44,7 +44,8 @@ impl GatedDeltaRuleKey {
 pub enum Decay {
     /// The whole state of a head: `g` is `[batch, tokens, heads]` (Gated DeltaNet).
     Head,
-    /// A channel of the key, which is a row of the state: `g` is `[batch, tokens, heads, key width]` (Kimi Delta Attention).
+    /// A channel of the key, which is a row of the state: `g` is `[batch, tokens, heads, key width]` (Kimi Delta
+    /// Attention).
     Channel,
 }
 
@@ -59,7 +60,8 @@ pub enum KeyNorm {
 }
 
 impl Dtypes for GatedDeltaRuleKey {
-    /// Returns whether the dtypes of queries, keys, values and rates differ, or decays and states are not in the compute dtype.
+    /// Returns whether the dtypes of queries, keys, values and rates differ, or decays and states are not in the
+    /// compute dtype.
     fn mixes(&self, dtypes: impl ExactSizeIterator<Item = DType>) -> bool {
         let dtypes: SmallVec<[DType; 6]> = dtypes.collect();
         match dtypes[..] {

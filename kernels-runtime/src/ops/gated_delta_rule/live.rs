@@ -66,8 +66,8 @@ impl kernel::Operands for Recurrence {
         both(GatedDeltaRule::run(operands, implementation))
     }
 
-    /// Takes the first tokens of the first rows. All heads stay, because a body may know how many share a head of keys. It also
-    /// knows the lengths of packed sequences, which are compared as a whole.
+    /// Takes the first tokens of the first rows. All heads stay, because a body may know how many share a head of
+    /// keys. It also knows the lengths of packed sequences, which are compared as a whole.
     fn sample(&self, _: Rows) -> Option<Self> {
         if self.key.lengths == SequenceLengths::Packed {
             return None;
@@ -94,8 +94,8 @@ impl kernel::Operands for Recurrence {
         })
     }
 
-    /// The gradient of a decay is the difference of sums of products of results and their gradients, over the tokens of a chunk.
-    /// It is zero where the state before is.
+    /// The gradient of a decay is the difference of sums of products of results and their gradients, over the tokens
+    /// of a chunk. It is zero where the state before is.
     fn gradient_terms(&self, operand: &str) -> f64 {
         let [batch, tokens, heads, _] = self.inputs.v.dims();
         if operand != "g" || batch * tokens * heads == 0 {

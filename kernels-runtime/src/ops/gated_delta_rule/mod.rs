@@ -1,19 +1,20 @@
-//! Gated delta rules: Gated DeltaNet (Yang, Kautz & Hatamizadeh, arXiv:2412.06464) and Kimi Delta Attention (arXiv:2510.26692), the
-//! linear attention of Qwen3-Next and Kimi Linear.
+//! Gated delta rules: Gated DeltaNet (Yang, Kautz & Hatamizadeh, arXiv:2412.06464) and Kimi Delta Attention
+//! (arXiv:2510.26692), the linear attention of Qwen3-Next and Kimi Linear.
 //!
 //! A head has a state `S`, `[key width, value width]`. Each token changes it and reads it:
 //!
 //! `S ← e^g S`, `u = β (v − Sᵀk)`, `S ← S + k uᵀ`, `y = scale · Sᵀq`.
 //!
-//! The logarithm of the decay, `g`, is a number for each head or for each channel of the key. Queries and keys may be normalised
-//! first, and several heads of values may share a head of them: head `h` reads head `h / (heads / key heads)`. A sequence begins
-//! with a given state or with zeros, and its last state is a result, which the next call continues from. Packed sequences each
-//! begin with a state of their own. Both results have gradients, and so has the first state.
+//! The logarithm of the decay, `g`, is a number for each head or for each channel of the key. Queries and keys may be
+//! normalised first, and several heads of values may share a head of them: head `h` reads head `h / (heads / key
+//! heads)`. A sequence begins with a given state or with zeros, and its last state is a result, which the next call
+//! continues from. Packed sequences each begin with a state of their own. Both results have gradients, and so has the
+//! first state.
 //!
-//! Everything is computed in f32 (f64 for f64), and results in half types are rounded once. Kernels compute a sequence in
-//! chunks of tokens (arXiv:2406.06484), with the formulas that [`kernels_simd::gated_delta`] states, and a few tokens one by one,
-//! as decoding needs. A decay may be zero, with a logarithm of `-∞`. A number that is NaN makes the results of its head NaN from
-//! its chunk on.
+//! Everything is computed in f32 (f64 for f64), and results in half types are rounded once. Kernels compute a
+//! sequence in chunks of tokens (arXiv:2406.06484), with the formulas that [`kernels_simd::gated_delta`] states, and
+//! a few tokens one by one, as decoding needs. A decay may be zero, with a logarithm of `-∞`. A number that is NaN
+//! makes the results of its head NaN from its chunk on.
 //!
 //! NPUs and GPUs have no implementation. CANN's operators have no gradients, and their states are in bf16.
 
@@ -79,11 +80,11 @@ pub struct Inputs {
     pub g: Decays,
     /// The rates of the updates, `[batch, tokens, heads]`.
     pub beta: Tensor<3>,
-    /// The states before the first tokens, `[sequences, heads, key width, value width]`, in the dtype of the decays. Present
-    /// exactly if the key has a state.
+    /// The states before the first tokens, `[sequences, heads, key width, value width]`, in the dtype of the decays.
+    /// Present exactly if the key has a state.
     pub state: Option<Tensor<4>>,
-    /// The lengths of packed sequences: those of the first row of the batch, then of the second, and so on. Present exactly if
-    /// the key has them. Without lengths, each row is a sequence.
+    /// The lengths of packed sequences: those of the first row of the batch, then of the second, and so on. Present
+    /// exactly if the key has them. Without lengths, each row is a sequence.
     pub lengths: Lengths,
 }
 
@@ -102,12 +103,13 @@ impl Settings {
     }
 }
 
-/// Computes the rule with the fused kernel of the tensors' device. Returns the result, `[batch, tokens, heads, value width]` in
-/// the dtype of `q`, and the last state of each sequence, `[sequences, heads, key width, value width]` in that of the decays.
+/// Computes the rule with the fused kernel of the tensors' device. Returns the result, `[batch, tokens, heads, value
+/// width]` in the dtype of `q`, and the last state of each sequence, `[sequences, heads, key width, value width]` in
+/// that of the decays.
 ///
 /// # Errors
-/// Returns the reason if no kernel can run: no implementation for the device, a dtype it does not take, or dtypes that it does
-/// not take together.
+/// Returns the reason if no kernel can run: no implementation for the device, a dtype it does not take, or dtypes
+/// that it does not take together.
 ///
 /// # Panics
 /// Panics if the inputs or settings don't match the key, or if the shapes don't fit together.

@@ -13,8 +13,8 @@ pub use kernels_simd::gated_delta::Sizes;
 const OP: &str = "Gated delta rule";
 
 operation! {
-    /// A gated delta rule. The last states are a result besides, and both have gradients. The forward pass keeps the inverted
-    /// triangles of the chunks.
+    /// A gated delta rule. The last states are a result besides, and both have gradients. The forward pass keeps the
+    /// inverted triangles of the chunks.
     GatedDeltaRule {
         name: "gated_delta_rule",
         title: "Gated delta rule",
@@ -124,8 +124,8 @@ impl<T: Described> Operands<T> {
             let expected = self.sizes().states();
             require!(
                 found == expected,
-                "{OP}: the state is {found:?}, but must be {expected:?}: sequences, heads of v, width of a key, width of a \
-                 value"
+                "{OP}: the state is {found:?}, but must be {expected:?}: sequences, heads of v, width of \
+                 a key, width of a value"
             );
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! The definition, in two orders of computation: token by token, and, for decays of heads, in chunks. Their results are equal but
-//! for roundings. Chunks need a number of operations that grows far slower with the tokens.
+//! The definition, in two orders of computation: token by token, and, for decays of heads, in chunks. Their results
+//! are equal but for roundings. Chunks need a number of operations that grows far slower with the tokens.
 
 mod chunks;
 
@@ -14,10 +14,12 @@ use kernels_simd::gated_delta::EPSILON;
 /// The largest number of tokens for which the chunked order has no fewer operations.
 const FEW: usize = 16;
 
-/// Computes the rule with plain tensor operations, on any backend: the definition that kernels are verified against. Returns
-/// the result, in the dtype of `q`, and the last state of each sequence, in that of the computation: f32, or f64 for f64.
+/// Computes the rule with plain tensor operations, on any backend: the definition that kernels are verified against.
+/// Returns the result, in the dtype of `q`, and the last state of each sequence, in that of the computation: f32, or
+/// f64 for f64.
 ///
-/// Decays and states may also be in the dtype of `q`. Everything is computed in f32 (f64 for f64), and the result is rounded once.
+/// Decays and states may also be in the dtype of `q`. Everything is computed in f32 (f64 for f64), and the result is
+/// rounded once.
 ///
 /// # Panics
 /// Panics if the inputs or settings don't match the key, or if the shapes don't fit together.
@@ -87,8 +89,8 @@ fn of_every_head(rows: Tensor<4>, sizes: Sizes) -> Tensor<4> {
     rows.reshape([batch, tokens, heads * group, width])
 }
 
-/// Computes the rule token by token. The tensors are `[batch, tokens, heads, ..]`, the state `[batch, heads, key width, value
-/// width]`.
+/// Computes the rule token by token. The tensors are `[batch, tokens, heads, ..]`, the state `[batch, heads, key
+/// width, value width]`.
 fn by_tokens([q, k, v, g, beta]: [Tensor<4>; 5], mut state: Tensor<4>) -> (Tensor<4>, Tensor<4>) {
     let tokens = q.dims()[1];
     let row = |tensor: &Tensor<4>, token: usize| -> Tensor<4> {

@@ -7,7 +7,8 @@ use crate::semantics::LinearKey;
 use burn::module::Param;
 use burn::tensor::Tensor;
 
-/// The weight or the bias of a linear layer or a short convolution, as a field of the user's struct or a parameter of a function.
+/// The weight or the bias of a linear layer or a short convolution, as a field of the user's struct or a parameter of
+/// a function.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a parameter of a linear layer with {D} axes",
     label = "expected `Param<Tensor<2>>` or `Tensor<2>` for the weight, `Param<Tensor<1>>` or `Tensor<1>` for the bias"
@@ -35,7 +36,8 @@ impl<const D: usize, T: LinearParameter<D> + ?Sized> LinearParameter<D> for &T {
     }
 }
 
-/// The weight and the bias of a linear layer or a short convolution. They are read only when a kernel or the reference takes them.
+/// The weight and the bias of a linear layer or a short convolution. They are read only when a kernel or the
+/// reference takes them.
 #[derive(Clone, Copy)]
 pub struct LinearParameters<'a> {
     weight: &'a dyn LinearParameter<2>,

@@ -1,14 +1,14 @@
 //! The rule in chunks of tokens (arXiv:2406.06484, arXiv:2412.06464), for decays of heads.
 //!
-//! With `G_i` the sum of `g` up to token `i` of a chunk, `D_ij = e^(G_i − G_j)` for `i ≥ j`, scaled queries and the state `S` before
-//! the chunk:
+//! With `G_i` the sum of `g` up to token `i` of a chunk, `D_ij = e^(G_i − G_j)` for `i ≥ j`, scaled queries and the
+//! state `S` before the chunk:
 //!
 //! * `A = strict_lower(β_i (k_i·k_j) D_ij)`, `T = (I + A)⁻¹`, `P = lower((q_i·k_j) D_ij)`;
 //! * `R = T (β v) − T (β e^G k) S`;
 //! * `Y = (e^G q) S + P R`, and `S ← e^(G_C) S + (e^(G_C − G) k)ᵀ R`.
 //!
-//! The exponents of `D` are sums of the `g` between two tokens and not differences of larger sums, so that a decay of zero, whose
-//! logarithm is `-∞`, and decays near one keep their digits. Tokens that fill the last chunk are zeros.
+//! The exponents of `D` are sums of the `g` between two tokens and not differences of larger sums, so that a decay of
+//! zero, whose logarithm is `-∞`, and decays near one keep their digits. Tokens that fill the last chunk are zeros.
 
 use crate::kernel::rounded;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
@@ -153,8 +153,8 @@ impl Triangle {
 
     /// Returns `(I + A)⁻¹`, where `A` is the part of a matrix below the diagonal.
     ///
-    /// The inverse of a matrix of blocks, `[[X, 0], [B, Z]]`, is `[[X⁻¹, 0], [−Z⁻¹ B X⁻¹, Z⁻¹]]`. So the inverses of the blocks on
-    /// the diagonal give those of twice the size, beginning with blocks of one element.
+    /// The inverse of a matrix of blocks, `[[X, 0], [B, Z]]`, is `[[X⁻¹, 0], [−Z⁻¹ B X⁻¹, Z⁻¹]]`. So the inverses of
+    /// the blocks on the diagonal give those of twice the size, beginning with blocks of one element.
     fn inverse(&self, matrix: Tensor<3>) -> Tensor<3> {
         let [all, len, _] = matrix.dims();
         let mut inverse = Tensor::<2>::eye(len, &matrix.device())
