@@ -13,11 +13,13 @@ mod common;
 mod pass {
     pub mod add_norm;
     pub mod attention;
+    pub mod causal_conv1d;
     pub mod cross_entropy;
     pub mod documented;
     pub mod function;
     pub mod function_variants;
     pub mod function_when;
+    pub mod gated_delta_rule;
     pub mod impl_block;
     pub mod impl_experts;
     pub mod impl_of_a_trait;
@@ -80,11 +82,13 @@ macro_rules! accepted {
 accepted! {
     add_norm
     attention
+    causal_conv1d
     cross_entropy
     documented
     function
     function_variants
     function_when
+    gated_delta_rule
     impl_block
     impl_experts
     impl_of_a_trait

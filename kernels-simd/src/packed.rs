@@ -5,7 +5,9 @@ use std::ops::Range;
 /// A sequence: its row of the batch, and its tokens in this row.
 #[derive(Clone, Debug)]
 pub struct Sequence {
+    /// The row of the batch.
     pub row: usize,
+    /// The tokens of the row.
     pub tokens: Range<usize>,
 }
 

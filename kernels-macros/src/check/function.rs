@@ -88,7 +88,7 @@ fn check_receiver(receiver: &Receiver, errors: &mut Errors) {
 /// Reports a result that is not the kernel's.
 pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut Errors) {
     let expected = match returns {
-        Returns::Tensor => "Tensor<D>",
+        Returns::Tensor | Returns::PairWith { .. } => "Tensor<D>",
         Returns::Pair { written, .. } => written,
         Returns::WithLogits => "(Tensor<D>, Tensor<2>)",
         Returns::Loss => "Tensor<1>",
@@ -115,7 +115,7 @@ pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut
     };
     match (returns, fields) {
         (Returns::Pair { .. } | Returns::WithLogits, Some(2))
-        | (Returns::Tensor | Returns::Loss, None) => {}
+        | (Returns::Tensor | Returns::PairWith { .. } | Returns::Loss, None) => {}
         (
             Returns::Pair {
                 does,
@@ -128,7 +128,7 @@ pub(super) fn check_return(signature: &Signature, returns: Returns, errors: &mut
             "the router's logits are always returned, for the load balancing loss: \
              `(Tensor<D>, Tensor<2>)`",
         ),
-        (Returns::Tensor, Some(_)) => {
+        (Returns::Tensor | Returns::PairWith { .. }, Some(_)) => {
             errors.at(written, "the kernel returns one tensor, `Tensor<D>`")
         }
         (Returns::Loss, Some(_)) => errors.at(written, "the kernel returns the loss, `Tensor<1>`"),

@@ -193,7 +193,7 @@ fn function_site(
             let names = [&function.signature.ident].into_iter().chain(of_type);
             tells::refuse_item(contract, &key, names, errors);
             tells::refuse_body(contract, &key, function, errors);
-            check_return(&function.signature, shape.returns, errors);
+            check_return(&function.signature, shape.returns(&key), errors);
             let parameters = operands::parameters(function, errors);
             let bindings = operands::to_function(&wanted, function, &parameters, errors);
             let first_use = FirstUse::of_body(&function.body, &bindings, contract.flow);
@@ -240,7 +240,7 @@ fn shape_of(wanted: &Wanted<'_>, function: &Function) -> &'static Shape {
 /// The error of a function of one tensor where the kernel takes and returns two, such as a rotation of queries alone.
 /// One error replaces those of each absent tensor and of the result.
 fn half_of_a_pair(wanted: &Wanted<'_>, function: &Function) -> Option<String> {
-    let Returns::Pair { does, written } = wanted.shape.returns else {
+    let Returns::Pair { does, written } = wanted.shape.returns(wanted.key) else {
         return None;
     };
     let is_half =

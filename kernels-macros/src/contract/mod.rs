@@ -7,9 +7,11 @@
 mod add_rmsnorm;
 mod attention;
 mod call;
+mod causal_conv1d;
 mod cross_entropy;
 #[cfg(test)]
 mod documented;
+mod gated_delta_rule;
 mod key;
 mod layernorm;
 mod linear;
@@ -41,6 +43,8 @@ pub(crate) static CONTRACTS: &[&Contract] = &[
     &rope::CONTRACT,
     &qk_norm_rope::CONTRACT,
     &softcap::CONTRACT,
+    &causal_conv1d::CONTRACT,
+    &gated_delta_rule::CONTRACT,
     &attention::HEADS,
     &attention::LAYER,
     &cross_entropy::CONTRACT,
@@ -102,6 +106,12 @@ pub(crate) enum Returns {
         does: &'static str,
         written: &'static str,
     },
+    /// Two tensors as of `Pair` if the condition holds, otherwise one.
+    PairWith {
+        condition: Condition,
+        does: &'static str,
+        written: &'static str,
+    },
     /// A tensor and the router's logits.
     WithLogits,
     /// A loss of one axis.
@@ -129,7 +139,7 @@ pub(crate) enum When {
 }
 
 /// One setting has one of these values.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Condition {
     pub(crate) setting: &'static str,
     pub(crate) values: &'static [&'static str],
@@ -274,6 +284,21 @@ impl Contract {
 }
 
 impl Shape {
+    /// The result under the settings.
+    pub(crate) fn returns(&self, key: &Key) -> Returns {
+        match self.returns {
+            Returns::PairWith {
+                condition,
+                does,
+                written,
+            } => match key.holds(Some(condition)) {
+                Some(true) => Returns::Pair { does, written },
+                _ => Returns::Tensor,
+            },
+            returns => returns,
+        }
+    }
+
     /// The operands that the settings bring. Those of a setting that is in error are left out.
     pub(crate) fn operands_of(&self, key: &Key) -> impl Iterator<Item = &'static Operand> {
         self.operands
@@ -387,6 +412,7 @@ impl Role {
             Self::Stream | Self::Tensor { rank: None } => "a float tensor by value, `Tensor<D>`",
             Self::Tensor { rank: Some(1) } => "a float tensor by value, `Tensor<1>`",
             Self::Tensor { rank: Some(2) } => "a float tensor by value, `Tensor<2>`",
+            Self::Tensor { rank: Some(3) } => "a float tensor by value, `Tensor<3>`",
             Self::Tensor { rank: Some(_) } => "a float tensor by value, `Tensor<4>`",
             Self::Indices => "integers by value, `Tensor<2, Int>`",
             Self::Targets => "integers by value, `Tensor<1, Int>`",

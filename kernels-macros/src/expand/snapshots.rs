@@ -124,6 +124,41 @@ fn function_softcap() {
 }
 
 #[test]
+fn function_gated_delta_rule() {
+    check(
+        "function_gated_delta_rule",
+        quote!("npu_fused_gated_delta_rule", state = given),
+        quote! {
+            fn delta_rule(
+                query: Tensor<4>,
+                key: Tensor<4>,
+                value: Tensor<4>,
+                g: Tensor<3>,
+                beta: Tensor<3>,
+                recurrent_state: Tensor<4>,
+            ) -> (Tensor<4>, Tensor<4>) {
+                (value, recurrent_state)
+            }
+        },
+    );
+}
+
+#[test]
+fn struct_causal_conv1d() {
+    check(
+        "struct_causal_conv1d",
+        quote!("npu_fused_causal_conv1d", state = given),
+        quote! {
+            /// A short convolution.
+            #[derive(Module, Debug)]
+            pub struct ShortConvolution {
+                weight: Param<Tensor<2>>,
+            }
+        },
+    );
+}
+
+#[test]
 fn struct_linear() {
     check(
         "struct_linear",

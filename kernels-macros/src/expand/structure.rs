@@ -28,7 +28,7 @@ pub(super) fn expand(site: &Site, target: &Struct, origin: &Origin) -> TokenStre
     let arguments: Vec<&Ident> = flowing.iter().map(|(name, _)| name).collect();
     let signature = signature(
         &site.runtime,
-        kernel.shape.returns,
+        kernel.shape.returns(&kernel.key),
         &item.generics,
         &flowing,
     );
@@ -117,7 +117,7 @@ pub(crate) fn signature(
     let generics = is_open.then(|| quote!(<const #open_rank: usize>));
     let first = tensor(flowing.first().and_then(|(_, role)| role.rank()));
     let result = match returns {
-        Returns::Tensor => first,
+        Returns::Tensor | Returns::PairWith { .. } => first,
         Returns::Loss => tensor(Some(1)),
         Returns::Pair { .. } => quote!((#first, #first)),
         Returns::WithLogits => {

@@ -154,6 +154,19 @@ pub(crate) fn tensor(values: Values, shape: Shape) -> FlexTensor {
     FlexTensor::new(bytes, Layout::contiguous(shape), dtype)
 }
 
+/// Returns a tensor without elements. Its axes may be of any size.
+///
+/// # Panics
+/// Panics if it has elements.
+pub(crate) fn empty<const D: usize>(shape: [usize; D], dtype: DType) -> FlexTensor {
+    assert!(
+        shape.contains(&0),
+        "a tensor of shape {shape:?} has elements"
+    );
+    let bytes = dispatch_dtype!(dtype, T => Bytes::from_elems(Vec::<T>::new()));
+    FlexTensor::new(bytes, Layout::contiguous(Shape::new(shape)), dtype)
+}
+
 /// Returns whether kernels compute in another type than this one.
 pub(crate) fn is_half_type(dtype: DType) -> bool {
     matches!(dtype, DType::F16 | DType::BF16)

@@ -16,6 +16,18 @@ macro_rules! operations {
                     name: softcap, at: softcap,
                     kernel: FusedKernel<crate::ops::softcap::Softcap>, key: SoftcapKey of "softcap",
                 }
+                /// Short causal convolutions.
+                CausalConv1d {
+                    name: causal_conv1d, at: causal_conv1d,
+                    kernel: FusedKernel<crate::ops::causal_conv1d::CausalConv1d>,
+                    key: CausalConv1dKey of "causal_conv1d",
+                }
+                /// Gated delta rules.
+                GatedDeltaRule {
+                    name: gated_delta_rule, at: gated_delta_rule,
+                    kernel: FusedKernel<crate::ops::gated_delta_rule::GatedDeltaRule>,
+                    key: GatedDeltaRuleKey of "gated_delta_rule",
+                }
             }
         }
     };

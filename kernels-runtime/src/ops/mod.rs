@@ -10,7 +10,9 @@
 pub mod adam_w;
 pub mod add_rms_norm;
 pub mod attention;
+pub mod causal_conv1d;
 pub mod cross_entropy;
+pub mod gated_delta_rule;
 pub mod glu;
 pub mod layer_norm;
 pub mod linear;
@@ -32,6 +34,8 @@ mod list;
 mod mean;
 pub(crate) mod operands;
 pub(crate) mod recording;
+mod sequences;
+mod zero;
 
 pub use operands::{Described, Mismatch};
 

@@ -7,11 +7,13 @@ use burn::backend::ops::FloatTensorOps;
 use burn::tensor::{DType, IntDType, TensorData};
 use kernels_runtime::ops::Mismatch;
 use kernels_runtime::ops::add_rms_norm::AddRmsNorm;
-use kernels_runtime::ops::attention::Attention;
+use kernels_runtime::ops::attention::{Attention, Lengths};
+use kernels_runtime::ops::causal_conv1d::{self, CausalConv1d};
 use kernels_runtime::ops::cross_entropy::CrossEntropy;
 use kernels_runtime::ops::fused::{
     self, Backward, BackwardOn, FusedKernel, FusedOp, MadeOn, Tensors,
 };
+use kernels_runtime::ops::gated_delta_rule::{self, GatedDeltaRule};
 use kernels_runtime::ops::glu::{Glu, PackingGlu};
 use kernels_runtime::ops::layer_norm::LayerNorm;
 use kernels_runtime::ops::linear::Linear;
@@ -72,12 +74,7 @@ fn backward_of<O: FusedOp>(
     saved: impl IntoIterator<Item = FlexTensor>,
     wanted: &[bool],
 ) -> Result<BackwardOn<O, Flex>, Mismatch> {
-    let given = fused::Given {
-        dy,
-        saved: saved.into_iter().collect(),
-        ints: std::iter::empty().collect(),
-    };
-    Backward::new(operands, given, wanted)
+    Backward::new(operands, fused::Given::new(dy).saving(saved), wanted)
 }
 
 /// Returns the wanted gradients.
@@ -103,6 +100,8 @@ pub fn all() -> Vec<Case> {
         rotations(),
         prepared(),
         caps(),
+        convolutions(),
+        delta_rules(),
         attentions(),
         losses(),
         losses_of_hidden_states(),
@@ -439,6 +438,131 @@ fn caps() -> Vec<Case> {
         Case::new("softcap_forward".to_owned(), x(), forward),
         Case::new("softcap_backward".to_owned(), dy.chain(x()), backward),
     ]
+}
+
+fn convolutions() -> Vec<Case> {
+    let key = CausalConv1dKey {
+        shift: Shift::Bias,
+        state: InitialState::Given,
+        lengths: SequenceLengths::Packed,
+        ..CausalConv1dKey::GATED_DELTA_NET
+    };
+    let operands = move |given: &mut Given| {
+        let (x, weight) = (given.next(), given.next());
+        let (bias, state) = (given.when(true), given.when(true));
+        let lengths = Lengths::new(&[2, 3, 5]);
+        causal_conv1d::Operands::new(x, weight, bias, state, lengths, key)
+    };
+    let inputs = || {
+        [
+            float("x", [2, 5, 6]),
+            float("weight", [6, 4]),
+            float("conv bias", [6]),
+            float("state", [3, 3, 6]),
+        ]
+        .into_iter()
+    };
+    let forward = Case::new(
+        format!("causal_conv1d_forward, {key}"),
+        inputs(),
+        move |tensors| {
+            let [one, other] = made::<CausalConv1d>(operands(&mut given(tensors))?);
+            let results = [one, other].into_iter();
+            Ok(results
+                .flat_map(|made| std::iter::once(made.y).chain(made.others))
+                .collect())
+        },
+    );
+    let ends = [float("dy", [2, 5, 6]), float("dlast", [3, 3, 6])];
+    let all = ends.into_iter().chain(inputs());
+    let backward = Case::new(
+        format!("causal_conv1d_backward, {key}"),
+        all,
+        move |tensors| {
+            let mut given = given(tensors);
+            let (dy, dlast) = (given.next(), given.next());
+            let ends = fused::Given::new(dy).and([dlast]);
+            let backward =
+                Backward::<CausalConv1d, _>::new(operands(&mut given)?, ends, &[true; 4]);
+            Ok(gradients(backward?).collect())
+        },
+    );
+    vec![forward, backward]
+}
+
+fn delta_rules() -> Vec<Case> {
+    let (head, channel) = (GatedDeltaRuleKey::GATED_DELTA_NET, GatedDeltaRuleKey::KIMI);
+    let from_state = GatedDeltaRuleKey {
+        norm: KeyNorm::None,
+        state: InitialState::Given,
+        lengths: SequenceLengths::Packed,
+        ..channel
+    };
+    let cases = [head, from_state].into_iter();
+    cases.flat_map(delta_rule).collect()
+}
+
+fn delta_rule(key: GatedDeltaRuleKey) -> [Case; 2] {
+    let has_state = key.state == InitialState::Given;
+    let operands = move |given: &mut Given| {
+        let [q, k, v, g, beta] = std::array::from_fn(|_| given.next());
+        let (settings, lengths) = match key.lengths {
+            SequenceLengths::Packed => (Some(0.5), Lengths::new(&[1, 4, 5])),
+            _ => (None, Lengths::default()),
+        };
+        let (settings, state) = (
+            gated_delta_rule::Settings { scale: settings },
+            given.when(has_state),
+        );
+        gated_delta_rule::Operands::new(q, k, v, g, beta, state, settings, lengths, key)
+    };
+    // Decays and states are in the type of the computation, whatever the others are in.
+    let inputs = move || {
+        let g = match key.decay {
+            Decay::Head => float("wide g", [2, 5, 4]),
+            Decay::Channel => float("wide g", [2, 5, 4, 3]),
+        };
+        let state = has_state.then(|| float("wide state", [3, 4, 3, 6]));
+        [
+            float("q", [2, 5, 2, 3]),
+            float("k", [2, 5, 2, 3]),
+            float("v", [2, 5, 4, 6]),
+            g,
+            float("beta", [2, 5, 4]),
+        ]
+        .into_iter()
+        .chain(state)
+    };
+    let forward = Case::new(
+        format!("delta_rule_forward, {key}"),
+        inputs(),
+        move |tensors| {
+            let [one, other] = made::<GatedDeltaRule>(operands(&mut given(tensors))?);
+            let results = [one, other].into_iter();
+            Ok(results
+                .flat_map(|made| std::iter::once(made.y).chain(made.others))
+                .collect())
+        },
+    );
+    let states = if has_state { 3 } else { 2 };
+    let ends = [
+        float("dy", [2, 5, 4, 6]),
+        float("wide dlast", [states, 4, 3, 6]),
+    ];
+    let all = ends.into_iter().chain(inputs());
+    let backward = Case::new(format!("delta_rule_backward, {key}"), all, move |tensors| {
+        let mut given = given(tensors);
+        let (dy, dlast) = (given.next(), given.next());
+        let operands = operands(&mut given)?;
+        operands.dtype()?;
+        // The backward pass reads what the forward pass keeps, so it is not an operand of the case.
+        let [_, kept] = made::<GatedDeltaRule>(operands.clone());
+        let ends = fused::Given::new(dy).and([dlast]).saving(kept.saved);
+        let wanted = vec![true; if has_state { 6 } else { 5 }];
+        let backward = Backward::<GatedDeltaRule, _>::new(operands, ends, &wanted)?;
+        Ok(gradients(backward).collect())
+    });
+    [forward, backward]
 }
 
 /// Gated units that pack their operands, which only clients of a served CPU could call.
@@ -893,11 +1017,8 @@ fn routers() -> Vec<Case> {
                 let (dw, logits, indices) = (given.next(), given.next(), given.next());
                 let bias = given.when(has_bias);
                 let operands = router::Operands::new(logits, bias, routing, IntDType::I64)?;
-                let made = fused::Given {
-                    dy: dw,
-                    saved: [].into_iter().collect(),
-                    ints: [indices].into_iter().collect(),
-                };
+                let mut made = fused::Given::new(dw);
+                made.ints.push(indices);
                 let wanted = [true, false];
                 let wanted = &wanted[..1 + usize::from(has_bias)];
                 let backward = Backward::<Router, _>::new(operands, made, wanted)?;
@@ -951,11 +1072,7 @@ fn grouped() -> Vec<Case> {
                     let mut given = given(tensors);
                     let dy = given.next();
                     let operands = operands(&mut given)?;
-                    let made = fused::Given {
-                        dy,
-                        saved: [].into_iter().collect(),
-                        ints: [].into_iter().collect(),
-                    };
+                    let made = fused::Given::new(dy);
                     let wanted = vec![true; 1 + count];
                     let backward = Backward::<GroupedMatmul, _>::new(operands, made, &wanted)?;
                     let gradients = <Flex as FusedKernel<GroupedMatmul>>::backward(backward);
@@ -1118,11 +1235,7 @@ fn mixtures() -> Vec<Case> {
                     let mut given = given(tensors);
                     let (dy, kept) = (given.next(), given.next());
                     let operands = operands(&mut given)?;
-                    let made = fused::Given {
-                        dy,
-                        saved: [kept].into_iter().collect(),
-                        ints: [].into_iter().collect(),
-                    };
+                    let made = fused::Given::new(dy).saving([kept]);
                     let wanted = vec![true; 2 + lengths.iter().sum::<usize>()];
                     let backward = Backward::<Experts, _>::new(operands, made, &wanted)?;
                     let gradients = <Flex as FusedKernel<Experts>>::backward(backward);
@@ -1145,6 +1258,9 @@ pub fn in_dtype(operands: &[Operand], dtype: DType) -> Vec<Operand> {
         "bias",
         "wide dw",
         "wide dy",
+        "wide g",
+        "wide state",
+        "wide dlast",
         "kept gradient",
         "kept bias",
     ];

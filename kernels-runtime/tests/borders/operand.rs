@@ -272,7 +272,7 @@ impl Case {
     }
 
     fn refused(&self, sentence: String) -> Outcome {
-        const OPERATIONS: [&str; 17] = [
+        const OPERATIONS: [&str; 19] = [
             "Attention: ",
             "Cross-entropy: ",
             "Linear cross-entropy: ",
@@ -284,6 +284,8 @@ impl Case {
             "RoPE: ",
             "QkNormRoPE: ",
             "Soft cap: ",
+            "Causal convolution: ",
+            "Gated delta rule: ",
             "AdamW: ",
             "router: ",
             "grouped matmul: ",

@@ -15,11 +15,15 @@ mod add_norm;
 #[cfg(feature = "cpu")]
 mod attention;
 #[cfg(feature = "cpu")]
+mod causal_conv1d;
+#[cfg(feature = "cpu")]
 mod cross_entropy;
 #[cfg(feature = "cpu")]
 mod edges;
 #[cfg(feature = "cpu")]
 mod expert_adapters;
+#[cfg(feature = "cpu")]
+mod gated_delta_rule;
 #[cfg(feature = "cpu")]
 mod gated_norm;
 #[cfg(feature = "cpu")]

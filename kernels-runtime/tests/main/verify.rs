@@ -25,6 +25,8 @@ fn every_cpu_kernel_is_within_its_budget() {
     let steps = 2 * 8 + 3;
     // Two caps, one with the large shapes.
     let caps = 2 * 8 + 3;
+    // Six short convolutions and seven gated delta rules, one of each with the large shapes.
+    let linear_attentions = 6 * 8 + 3 + 7 * 8 + 3;
     // Fourteen keys of attention.
     let attentions = 15 * 8;
     // Cross-entropies of three reductions, with a cap and without. Those without a reduction have the large shapes, and
@@ -39,7 +41,7 @@ fn every_cpu_kernel_is_within_its_budget() {
     let biased = 3 * 8;
     let dense =
         2 * norms + biased + layer_norms + linear + units + rotations + prepared + attentions;
-    let cases = (dense + losses + experts + routers + steps + caps) * 4;
+    let cases = (dense + linear_attentions + losses + experts + routers + steps + caps) * 4;
     assert_eq!(report.counts(), (cases, cases));
     // Its operands are not all tensors. Live verification and tests of its own compare it.
     assert_eq!(report.without_cases, ["npu_fused_quantized_linear"]);

@@ -19,6 +19,12 @@ sites! {
     LAYER_NORM: "npu_fused_layernorm", SemanticsKey::LayerNorm(LayerNormKey::GPT2);
     LINEAR: "npu_fused_linear", SemanticsKey::Linear(LinearKey::BURN);
     SOFTCAP: "npu_fused_softcap", SemanticsKey::Softcap(SoftcapKey {});
+    CONVOLUTION: "npu_fused_causal_conv1d", SemanticsKey::CausalConv1d(CausalConv1dKey::GATED_DELTA_NET);
+    DELTA_RULE: "npu_fused_gated_delta_rule", SemanticsKey::GatedDeltaRule(GatedDeltaRuleKey::GATED_DELTA_NET);
+    CHANNEL_RULE: "npu_fused_gated_delta_rule", SemanticsKey::GatedDeltaRule(GatedDeltaRuleKey {
+        norm: KeyNorm::None,
+        ..GatedDeltaRuleKey::KIMI
+    });
     SWIGLU: "npu_fused_swiglu", SemanticsKey::Glu(GluKey::SWIGLU);
     GEGLU: "npu_fused_swiglu", SemanticsKey::Glu(GluKey {
         activation: Activation::Gelu,
@@ -206,6 +212,106 @@ fn softcap(case: Case) {
     let x = case.input(1, [2, case.tokens(), WIDTH]);
     let body = |x: Tensor<3>| (x * 0.5).tanh() * 2.0;
     private::softcap(At::new(&SOFTCAP), x, 2.0, &mut once(body));
+}
+
+/// The weights of a channel add up to about zero.
+fn convolution(case: Case) {
+    let weight = case.parameter(1, [WIDTH, 4]);
+    let weight = (weight.clone() - weight.mean_dim(1))
+        .detach()
+        .require_grad();
+    let x = case.input(2, [2, case.tokens(), WIDTH]);
+    let body = |x: Tensor<3>| {
+        let [batch, tokens, channels] = x.dims();
+        let zeros = Tensor::zeros([batch, 3, channels], (&x.device(), x.dtype()));
+        let all = Tensor::cat(vec![zeros, x], 1);
+        let tap = |tap: usize| {
+            let weight = weight.clone().narrow(1, tap, 1).reshape([1, 1, channels]);
+            all.clone().narrow(1, tap, tokens) * weight
+        };
+        silu(tap(0) + tap(1) + tap(2) + tap(3))
+    };
+    let parameters = LinearParameters::new(&weight);
+    private::causal_conv1d(At::new(&CONVOLUTION), x, parameters, None, &mut once(body));
+}
+
+/// What a key recalls may be nearly the value, and what a query reads nearly zero.
+fn delta_rules(case: Case) {
+    let (tokens, heads) = (case.tokens(), 2);
+    let [q, k, v] = [1, 2, 3].map(|seed| case.input(seed, [1, tokens, heads, 8]));
+    let wide = match case.dtype {
+        FloatDType::F64 => FloatDType::F64,
+        _ => FloatDType::F32,
+    };
+    let wide = Case {
+        dtype: wide,
+        ..case
+    };
+    let beta = sigmoid(case.parameter(4, [1, tokens, heads]))
+        .detach()
+        .require_grad();
+    let g = (-wide.parameter(5, [1, tokens, heads]).abs())
+        .detach()
+        .require_grad();
+    let flowing = (q.clone(), k.clone(), v.clone(), g.clone(), beta.clone());
+    type Flowing = (Tensor<4>, Tensor<4>, Tensor<4>, Tensor<3>, Tensor<3>);
+    let body = |(q, k, v, g, beta): Flowing| {
+        let g: Tensor<4> = g.unsqueeze_dim(3);
+        recurrence([unit(q), unit(k), v], g, beta)
+    };
+    private::gated_delta_rule(At::new(&DELTA_RULE), flowing, None, None, &mut once(body));
+    // Without a norm, large keys let states grow beyond all numbers.
+    if matches!(
+        case.numbers,
+        Large | Normal | Single | Repeated | ConstantRows | Ones
+    ) {
+        return;
+    }
+    let g = (-wide.parameter(6, [1, tokens, heads, 8]).abs())
+        .detach()
+        .require_grad();
+    type Channels = (Tensor<4>, Tensor<4>, Tensor<4>, Tensor<4>, Tensor<3>);
+    let body = |(q, k, v, g, beta): Channels| recurrence([wide_of(q), wide_of(k), v], g, beta);
+    let flowing = (q, k, v, g, beta);
+    private::gated_delta_rule(At::new(&CHANNEL_RULE), flowing, None, None, &mut once(body));
+}
+
+/// Returns the tensor in f32 (f64 for f64), as models compute the rule.
+fn wide_of<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    match x.dtype() {
+        DType::F64 => x,
+        _ => x.cast(FloatDType::F32),
+    }
+}
+
+fn unit(x: Tensor<4>) -> Tensor<4> {
+    let x = wide_of(x);
+    x.clone() / x.square().sum_dim(3).add_scalar(1e-6).sqrt()
+}
+
+/// The rule token by token, from queries and keys in the dtype of the computation.
+fn recurrence([q, k, v]: [Tensor<4>; 3], g: Tensor<4>, beta: Tensor<3>) -> (Tensor<4>, Tensor<4>) {
+    let dtype = FloatDType::from(v.dtype());
+    let (v, beta) = (wide_of(v), wide_of(beta));
+    let [batch, tokens, heads, width] = v.dims();
+    let [.., keys] = k.dims();
+    let q = q * (keys as f64).powf(-0.5);
+    let mut state = Tensor::zeros([batch, heads, keys, width], (&v.device(), v.dtype()));
+    let mut all = Vec::new();
+    for token in 0..tokens {
+        let of = |x: &Tensor<4>| x.clone().narrow(1, token, 1).swap_dims(1, 2);
+        let key = of(&k).swap_dims(2, 3);
+        let beta: Tensor<4> = beta
+            .clone()
+            .narrow(1, token, 1)
+            .swap_dims(1, 2)
+            .unsqueeze_dim(3);
+        state = state * of(&g).swap_dims(2, 3).exp();
+        let recalled = (state.clone() * key.clone()).sum_dim(2);
+        state = state + key * ((of(&v) - recalled) * beta);
+        all.push((state.clone() * of(&q).swap_dims(2, 3)).sum_dim(2));
+    }
+    (Tensor::cat(all, 2).swap_dims(1, 2).cast(dtype), state)
 }
 
 fn glu(case: Case) {
@@ -464,12 +570,14 @@ fn block(case: Case) {
 
 type Call = (&'static str, fn(Case));
 
-const CALLS: [Call; 15] = [
+const CALLS: [Call; 17] = [
     ("norm", norm),
     ("sum_norm", sum_norm),
     ("layer_norm", layer_norm),
     ("linear", linear),
     ("softcap", softcap),
+    ("convolution", convolution),
+    ("delta rules", delta_rules),
     ("glu", glu),
     ("mlp", mlp),
     ("rope", rope),

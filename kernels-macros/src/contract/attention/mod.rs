@@ -123,7 +123,8 @@ const SINKS_FIELD: ForeignField = ForeignField {
     advice: "a learned score of each head in the sum of its softmax is `sink = learned`",
 };
 
-const LENGTHS_NAMES: &[&str] = &["sequence_lengths", "lengths", "seq_lens", "seqlens"];
+pub(in crate::contract) const LENGTHS_NAMES: &[&str] =
+    &["sequence_lengths", "lengths", "seq_lens", "seqlens"];
 const WINDOW_NAMES: &[&str] = &[
     "window_size",
     "sliding_window",

@@ -1,6 +1,7 @@
 use super::visible::Visible;
 use super::{Inputs, Settings, Sizes, check};
 use crate::kernel::{rounded, rounded_scores};
+use crate::ops::zero::zero;
 use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::{AttentionKey, HeadLayout};
 use burn::backend::Shape;
@@ -47,14 +48,6 @@ fn zeros(inputs: Inputs, shape: Shape) -> Tensor<4> {
         sum = sum + zero(sinks);
     }
     sum.reshape([1, 1, 1, 1]).expand(shape)
-}
-
-/// Returns zero, which depends on a tensor.
-fn zero<const D: usize>(tensor: Tensor<D>) -> Tensor<1> {
-    // Not a product with zero, which keeps NaN and infinities.
-    let all = tensor.clone().detach().equal_elem(0.0);
-    let all = all.clone().bool_or(all.bool_not());
-    tensor.mask_fill(all, 0.0).sum()
 }
 
 /// Exchanges heads and positions, if the layout is `bsnd`. Two exchanges cancel out.

@@ -12,6 +12,7 @@ pub struct Backward<O: FusedOp, F, I = F> {
     operands: O::Operands<F, I>,
     lengths: SmallVec<[usize; 4]>,
     dy: F,
+    others: SmallVec<[F; 1]>,
     saved: SmallVec<[F; 2]>,
     ints: SmallVec<[I; 1]>,
     wanted: O::Each<bool>,
@@ -34,6 +35,11 @@ impl<O: FusedOp, F, I> Backward<O, F, I> {
     /// Returns the gradient of the result.
     pub fn dy(&self) -> &F {
         &self.dy
+    }
+
+    /// Returns the gradients of the other results, or nothing if these have none.
+    pub fn others(&self) -> &[F] {
+        &self.others
     }
 
     /// Returns the tensors that the forward pass kept, in the order of its declaration.
@@ -92,6 +98,7 @@ impl<O: FusedOp, F, I> Backward<O, F, I> {
             parts: O::into_parts(self.operands),
             given: Given {
                 dy: self.dy,
+                others: self.others,
                 saved: self.saved,
                 ints: self.ints,
             },
@@ -107,6 +114,7 @@ impl<O: FusedOp, F, I> Backward<O, F, I> {
             lengths,
             operands: O::from_parts(pieces.parts, Internal(())),
             dy: pieces.given.dy,
+            others: pieces.given.others,
             saved: pieces.given.saved,
             ints: pieces.given.ints,
         }
@@ -132,6 +140,8 @@ impl<O: FusedOp, F, I> Backward<O, F, I> {
 pub struct Given<F, I = F> {
     /// The gradient of the result.
     pub dy: F,
+    /// The gradients of the other results. There are none if the operation has none.
+    pub others: SmallVec<[F; 1]>,
     /// The tensors that the forward pass kept.
     pub saved: SmallVec<[F; 2]>,
     /// The integers that the forward pass returned.
@@ -143,9 +153,17 @@ impl<F, I> Given<F, I> {
     pub fn new(dy: F) -> Self {
         Self {
             dy,
+            others: SmallVec::new(),
             saved: SmallVec::new(),
             ints: SmallVec::new(),
         }
+    }
+
+    /// Adds the gradients of the other results.
+    #[must_use]
+    pub fn and(mut self, others: impl IntoIterator<Item = F>) -> Self {
+        self.others.extend(others);
+        self
     }
 
     /// Adds what the forward pass kept.
@@ -186,6 +204,7 @@ impl<T, N> Pieces<T, T, N> {
             parts: self.parts.map_all(&mut each),
             given: Given {
                 dy: each(self.given.dy),
+                others: self.given.others.into_iter().map(&mut each).collect(),
                 saved: self.given.saved.into_iter().map(&mut each).collect(),
                 ints: self.given.ints.into_iter().map(&mut each).collect(),
             },
@@ -218,7 +237,17 @@ impl<O: FusedOp, F: Described, I: Described> Backward<O, F, I> {
         let mut results = O::results(&operands).into_iter();
         let (shape, dtype) = results.next().expect("an operation has a result");
         like(title, ("dy", &given.dy), ("the result", &shape, dtype))?;
-        let results = results.skip(O::OTHERS);
+        let others: SmallVec<[_; 1]> = results.by_ref().take(O::OTHERS).collect();
+        let gradients = if O::DIFFERENTIABLE { O::OTHERS } else { 0 };
+        require!(
+            given.others.len() == gradients,
+            "{title}: {gradients} other results have gradients, but {} are given",
+            given.others.len()
+        );
+        for ((shape, dtype), found) in others.iter().zip(&given.others) {
+            let result = ("that result", shape, *dtype);
+            like(title, ("the gradient of another result", found), result)?;
+        }
         let saved = O::saved(&operands);
         require!(
             saved.len() == given.saved.len() && results.len() == given.ints.len(),
@@ -259,6 +288,7 @@ impl<O: FusedOp, F: Described, I: Described> Backward<O, F, I> {
             lengths,
             operands,
             dy: given.dy,
+            others: given.others,
             saved: given.saved,
             ints: given.ints,
         })

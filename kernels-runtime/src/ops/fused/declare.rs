@@ -13,6 +13,8 @@
 ///
 /// Tensors that most calls don't have may be `later` ones, each `Maybe` there. They are no parameters of `new` and no fields of
 /// `Inputs`, so that callers don't change where an operation gets another one: `with_later` takes them too.
+///
+/// `others` results besides the first have no gradient, unless the declaration says `differentiable: true`.
 macro_rules! operation {
     (
         $(#[$op_doc:meta])*
@@ -204,6 +206,8 @@ macro_rules! common {
             const INTS: usize = <[&str]>::len(&[$( stringify!($int) ),*]);
             const SAVED: usize = $saved;
             const OTHERS: usize = $crate::ops::fused::flags::others!([$($flag $value)*]);
+            const DIFFERENTIABLE: bool =
+                $crate::ops::fused::flags::flag!(differentiable [$($flag $value)*]);
             const RECOMPUTED: bool =
                 $crate::ops::fused::flags::flag!(recomputed [$($flag $value)*]);
             const ADDS: bool = $crate::ops::fused::flags::flag!(adds [$($flag $value)*]);

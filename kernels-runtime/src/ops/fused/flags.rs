@@ -6,6 +6,7 @@ macro_rules! known {
     (adds) => {};
     (no_gradient) => {};
     (others) => {};
+    (differentiable) => {};
     (keeps) => {};
     (room) => {};
     (room_backward) => {};
@@ -21,6 +22,7 @@ macro_rules! flag {
     (recomputed [recomputed $value:tt $($rest:tt)*]) => { $value };
     (adds [adds $value:tt $($rest:tt)*]) => { $value };
     (no_gradient [no_gradient $value:tt $($rest:tt)*]) => { $value };
+    (differentiable [differentiable $value:tt $($rest:tt)*]) => { $value };
     ($name:ident [$other:ident $value:tt $($rest:tt)*]) => {
         $crate::ops::fused::flags::flag!($name [$($rest)*])
     };

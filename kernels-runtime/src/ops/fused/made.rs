@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 pub struct Made<F, I = F> {
     /// The result.
     pub y: F,
-    /// Other results, which have no gradient.
+    /// Other results, which have no gradient unless the operation is declared as differentiable in them.
     pub others: SmallVec<[F; 2]>,
     /// The results of integers.
     pub ints: SmallVec<[I; 1]>,
@@ -31,7 +31,7 @@ impl<F, I> Made<F, I> {
         self
     }
 
-    /// Adds results without a gradient.
+    /// Adds other results.
     #[must_use]
     pub fn and(mut self, others: impl IntoIterator<Item = F>) -> Self {
         self.others.extend(others);

@@ -22,6 +22,7 @@ mod parts;
 pub(crate) mod record;
 #[cfg(feature = "remote")]
 pub(crate) mod remote;
+mod results;
 
 #[cfg(feature = "gpu")]
 pub(crate) use backward::Pieces;
@@ -125,8 +126,10 @@ pub trait FusedOp: Copy + Debug + Send + Sync + 'static {
     const INTS: usize;
     /// The number of tensors that the forward pass keeps for the backward pass.
     const SAVED: usize;
-    /// The number of float results besides the first. They have no gradient.
+    /// The number of float results besides the first.
     const OTHERS: usize;
+    /// True if gradients flow through these other results too.
+    const DIFFERENTIABLE: bool;
     /// True if a graph with gradient checkpointing computes the result again in place of keeping it.
     const RECOMPUTED: bool;
     /// True if kernels add the gradient of the first operand that other operations have computed to their own.

@@ -1,5 +1,6 @@
 //! The autodiff step of every fused operation.
 
+use super::results::Results;
 use super::{
     Backward, FusedKernel, FusedOp, Given, Internal, Made, MadeOn, Parts, Tensors, parts_of,
 };
@@ -59,9 +60,10 @@ pub(crate) fn record<O: FusedOp, B: FusedKernel<O>, C: CheckpointStrategy>(
         3 => record_of::<O, B, C, 3>(array(parents), parts, forward),
         4 => record_of::<O, B, C, 4>(array(parents), parts, forward),
         5 => record_of::<O, B, C, 5>(array(parents), parts, forward),
+        6 => record_of::<O, B, C, 6>(array(parents), parts, forward),
         // A tensor that is left out would silently have no gradient.
         others => panic!(
-            "{}: {others} tensors with gradients; 1 to 5 are supported",
+            "{}: {others} tensors with gradients; 1 to 6 are supported",
             O::TITLE
         ),
     }
@@ -113,15 +115,19 @@ fn record_of<O: FusedOp, B: FusedKernel<O>, C: CheckpointStrategy, const N: usiz
                 numbers: primitives.numbers.clone(),
                 saved: SmallVec::new(),
                 made: SmallVec::new(),
+                results: O::DIFFERENTIABLE.then(|| Results::new(1 + O::OTHERS)),
             };
-            let made = forward(O::from_parts(primitives, Internal(())), Some(&wanted));
-            state.saved = made.saved;
+            let mut made = forward(O::from_parts(primitives, Internal(())), Some(&wanted));
+            state.saved = std::mem::take(&mut made.saved);
             state.made.clone_from(&made.ints);
-            Made {
-                y: prep.finish(state, made.y),
-                others: constants::<B, C>(made.others),
-                ints: made.ints,
-                saved: SmallVec::new(),
+            match state.results.clone() {
+                Some(results) => results.of::<C>(made, |nothing| prep.finish(state, nothing)),
+                None => Made {
+                    y: prep.finish(state, made.y),
+                    others: constants::<B, C>(made.others),
+                    ints: made.ints,
+                    saved: SmallVec::new(),
+                },
             }
         }
         OpsKind::UnTracked(prep) => {
@@ -168,6 +174,8 @@ struct State<O: FusedOp, B: Backend> {
     numbers: O::Numbers,
     saved: SmallVec<[FloatTensor<B>; 2]>,
     made: SmallVec<[IntTensor<B>; 1]>,
+    /// The gradients of the results, if several have gradients. The step is then that of a joint node.
+    results: Option<Results<B>>,
 }
 
 impl<O: FusedOp, B: Backend> Clone for State<O, B> {
@@ -181,6 +189,7 @@ impl<O: FusedOp, B: Backend> Clone for State<O, B> {
             numbers: self.numbers.clone(),
             saved: self.saved.clone(),
             made: self.made.clone(),
+            results: self.results.clone(),
         }
     }
 }
@@ -221,7 +230,8 @@ impl<O: FusedOp, B: FusedKernel<O>, const N: usize> Step<B, N> for Recorded<O> {
         checkpointer: &mut Checkpointer,
     ) {
         let mut state = ops.state;
-        let dy = grads.consume::<B>(&ops.node);
+        let own = grads.consume::<B>(&ops.node);
+        let results = state.results.take();
         let kinds = parts_of(O::KINDS, &state.lengths);
         let before = match (&ops.parents[0], O::ADDS) {
             (Some(first), true) if is_registered(first.id) => Some(grads.consume::<B>(first)),
@@ -233,11 +243,16 @@ impl<O: FusedOp, B: FusedKernel<O>, const N: usize> Step<B, N> for Recorded<O> {
         let joint = kinds.iter().any(|kind| kind.is_list());
         let joint = joint.then(|| ops.parents.last().and_then(Option::as_ref));
         let joint = joint.flatten().map(|node| node.id);
-        let operands = state.take_operands(&dy, |id| checkpointer.retrieve_node_output(id));
+        let operands = state.take_operands(&own, |id| checkpointer.retrieve_node_output(id));
         // Nothing else holds the gradient while a kernel may reuse its memory.
-        let like = joint.map(|_| dy.clone());
+        let like = joint.map(|_| own.clone());
+        let mut gradients: SmallVec<[_; 1]> = match results {
+            None => SmallVec::from_iter([own]),
+            Some(results) => results.gradients(O::results(&operands), &own),
+        };
         let given = Given {
-            dy,
+            dy: gradients.remove(0),
+            others: gradients,
             saved: state.saved,
             ints: state.made,
         };

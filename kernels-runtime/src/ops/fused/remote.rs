@@ -2,7 +2,8 @@
 //!
 //! A message has the float tensors of the operands, then those of integers, and last the tensors of lists: these are weights
 //! that the server reserves memory for, by the rows of the tensors before them. Backward, the gradient of the result comes
-//! first, with the gradient that is added to that of the first operand, if any, and what the forward pass kept.
+//! first, with the gradient that is added to that of the first operand, if any, those of other results, if they have
+//! gradients, and what the forward pass kept.
 
 use super::{
     Backward, BackwardOn, FusedKernel, FusedOp, Given, Gradients, Internal, Kind, Like, Made,
@@ -91,6 +92,7 @@ fn send_backward<O: FusedOp>(
     before: Option<FloatTensor<Remote>>,
 ) -> Gradients<O, Remote> {
     let lengths = backward.lengths();
+    let others = SmallVec::<[_; 1]>::from(backward.others());
     let (operands, dy, saved, ints, wanted) = backward.into_parts();
     let parts: Parts<_, _, _> = O::into_parts(operands);
     let wanted = O::values(wanted, &lengths);
@@ -101,7 +103,8 @@ fn send_backward<O: FusedOp>(
         wanted: wanted.to_vec(),
         added: before.is_some(),
     };
-    let first = std::iter::once(dy).chain(before).chain(saved);
+    let first = std::iter::once(dy).chain(before);
+    let first = first.chain(others).chain(saved);
     let operands = in_order::<O, _>(parts.floats, parts.ints, &lengths);
     let inputs = first.chain(operands).chain(ints);
     O::each(
@@ -250,6 +253,9 @@ fn backward<O: FusedOp, B: BackendIr + FusedKernel<O>>(
 ) -> Handled {
     let dy = call.float()?;
     let before = added.then(|| call.float()).transpose()?;
+    let others = if O::DIFFERENTIABLE { O::OTHERS } else { 0 };
+    let others = (0..others).map(|_| call.float());
+    let others = others.collect::<Result<_, _>>()?;
     let saved = (0..O::SAVED).map(|_| call.float());
     let saved = saved.collect::<Result<_, _>>()?;
     let operands = read::<O, B>(call, lengths, numbers)?;
@@ -257,7 +263,13 @@ fn backward<O: FusedOp, B: BackendIr + FusedKernel<O>>(
     let ints: SmallVec<[IntTensor<B>; 1]> = made.collect::<Result<_, _>>()?;
     let parts_lengths = O::lengths(&operands);
     let wanted = flags::<O>(wanted, &parts_lengths)?;
-    let backward = Backward::<O, _, _>::new(operands, Given { dy, saved, ints }, &wanted)?;
+    let given = Given {
+        dy,
+        others,
+        saved,
+        ints,
+    };
+    let backward = Backward::<O, _, _>::new(operands, given, &wanted)?;
     if let Some(before) = &before {
         if !O::ADDS {
             return Err(Malformed::new("this operation adds no gradient to its own"));

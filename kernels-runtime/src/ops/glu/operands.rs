@@ -5,7 +5,6 @@ use crate::ops::operands::{self, Described, Facts, Mismatch, checked, require};
 use crate::semantics::{Clamp, GluKey, Projections, TopK};
 use burn::backend::{DispatchTensor, Shape};
 use burn::tensor::{DType, Tensor};
-use smallvec::SmallVec;
 
 operation! {
     /// A gated linear unit.
@@ -128,12 +127,7 @@ impl<T: Described> Operands<T> {
             Some(_) => &[true, true],
             None => &[true],
         };
-        let given = Given {
-            dy,
-            saved: SmallVec::new(),
-            ints: SmallVec::new(),
-        };
-        Backward::new(self, given, wanted)
+        Backward::new(self, Given::new(dy), wanted)
     }
 }
 

@@ -7,7 +7,8 @@ use crate::semantics::LinearKey;
 use burn::module::Param;
 use burn::tensor::Tensor;
 
-/// The weight or the bias of a linear layer, as a field of the user's struct or a parameter of a function.
+/// The weight or the bias of a linear layer or a short convolution, as a field of the user's struct or a parameter of
+/// a function.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a parameter of a linear layer with {D} axes",
     label = "expected `Param<Tensor<2>>` or `Tensor<2>` for the weight, `Param<Tensor<1>>` or `Tensor<1>` for the bias"
@@ -35,7 +36,8 @@ impl<const D: usize, T: LinearParameter<D> + ?Sized> LinearParameter<D> for &T {
     }
 }
 
-/// The weight and the bias of a linear layer. They are read only when a kernel or the reference takes them.
+/// The weight and the bias of a linear layer or a short convolution. They are read only when a kernel or the
+/// reference takes them.
 #[derive(Clone, Copy)]
 pub struct LinearParameters<'a> {
     weight: &'a dyn LinearParameter<2>,
@@ -68,15 +70,16 @@ impl<'a> LinearParameters<'a> {
     }
 
     /// Reads the parameters in the order of their first use.
-    fn with<const D: usize>(self, x: Tensor<D>) -> Inputs<D> {
+    pub(in crate::ops) fn read(self) -> (Tensor<2>, Option<Tensor<1>>) {
         let bias = || self.bias.map(LinearParameter::linear_parameter);
         let early = if self.bias_first { bias() } else { None };
         let weight = self.weight.linear_parameter();
-        Inputs {
-            x,
-            weight,
-            bias: early.or_else(bias),
-        }
+        (weight, early.or_else(bias))
+    }
+
+    fn with<const D: usize>(self, x: Tensor<D>) -> Inputs<D> {
+        let (weight, bias) = self.read();
+        Inputs { x, weight, bias }
     }
 }
 
