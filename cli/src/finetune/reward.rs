@@ -8,7 +8,7 @@ use crate::text::Tokenizer;
 use anyhow::{Context, ensure};
 use burn::tensor::{Device, FloatDType};
 use kernels_io::{Limit, escape_path};
-use kernels_models::{AdapterConfig, CausalLm, ModelConfig};
+use kernels_models::{AdapterConfig, CausalLm, ModelConfig, QuantisedWeights};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub fn check(loss: &LossArgs, lora: &LoraArgs, trained: &Trained) -> anyhow::Res
         "an adapter has no place for the head of a reward model, which is trained as a whole; --merge saves the merged model"
     );
     ensure!(
-        !loss.is_reward() || !lora.load_in_4bit,
+        !loss.is_reward() || lora.frozen() != QuantisedWeights::Nf4,
         "--load-in-4bit is not an option of --loss reward: reward models are read as floats"
     );
     Ok(())

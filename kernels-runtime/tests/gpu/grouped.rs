@@ -337,6 +337,7 @@ fn a_kept_tensor_with_fewer_rows_does_not_reach_a_kernel() {
         experts::Operands::new(zeros(&[3, 4]), zeros(&[3, 2]), weights, indices, settings);
     let given = Given {
         dy: zeros(&[3, 4]),
+        others: [].into_iter().collect(),
         saved: [zeros(&[5, 8])].into_iter().collect(),
         ints: [].into_iter().collect(),
     };

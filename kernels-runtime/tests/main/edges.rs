@@ -208,6 +208,7 @@ fn an_expert_that_is_named_twice_has_both_gradients() {
         let operands = router::Operands::new(logits, None, routing, IntDType::I64).unwrap();
         let made = Given {
             dy: flex(dw.inner()),
+            others: [].into_iter().collect(),
             saved: [].into_iter().collect(),
             ints: [ints(&named, [3, 2])].into_iter().collect(),
         };

@@ -131,6 +131,7 @@ fn gradients_of_experts_are_wanted_one_by_one() {
     let backward = |kept, wanted: &[bool]| {
         let given = Given {
             dy: float([5, 4]),
+            others: [].into_iter().collect(),
             saved: [kept].into_iter().collect(),
             ints: [].into_iter().collect(),
         };
@@ -162,6 +163,7 @@ fn a_grouped_product_has_experts_and_a_flag_for_each() {
     let backward = |wanted: &[bool]| {
         let given = Given {
             dy: float([4, 5]),
+            others: [].into_iter().collect(),
             saved: [].into_iter().collect(),
             ints: [].into_iter().collect(),
         };

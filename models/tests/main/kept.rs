@@ -1,6 +1,6 @@
 //! Models whose quantised weights stay as their bytes: logits, gradients, what is saved, and what is refused.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::common::{fixtures, ints, model_dir, read, to_f64};
 use crate::comparison::relative;
@@ -14,7 +14,7 @@ use kernels_models::{
     AdapterConfig, CausalLm, QuantisedWeights, load, load_as, save, save_adapters,
 };
 
-fn load_in(path: &PathBuf, device: &Device, dtype: FloatDType, form: QuantisedWeights) -> CausalLm {
+fn load_in(path: &Path, device: &Device, dtype: FloatDType, form: QuantisedWeights) -> CausalLm {
     load_as(path, device, dtype, form, &mut |_| {}).unwrap().1
 }
 
