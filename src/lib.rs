@@ -134,8 +134,8 @@
 //!
 //! # Kernels that others built
 //!
-//! With the feature `packages`, `packages` reads, checks and loads packages of Hugging Face's `kernels` from folders and
-//! from the cache, and with `hub` from a hub:
+//! With the feature `packages`, `packages` reads, checks and loads packages of Hugging Face's `kernels` from folders
+//! and from the cache, and with `hub` from a hub:
 //!
 #![cfg_attr(feature = "packages", doc = "```no_run")]
 #![cfg_attr(not(feature = "packages"), doc = "```ignore")]

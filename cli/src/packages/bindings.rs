@@ -7,7 +7,8 @@ use burn_kernels::semantics::SemanticsKey;
 use kernels_io::{Cell, Table, Tone};
 use serde_json::{Value, json};
 
-/// Returns the bindings as JSON. Each has the field `known`: whether this release has the operation with these settings.
+/// Returns the bindings as JSON. Each has the field `known`: whether this release has the operation with these
+/// settings.
 pub(super) fn as_json(package: &Package) -> Vec<Value> {
     let bindings = package.bindings().iter().map(|binding| {
         let key = key(binding);

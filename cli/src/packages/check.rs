@@ -12,8 +12,9 @@ use std::path::{Path, PathBuf};
 
 /// Check whether a package would be loaded: its digests, libraries and bindings
 ///
-/// Of a folder, every variant that a Rust program can read is checked, also for other machines. Of a repository, the wanted one is,
-/// after a download where the build has the feature `hub`. The exit code is 1 if a variant is refused, or if none fits.
+/// Of a folder, every variant that a Rust program can read is checked, also for other machines. Of a repository, the
+/// wanted one is, after a download where the build has the feature `hub`. The exit code is 1 if a variant is refused,
+/// or if none fits.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// A folder, or a repository with a version, such as org/name@v1.

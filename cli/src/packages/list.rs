@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// List the packages in the cache, the versions of a repository, or the variants of a package
 ///
-/// A folder, or a repository with its version (org/name@v1), has its variants listed, each with the reason against it. A
-/// repository without a version has its versions listed. Nothing is downloaded but lists.
+/// A folder, or a repository with its version (org/name@v1), has its variants listed, each with the reason against it.
+/// A repository without a version has its versions listed. Nothing is downloaded but lists.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// A folder, org/name or org/name@v1. Without it, the packages in the cache are listed.

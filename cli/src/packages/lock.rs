@@ -11,8 +11,8 @@ use std::path::PathBuf;
 
 /// Lock packages byte for byte, or compare them with a lock
 ///
-/// Each package is read and checked, and takes the place of its earlier state in the file. Of a branch or a tag, it is the commit that
-/// the hub has now. A program that loads with the lock refuses every other byte.
+/// Each package is read and checked, and takes the place of its earlier state in the file. Of a branch or a tag, it is
+/// the commit that the hub has now. A program that loads with the lock refuses every other byte.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// Folders, or repositories with a version, such as org/name@v1.
@@ -21,8 +21,8 @@ pub(super) struct Args {
     /// The file of the lock.
     #[arg(long, value_name = "FILE", default_value = LOCK_FILE)]
     file: PathBuf,
-    /// Compare every package in the lock, and write nothing. A lock does not say where folders are: name them. The exit code is 1 if a
-    /// package is not there or not the same, or if a named one is not in the lock.
+    /// Compare every package in the lock, and write nothing. A lock does not say where folders are: name them. The exit
+    /// code is 1 if a package is not there or not the same, or if a named one is not in the lock.
     #[arg(long)]
     check: bool,
     #[command(flatten)]
@@ -34,8 +34,8 @@ pub(super) struct Args {
 /// Runs the command.
 ///
 /// # Errors
-/// Returns an error if a package is not there or refused, if the lock can't be read or written, or, with `--check`, if a package is
-/// not the one in the lock.
+/// Returns an error if a package is not there or refused, if the lock can't be read or written, or, with `--check`, if
+/// a package is not the one in the lock.
 pub(super) fn run(args: &Args) -> anyhow::Result<()> {
     match args.check {
         true => check(args),
@@ -118,7 +118,8 @@ fn check(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Opens a package of the lock: its commit, or one of the folders that were named. Notes the named places that were used.
+/// Opens a package of the lock: its commit, or one of the folders that were named. Notes the named places that were
+/// used.
 fn open(
     locked: &Locked,
     places: &[Place],

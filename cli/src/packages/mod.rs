@@ -11,8 +11,8 @@ use clap::Subcommand;
 
 /// Look at packages of kernels that others built, and lock them
 ///
-/// A package is a folder, or a repository of Hugging Face's hub with a version, a branch, a tag or a commit, such as org/name@v1.
-/// A folder that exists takes precedence. Files are read and checked. No code of a package runs.
+/// A package is a folder, or a repository of Hugging Face's hub with a version, a branch, a tag or a commit, such as
+/// org/name@v1. A folder that exists takes precedence. Files are read and checked. No code of a package runs.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(subcommand)]

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 
 /// Show what a package holds: its origin, digests, libraries and functions
 ///
-/// The package is read and checked as before it is loaded. A build with the feature `hub` downloads what the cache lacks.
+/// The package is read and checked as before it is loaded. A build with the feature `hub` downloads what the cache
+/// lacks.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// A folder, or a repository with a version, such as org/name@v1.

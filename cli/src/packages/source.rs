@@ -148,8 +148,8 @@ fn no_folder(repository: &Repository) -> String {
 /// The option that chooses the variant.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Wanted {
-    /// The variant, by the name of its folder, such as tvm-ffi01-cann85-aarch64-linux. By default, the one for the CPU of this
-    /// machine.
+    /// The variant, by the name of its folder, such as tvm-ffi01-cann85-aarch64-linux. By default, the one for the CPU
+    /// of this machine.
     #[arg(long, value_name = "NAME", value_parser = Variant::parse)]
     variant: Option<Variant>,
 }

@@ -251,7 +251,8 @@ fn packages_name_their_feature() {
     for args in [&[][..], &["--help"], &["check", "--json", "x"]] {
         let result = kernels([&["packages"][..], args].concat());
         assert_eq!(result.status.code(), Some(2), "{args:?}");
-        let said = "error: `kernels packages` needs a build with `--features packages` (or `hub`, which also downloads)\n";
+        let said = "error: `kernels packages` needs a build with `--features packages` (or `hub`, which also \
+                    downloads)\n";
         assert_eq!(errors(&result), said);
     }
     assert!(!stdout(["--help"]).contains("packages"));

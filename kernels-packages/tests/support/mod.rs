@@ -1,5 +1,5 @@
 //! Packages, libraries in C, and a library by hand.
-#![allow(dead_code, missing_docs)] // Each program of tests uses a part.
+#![allow(dead_code, missing_docs, unused_imports)] // Each program of tests uses a part.
 
 mod by_hand;
 
