@@ -65,8 +65,8 @@ pub(crate) fn find(place: &Path, wanted: &Variant) -> Result<(PathBuf, Variant),
     })
 }
 
-/// Decides about each variant of the package in a folder: of those in `place/build` and in `place`, or of `place`
-/// itself.
+/// Decides about each variant of the package in a folder: of those in `place` and in `place/build`, or of `place`
+/// itself. One that is in both is that in `place`.
 ///
 /// No file is read.
 ///
@@ -78,13 +78,14 @@ pub fn variants(place: &Path, wanted: &Variant) -> Result<Vec<Decision>, Error> 
 }
 
 fn candidates(place: &Path, wanted: &Variant) -> Result<Vec<Candidate>, Error> {
-    let mut found = Vec::new();
+    let mut found = Vec::<Candidate>::new();
     for base in [place.to_owned(), place.join("build")] {
         let names = folders(&base)?;
         for (decision, variant) in decide(names.iter().map(String::as_str), wanted) {
             let name = &decision.name;
-            // The folder beside build/ has folders that are no variants.
-            if base == place && Variant::parse(name).is_err() && !looks_like_one(name) {
+            // The folder beside build/ has folders that are no variants. Of one variant in both, the first is taken.
+            let is_other = base == place && Variant::parse(name).is_err() && !looks_like_one(name);
+            if is_other || found.iter().any(|other| other.decision.name == *name) {
                 continue;
             }
             found.push(Candidate {
