@@ -132,6 +132,20 @@
 //! # drop(optimiser);
 //! ```
 //!
+//! # Kernels that others built
+//!
+//! With the feature `packages`, `packages` reads, checks and loads packages of Hugging Face's `kernels` from folders
+//! and from the cache, and with `hub` from a hub:
+//!
+#![cfg_attr(feature = "packages", doc = "```no_run")]
+#![cfg_attr(not(feature = "packages"), doc = "```ignore")]
+//! use burn_kernels::packages::{Backend, Package, Variant};
+//!
+//! let package = Package::open("relu-kernels".as_ref(), &Variant::here(Backend::Cpu))?;
+//! println!("{package} has {:?}", package.functions().collect::<Vec<_>>());
+//! # Ok::<(), burn_kernels::packages::Error>(())
+//! ```
+//!
 //! # Examples
 //!
 //! `examples/annotate.rs` has every form of the attribute. `examples/own-crate` is a complete user's crate with a plain
@@ -152,6 +166,8 @@ pub use kernels_runtime::{
     measurement, memory, ops, policy, registry, report, semantics, threads, tune, verify,
 };
 
+#[cfg(feature = "packages")]
+pub use kernels_packages as packages;
 #[cfg(feature = "npu")]
 pub use kernels_serving::npu;
 #[cfg(feature = "remote")]

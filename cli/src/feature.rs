@@ -11,7 +11,7 @@ pub struct Missing {
 }
 
 /// Arguments of a command that this build does not have.
-#[cfg(not(all(feature = "remote", feature = "text")))]
+#[cfg(not(all(feature = "packages", feature = "remote", feature = "text")))]
 #[derive(Debug, clap::Args)]
 pub struct Ignored {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -117,7 +117,7 @@ pub fn site_name(site: &Value) -> String {
 }
 
 /// Formats a semantics key as attributes write it.
-fn key_text(key: &Value) -> String {
+pub fn key_text(key: &Value) -> String {
     match SemanticsKey::from_json(key) {
         Some(key) => as_written(key),
         None => unknown_key_text(key),

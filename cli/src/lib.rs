@@ -29,6 +29,8 @@ mod npu;
 pub mod object_file;
 mod options;
 mod output;
+#[cfg(feature = "packages")]
+mod packages;
 mod plan;
 mod program;
 mod quantize;

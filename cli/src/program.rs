@@ -1,6 +1,8 @@
 //! The commands of the program, its log, and how it ends.
 
 use crate::choice::DeviceChoice;
+#[cfg(feature = "packages")]
+use crate::packages;
 #[cfg(feature = "remote")]
 use crate::serve;
 use crate::{
@@ -69,6 +71,12 @@ enum Command {
     Bisect(bisect::Args),
     NewKernel(new_kernel::Args),
     Export(export::Args),
+    #[cfg(feature = "packages")]
+    Packages(packages::Args),
+    /// Look at packages of kernels that others built, and lock them; not in this build
+    #[cfg(not(feature = "packages"))]
+    #[command(hide = true, disable_help_flag = true, disable_version_flag = true)]
+    Packages(feature::Ignored),
     #[cfg(feature = "remote")]
     Serve(serve::Args),
     /// Serve this machine's devices; not in this build
@@ -183,6 +191,14 @@ fn execute(command: Command) -> anyhow::Result<()> {
         Command::Bisect(args) => bisect::run(&args),
         Command::NewKernel(args) => new_kernel::run(&args),
         Command::Export(args) => export::run(&args),
+        #[cfg(feature = "packages")]
+        Command::Packages(args) => packages::run(&args),
+        #[cfg(not(feature = "packages"))]
+        Command::Packages(_) => Err(feature::Missing {
+            what: "kernels packages",
+            features: "`--features packages` (or `hub`, which also downloads)",
+        }
+        .into()),
         #[cfg(feature = "remote")]
         Command::Serve(args) => serve::run(&args),
         #[cfg(not(feature = "remote"))]

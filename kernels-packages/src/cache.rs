@@ -10,17 +10,34 @@
 //! `refs/v1`: a package that Python downloaded is found by its commit or by a lock.
 
 use crate::error::Error;
+use crate::folder::{folders, list, variants};
 use crate::lock::Lock;
 use crate::package::Package;
 use crate::repository::{Commit, Origin, Repository, Revision};
-use crate::variant::Variant;
+use crate::variant::{Decision, Variant};
 use kernels_io::{Limit, escape_path, is_there, read_text};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 const REF: Limit = Limit {
     what: "a ref of a cache",
     bytes: 1 << 10,
 };
+
+/// The kinds of repositories, as the names of folders begin.
+const KINDS: [&str; 2] = ["kernels", "models"];
+
+/// A repository in a cache.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cached {
+    /// The repository.
+    pub repository: Repository,
+    /// The branches and tags with their commits when they were downloaded, by name. Those with `/` in their names are
+    /// not among them.
+    pub revisions: Vec<(Revision, Commit)>,
+    /// The commits of which files are there.
+    pub commits: Vec<Commit>,
+}
 
 /// A folder with repositories.
 #[derive(Clone, Debug)]
@@ -56,6 +73,76 @@ impl Cache {
         self.open_commit(repository, revision, commit, wanted)
     }
 
+    /// Returns the repositories with packages, by name. A repository of models is one of them if it has a folder
+    /// `build`.
+    ///
+    /// # Errors
+    /// Returns an error if a folder can't be listed, or if a ref is no commit.
+    pub fn repositories(&self) -> Result<Vec<Cached>, Error> {
+        let mut found = BTreeMap::<Repository, Cached>::new();
+        let mut names = folders(&self.root)?;
+        names.sort(); // `kernels` first, as in `open`
+        for name in names {
+            let Some((kind, repository)) = of_folder(&name) else {
+                continue;
+            };
+            let folder = self.root.join(&name);
+            let snapshots = folder.join("snapshots");
+            let commits = folders(&snapshots)?.into_iter();
+            let commits: Vec<_> = commits
+                .filter_map(|name| Commit::parse(&name).ok())
+                .collect();
+            let has_build =
+                |commit: &Commit| is_there(&snapshots.join(commit.as_str()).join("build"));
+            if kind == "models" && !commits.iter().any(has_build) {
+                continue;
+            }
+            let cached = found.entry(repository.clone()).or_insert_with(|| Cached {
+                repository,
+                revisions: Vec::new(),
+                commits: Vec::new(),
+            });
+            for (revision, commit) in refs(&folder)? {
+                // `open` takes the first one as well.
+                if cached.revisions.iter().all(|(own, _)| *own != revision) {
+                    cached.revisions.push((revision, commit));
+                }
+            }
+            for commit in commits {
+                if !cached.commits.contains(&commit) {
+                    cached.commits.push(commit);
+                }
+            }
+        }
+        for cached in found.values_mut() {
+            cached
+                .revisions
+                .sort_by_cached_key(|(revision, _)| revision.to_string());
+            cached.commits.sort_by_cached_key(Commit::to_string);
+        }
+        Ok(found.into_values().collect())
+    }
+
+    /// Decides about each variant of a revision that is in the cache.
+    ///
+    /// # Errors
+    /// Returns an error if the commit is not in the cache.
+    pub fn variants(
+        &self,
+        repository: &Repository,
+        revision: &Revision,
+        wanted: &Variant,
+    ) -> Result<Vec<Decision>, Error> {
+        let commit = match revision.commit() {
+            Some(commit) => commit,
+            None => self.commit_of(repository, revision)?,
+        };
+        match self.snapshot(repository, &commit) {
+            Some(snapshot) => variants(&snapshot, wanted),
+            None => Err(self.missing(repository, &format!("the commit {commit}"))),
+        }
+    }
+
     /// Reads a package of a commit.
     pub(crate) fn open_commit(
         &self,
@@ -87,11 +174,7 @@ impl Cache {
         for folder in self.folders(repository) {
             let file = folder.join("refs").join(revision.name());
             if is_there(&file) {
-                let text = read_text(&file, REF)?;
-                return Commit::parse(text.trim()).map_err(|error| Error::Malformed {
-                    file,
-                    problem: error.to_string(),
-                });
+                return read_ref(&file);
             }
         }
         Err(self.missing(repository, &format!("`{revision}`")))
@@ -105,7 +188,7 @@ impl Cache {
 
     /// Returns the folders that may have the repository.
     fn folders(&self, repository: &Repository) -> [PathBuf; 2] {
-        ["kernels", "models"].map(|kind| self.root.join(repository.folder(kind)))
+        KINDS.map(|kind| self.root.join(repository.folder(kind)))
     }
 
     /// Returns the folder that downloads go to.
@@ -119,4 +202,37 @@ impl Cache {
     pub fn root(&self) -> &Path {
         &self.root
     }
+}
+
+/// Returns the kind and the repository of a folder in a cache.
+fn of_folder(name: &str) -> Option<(&str, Repository)> {
+    let (kind, rest) = name.split_once("--")?;
+    let (owner, own) = rest.split_once("--")?;
+    let repository = Repository::parse(&format!("{owner}/{own}")).ok()?;
+    KINDS.contains(&kind).then_some((kind, repository))
+}
+
+/// Returns the branches and tags of a repository's folder.
+fn refs(folder: &Path) -> Result<Vec<(Revision, Commit)>, Error> {
+    let folder = folder.join("refs");
+    let mut refs = Vec::new();
+    if !is_there(&folder) {
+        return Ok(refs);
+    }
+    for entry in list(&folder)? {
+        let name = entry.file_name();
+        let revision = Revision::parse(&name.to_string_lossy());
+        if let (Ok(revision), false) = (revision, entry.path().is_dir()) {
+            refs.push((revision, read_ref(&entry.path())?));
+        }
+    }
+    Ok(refs)
+}
+
+fn read_ref(file: &Path) -> Result<Commit, Error> {
+    let text = read_text(file, REF)?;
+    Commit::parse(text.trim()).map_err(|error| Error::Malformed {
+        file: file.to_owned(),
+        problem: error.to_string(),
+    })
 }

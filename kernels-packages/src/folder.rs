@@ -32,6 +32,14 @@ pub(crate) struct Files {
     total: u64,
 }
 
+/// A folder that may be a variant.
+struct Candidate {
+    folder: PathBuf,
+    decision: Decision,
+    /// The variant, if it is the wanted one.
+    variant: Option<Variant>,
+}
+
 /// Returns the folder of the variant that is wanted, in `place`, in `place/build`, or `place` itself, as Python's
 /// loader does.
 ///
@@ -39,24 +47,16 @@ pub(crate) struct Files {
 /// Returns an error if there is no such folder. It has the reason against each one.
 pub(crate) fn find(place: &Path, wanted: &Variant) -> Result<(PathBuf, Variant), Error> {
     let mut refused = Vec::new();
-    for base in [place.to_owned(), place.join("build")] {
-        let names = folders(&base)?;
-        for (Decision { name, against }, variant) in
-            decide(names.iter().map(String::as_str), wanted)
-        {
-            match (variant, against) {
-                (Some(variant), _) => return Ok((base.join(&name), variant)),
-                // The folder beside build/ has folders that are no variants.
-                (None, _)
-                    if base == place
-                        && Variant::parse(&name).is_err()
-                        && !looks_like_one(&name) => {}
-                (None, against) => refused.push((name, against.unwrap_or_default())),
-            }
+    for candidate in candidates(place, wanted)? {
+        let Candidate {
+            folder,
+            decision: Decision { name, against },
+            variant,
+        } = candidate;
+        match variant {
+            Some(variant) => return Ok((folder, variant)),
+            None => refused.push((name, against.unwrap_or_default())),
         }
-    }
-    if is_there(&place.join(metadata::FILE)) {
-        return itself(place, wanted);
     }
     Err(Error::NoVariant {
         place: escape_path(place),
@@ -65,25 +65,54 @@ pub(crate) fn find(place: &Path, wanted: &Variant) -> Result<(PathBuf, Variant),
     })
 }
 
-/// Takes the folder itself for a variant, whose name must say so.
-fn itself(place: &Path, wanted: &Variant) -> Result<(PathBuf, Variant), Error> {
-    let real = fs::canonicalize(place).map_err(|source| io("open", place, source))?;
-    let name = real
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
-    match decide([name.as_str()], wanted).pop() {
-        Some((_, Some(variant))) => Ok((place.to_owned(), variant)),
-        decision => {
-            let against = decision.and_then(|(decision, _)| decision.against);
-            Err(Error::NoVariant {
-                place: escape_path(place),
-                wanted: wanted.to_string(),
-                variants: vec![(name, against.unwrap_or_default())],
-            })
+/// Decides about each variant of the package in a folder: of those in `place` and in `place/build`, or of `place`
+/// itself. One that is in both is that in `place`.
+///
+/// No file is read.
+///
+/// # Errors
+/// Returns an error if a folder can't be listed.
+pub fn variants(place: &Path, wanted: &Variant) -> Result<Vec<Decision>, Error> {
+    let found = candidates(place, wanted)?.into_iter();
+    Ok(found.map(|candidate| candidate.decision).collect())
+}
+
+fn candidates(place: &Path, wanted: &Variant) -> Result<Vec<Candidate>, Error> {
+    let mut found = Vec::<Candidate>::new();
+    for base in [place.to_owned(), place.join("build")] {
+        let names = folders(&base)?;
+        for (decision, variant) in decide(names.iter().map(String::as_str), wanted) {
+            let name = &decision.name;
+            // The folder beside build/ has folders that are no variants. Of one variant in both, the first is taken.
+            let is_other = base == place && Variant::parse(name).is_err() && !looks_like_one(name);
+            if is_other || found.iter().any(|other| other.decision.name == *name) {
+                continue;
+            }
+            found.push(Candidate {
+                folder: base.join(name),
+                decision,
+                variant,
+            });
         }
     }
+    let is_found = found.iter().any(|candidate| candidate.variant.is_some());
+    match !is_found && is_there(&place.join(metadata::FILE)) {
+        true => itself(place, wanted),
+        false => Ok(found),
+    }
+}
+
+/// Takes the folder itself for a variant, whose name must say so.
+fn itself(place: &Path, wanted: &Variant) -> Result<Vec<Candidate>, Error> {
+    let real = fs::canonicalize(place).map_err(|source| io("open", place, source))?;
+    let name = real.file_name().unwrap_or_default().to_string_lossy();
+    let decisions = decide([&*name], wanted).into_iter();
+    let candidate = |(decision, variant)| Candidate {
+        folder: place.to_owned(),
+        decision,
+        variant,
+    };
+    Ok(decisions.map(candidate).collect())
 }
 
 fn looks_like_one(name: &str) -> bool {
@@ -196,7 +225,7 @@ fn too_many(count: usize, folder: &Path) -> Result<(), Error> {
     }
 }
 
-fn list(folder: &Path) -> Result<Vec<fs::DirEntry>, Error> {
+pub(crate) fn list(folder: &Path) -> Result<Vec<fs::DirEntry>, Error> {
     let entries = fs::read_dir(folder).and_then(Iterator::collect);
     entries.map_err(|source| io("list", folder, source))
 }

@@ -55,10 +55,11 @@ mod strict;
 mod tensor;
 mod variant;
 
-pub use cache::Cache;
+pub use cache::{Cache, Cached};
 pub use call::{Argument, Function, Returned};
 pub use digest::{Algorithm, Digest, Sum, content_id};
 pub use error::Error;
+pub use folder::variants;
 #[cfg(feature = "hub")]
 pub use hub::Hub;
 pub use load::{Bound, Callable, Loaded, Trust};

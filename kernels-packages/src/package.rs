@@ -203,6 +203,13 @@ impl fmt::Debug for Package {
     }
 }
 
+impl Library {
+    /// Returns `true` if the library needs `libtvm_ffi.so`.
+    pub fn needs_runtime(&self) -> bool {
+        self.needs_runtime
+    }
+}
+
 impl fmt::Debug for Library {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", escape(&self.name), hex(&self.sum))

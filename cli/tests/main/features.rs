@@ -62,6 +62,16 @@ fn text_builds_the_program_anew_and_nothing_below_it() {
     adds(&["--features", "parquet"], &["kernels-cli"]);
 }
 
+#[test]
+fn packages_build_the_program_anew_and_nothing_below_burn_kernels() {
+    for feature in ["packages", "hub"] {
+        adds(&["--features", feature], &["burn-kernels", "kernels-cli"]);
+    }
+    let both = tree(&["--features", "npu,parquet"]);
+    let anew = built_anew(&both, &tree(&["--features", "npu,parquet,hub"]));
+    assert_eq!(Vec::from_iter(anew), ["burn-kernels", "kernels-cli"]);
+}
+
 /// Burn's own features for remote devices change its upper crates; those with kernels stay.
 #[test]
 fn npu_builds_the_upper_crates_of_burn_anew() {

@@ -245,6 +245,19 @@ fn generation_names_its_feature() {
     assert!(!stdout(["--help"]).contains("generate"));
 }
 
+#[cfg(not(feature = "packages"))]
+#[test]
+fn packages_name_their_feature() {
+    for args in [&[][..], &["--help"], &["check", "--json", "x"]] {
+        let result = kernels([&["packages"][..], args].concat());
+        assert_eq!(result.status.code(), Some(2), "{args:?}");
+        let said = "error: `kernels packages` needs a build with `--features packages` (or `hub`, which also \
+                    downloads)\n";
+        assert_eq!(errors(&result), said);
+    }
+    assert!(!stdout(["--help"]).contains("packages"));
+}
+
 #[test]
 fn a_reader_that_leaves_is_no_failure() {
     let mut program = command();

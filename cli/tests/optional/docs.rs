@@ -10,10 +10,11 @@ use std::process::Command;
 use tempfile::TempDir;
 
 /// Commands and devices of features that a build may lack.
-const OF_FEATURES: [(&str, bool); 4] = [
+const OF_FEATURES: [(&str, bool); 5] = [
     ("finetune", cfg!(feature = "text")),
     ("generate", cfg!(feature = "text")),
     ("merge", cfg!(feature = "text")),
+    ("packages", cfg!(feature = "packages")),
     ("serve", cfg!(feature = "remote")),
 ];
 
@@ -120,7 +121,7 @@ fn lines() -> Vec<(String, Line)> {
 }
 
 /// Commands that have commands of their own.
-const PARENTS: [&str; 1] = ["bench"];
+const PARENTS: [&str; 2] = ["bench", "packages"];
 
 /// The help of the command that the arguments begin with; nothing for one that this build lacks.
 fn help(arguments: &[String]) -> Option<String> {

@@ -16,6 +16,8 @@ mod doctor;
 mod finetune;
 #[cfg(feature = "text")]
 mod generate;
+#[cfg(feature = "packages")]
+mod packages;
 #[cfg(feature = "remote")]
 mod serve;
 #[cfg(feature = "text")]

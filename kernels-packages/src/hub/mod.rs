@@ -19,7 +19,7 @@ use crate::lock::Lock;
 use crate::package::Package;
 use crate::repository::{Commit, Repository, Revision, version_of};
 use crate::settings::Settings;
-use crate::variant::Variant;
+use crate::variant::{Decision, Variant};
 use http::Client;
 use serde::Deserialize;
 use std::time::Duration;
@@ -94,6 +94,30 @@ impl Hub {
         Ok(versions)
     }
 
+    /// Decides about each variant that the hub has of a revision. No file is downloaded.
+    ///
+    /// # Errors
+    /// Returns an error if the hub refuses or fails, or may not be asked.
+    pub fn variants(
+        &self,
+        repository: &Repository,
+        revision: &Revision,
+        wanted: &Variant,
+    ) -> Result<Vec<Decision>, Error> {
+        if self.offline {
+            return Err(offline(&format!("the variants of {repository}")));
+        }
+        let commit = match revision.commit() {
+            Some(commit) => commit,
+            None => self.resolve(repository, revision)?,
+        };
+        let decisions = tree::decisions(&self.client, repository, &commit, wanted)?;
+        Ok(decisions
+            .into_iter()
+            .map(|(decision, _)| decision)
+            .collect())
+    }
+
     /// Reads a package, and downloads before that what the cache does not have of it.
     ///
     /// The commit is that of the lock if it has one. If the settings say offline, the cache alone is read.
@@ -164,11 +188,15 @@ impl Hub {
 
     fn refs(&self, repository: &Repository) -> Result<Refs, Error> {
         if self.offline {
-            return Err(Error::Setting(format!(
-                "the versions of {repository} are known to the hub alone, and HF_HUB_OFFLINE is set"
-            )));
+            return Err(offline(&format!("the versions of {repository}")));
         }
         self.client
             .json(&format!("/api/kernels/{repository}/refs"), REFS)
     }
+}
+
+fn offline(what: &str) -> Error {
+    Error::Setting(format!(
+        "{what} are known to the hub alone, and HF_HUB_OFFLINE is set"
+    ))
 }

@@ -60,17 +60,27 @@ impl Remote {
     }
 }
 
-/// Returns the variant that is wanted, and its files.
+/// Decides about each variant of a commit.
+pub(super) fn decisions(
+    client: &Client,
+    repository: &Repository,
+    commit: &Commit,
+    wanted: &Variant,
+) -> Result<Vec<(Decision, Option<Variant>)>, Error> {
+    let build = list(client, repository, commit, "build")?;
+    let folders = build.iter().filter(|entry| entry.kind == "directory");
+    let names = folders.filter_map(|entry| entry.path.strip_prefix("build/"));
+    Ok(decide(names, wanted))
+}
+
+/// Returns the files of the variant that is wanted.
 pub(super) fn files(
     client: &Client,
     repository: &Repository,
     commit: &Commit,
     wanted: &Variant,
 ) -> Result<Vec<Remote>, Error> {
-    let build = list(client, repository, commit, "build")?;
-    let folders = build.iter().filter(|entry| entry.kind == "directory");
-    let names = folders.filter_map(|entry| entry.path.strip_prefix("build/"));
-    let decisions = decide(names, wanted);
+    let decisions = decisions(client, repository, commit, wanted)?;
     let Some((Decision { name, .. }, _)) = decisions.iter().find(|(_, variant)| variant.is_some())
     else {
         let refused = decisions.into_iter().map(|(decision, _)| decision);

@@ -1,7 +1,7 @@
 //! The cache of Hugging Face's programs, without a network, and names of repositories.
 
 use crate::support::{ByHand, fails, here, metadata, write_files};
-use kernels_packages::{Cache, Lock, Repository, Revision, Trust};
+use kernels_packages::{Cache, Cached, Commit, Lock, Repository, Revision, Trust};
 use std::fs;
 use std::path::Path;
 
@@ -150,4 +150,64 @@ fn names_that_lead_elsewhere_are_refused() {
             Revision::Name(text.into())
         );
     }
+}
+
+#[test]
+fn the_packages_of_a_cache_are_listed() {
+    let place = tempfile::tempdir().expect("a folder");
+    let cache = Cache::new(place.path().join("none"));
+    assert_eq!(cache.repositories().expect("no package"), []);
+    let cache = Cache::new(place.path());
+    let [own, other] =
+        ["kernels--org--name", "models--org--old"].map(|name| place.path().join(name));
+    put(&own, 1);
+    put(&other, 1);
+    write_files(
+        &own,
+        &[
+            ("refs/v1", COMMIT.as_bytes()),
+            ("refs/pr/1", b"not a commit"),
+        ],
+    );
+    // A model, and what is no repository.
+    let snapshot = place
+        .path()
+        .join("models--org--llama/snapshots")
+        .join(COMMIT);
+    write_files(&snapshot, &[("config.json", b"{}")]);
+    write_files(
+        place.path(),
+        &[
+            ("datasets--org--text/refs/main", b"x"),
+            ("kernels--org/refs/main", b"x"),
+        ],
+    );
+    let listed = cache.repositories().expect("packages");
+    let [first, second] = &listed[..] else {
+        panic!("{listed:?}")
+    };
+    let repository = |cached: &Cached| cached.repository.to_string();
+    assert_eq!(
+        [repository(first), repository(second)],
+        ["org/name", "org/old"]
+    );
+    let commit = Commit::parse(COMMIT).expect("a commit");
+    assert_eq!(first.revisions, [(Revision::Version(1), commit.clone())]);
+    assert_eq!(
+        (&second.revisions[..], &second.commits[..]),
+        (&[][..], &[commit][..])
+    );
+
+    let variants = |revision: &Revision| cache.variants(&first.repository, revision, &here());
+    let [only] = &variants(&Revision::Version(1)).expect("variants")[..] else {
+        panic!("several variants")
+    };
+    assert_eq!((&*only.name, &only.against), (&*here().to_string(), &None));
+    fails(
+        variants(&Revision::Version(2)),
+        "`v2` of org/name is not in the cache",
+    );
+
+    write_files(&own, &[("refs/v1", b"nothing")]);
+    fails(cache.repositories(), "refs/v1: `nothing` is not a commit");
 }

@@ -1,7 +1,7 @@
 //! The names of variants, and which one is taken.
 
 use crate::support::{ByHand, fails, here, write};
-use kernels_packages::{Backend, Package, Variant, decide};
+use kernels_packages::{Backend, Package, Variant, decide, variants};
 
 #[test]
 fn a_variant_is_its_name() {
@@ -119,7 +119,13 @@ fn the_folder_may_be_the_package_its_build_or_the_variant() {
     ] {
         fails(Package::open(path, &other), says);
     }
+    // Of one variant in two places, the first is meant.
+    write(place.path(), &name, files);
+    let listed = variants(place.path(), &here()).expect("variants");
+    let listed: Vec<_> = listed.iter().map(|one| &*one.name).collect();
+    assert_eq!(listed, [&*name, "torch-universal"]);
     let empty = tempfile::tempdir().expect("a folder");
+    assert_eq!(variants(empty.path(), &here()).expect("none"), []);
     fails(Package::open(empty.path(), &here()), "it has none");
     fails(
         Package::open(&empty.path().join("none"), &here()),

@@ -158,6 +158,29 @@ fn left(folder: &Path) -> Vec<String> {
 }
 
 #[test]
+fn variants_are_listed_without_a_download() {
+    let place = tempfile::tempdir().expect("a folder");
+    let server = hub_with(Box::new(|_| None));
+    let mut settings = settings(&server.address, place.path());
+    let hub = Hub::new(&settings).expect("a hub");
+    let variants = hub.variants(&repository(), &Revision::Version(1), &here());
+    let variants = variants.expect("variants");
+    let fits: Vec<_> = variants.iter().map(|one| one.against.is_none()).collect();
+    assert_eq!(fits, [true, false, false], "{variants:?}");
+    assert_eq!(variants[0].name, here().to_string());
+    assert_eq!(left(place.path()), [""; 0]);
+    let other = hub.variants(&repository(), &Revision::Version(9), &here());
+    fails(other, "there is no branch or tag `v9`");
+    settings.offline = true;
+    let hub = Hub::new(&settings).expect("a hub");
+    let variants = hub.variants(&repository(), &Revision::Version(1), &here());
+    fails(
+        variants,
+        "the variants of org/name are known to the hub alone",
+    );
+}
+
+#[test]
 fn a_version_is_downloaded_once_and_then_read_offline() {
     let (package, place, server) = fetched(|_| None);
     let package = package.expect("a package");
