@@ -5,10 +5,12 @@ use crate::call::{Function, OwnError, kept};
 use crate::digest::Sum;
 use crate::error::Error;
 use crate::lock::Lock;
+use crate::metadata::Metadata;
 use crate::open::{Opened, open_bytes};
 use crate::package::Package;
 use crate::repository::{Origin, Repository};
 use crate::runtime;
+use crate::variant::Variant;
 use kernels_abi::{PREFIX, SafeCall};
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -30,6 +32,9 @@ pub enum Trust<'a> {
 pub struct Loaded {
     /// The package with its version and id, escaped.
     name: &'static str,
+    origin: Origin,
+    variant: Variant,
+    metadata: Metadata,
     libraries: Vec<Opened>,
     bound: Vec<Bound>,
 }
@@ -66,7 +71,9 @@ impl Package {
     ///
     /// # Safety
     /// The code of the package runs in this process, its constructors at once, and nothing confines it. It must be
-    /// sound: memory that is not its own stays as it is. The same holds for `libtvm_ffi.so`, if it is opened. Trust
+    /// sound: memory that is not its own stays as it is. Each function that `burn-kernels.json` binds to an operation must be
+    /// correct for every call of the operation that has these semantics and one of these dtypes, with contiguous tensors as
+    /// arguments in the order of the binding, as nobody else checks them. The same holds for `libtvm_ffi.so`, if it is opened. Trust
     /// says who answers for that; nothing here can check it.
     pub unsafe fn load(&self, trust: Trust<'_>) -> Result<Loaded, Error> {
         self.check_trust(trust)?;
@@ -90,6 +97,9 @@ impl Package {
         }
         let mut loaded = Loaded {
             name: kept(&self.to_string()),
+            origin: self.origin.clone(),
+            variant: self.variant.clone(),
+            metadata: self.metadata.clone(),
             libraries,
             bound: Vec::new(),
         };
@@ -144,6 +154,21 @@ impl Loaded {
     /// Returns the package with its version and id, escaped.
     pub fn name(&self) -> &'static str {
         self.name
+    }
+
+    /// Returns where the package comes from.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Returns the variant.
+    pub fn variant(&self) -> &Variant {
+        &self.variant
+    }
+
+    /// Returns what the package says about itself.
+    pub fn metadata(&self) -> &Metadata {
+        &self.metadata
     }
 
     /// Returns the operations with their functions.

@@ -60,6 +60,9 @@ crate::__debug_as_display!(
     crate::remote::wire::Malformed,
 );
 
+#[cfg(feature = "packages")]
+crate::__debug_as_display!(crate::packages::Error);
+
 #[cfg(feature = "npu")]
 crate::__debug_as_display!(crate::npu::NpuError, crate::npu::Refused);
 

@@ -16,6 +16,7 @@
 //! * [`live`]: compares kernels and the user's own bodies with references while the program runs.
 //! * [`low_rank`]: low-rank adapters of experts.
 //! * [`kernel`]: kernels of other crates.
+//! * `packages` (feature `packages`): functions of packages of Hugging Face's `kernels` as implementations.
 //! * `npu` (feature `npu`): the operations on Ascend NPUs.
 //! * `remote` (feature `remote`): clients of devices of other processes and machines, with their kernels.
 
@@ -42,6 +43,8 @@ mod near;
 #[cfg(feature = "npu")]
 pub mod npu;
 pub mod ops;
+#[cfg(feature = "packages")]
+pub mod packages;
 pub mod policy;
 mod reason;
 pub mod registry;

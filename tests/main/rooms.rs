@@ -98,7 +98,10 @@ const RUNTIME: Crate = Crate {
         ("operations", &["ops"]),
         ("budgets", &["verify::budget", "verify::data"]),
         ("live", &["live"]),
-        ("sites", &["kernel", "ops::*::live", "ops::*::site"]),
+        (
+            "sites",
+            &["kernel", "packages", "ops::*::live", "ops::*::site"],
+        ),
         ("served", &["ops::*::remote"]),
         ("verify", &["verify", "ops::*::cases"]),
         (

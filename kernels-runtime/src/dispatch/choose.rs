@@ -288,10 +288,11 @@ pub(super) fn rivals<'a>(
 }
 
 /// Returns `true` if the implementation runs where the tensors are. On a served device, the server has to declare the
-/// operation.
+/// operation. Functions of packages run in this process alone.
 fn runs(implementation: &Implementation, place: Served) -> bool {
-    let op = implementation.launch.op();
-    !place.is_served() || op.is_some_and(|op| place.offers(op))
+    let launch = implementation.launch;
+    let is_served_there = || launch.op().is_some_and(|op| place.offers(op));
+    !place.is_served() || (launch.package_key().is_none() && is_served_there())
 }
 
 /// Returns the first reason against an implementation for a call of this kind.
@@ -305,7 +306,7 @@ fn refusal(implementation: &Implementation, key: &SemanticsKey, query: Query) ->
     if !implementation.capability.contains(query.capability) {
         return Some(Reason::Capability);
     }
-    if !(implementation.accepts)(key) {
+    if !implementation.computes(key) {
         return Some(Reason::Semantics);
     }
     match query.tensors {

@@ -1,4 +1,5 @@
-//! Gradients of implementations that don't compute any: those of the reference.
+//! Gradients of implementations that don't compute any: those of the reference. Also the step of autodiff that functions of
+//! packages record.
 //!
 //! The implementation computes the results without autodiff. Each result is recorded as a step of autodiff. Its
 //! backward pass runs the reference on the same operands under autodiff and differentiates it, in f32 for half
@@ -95,12 +96,22 @@ impl Visitor for Record<'_> {
                 .map(|(gradient, _)| gradient)
                 .collect()
         };
-        let tensors = Recorded {
-            parents: self.parents.iter().flatten().cloned().collect(),
-            y: flat(y).autodiff().into_dispatch(),
-        };
-        *y = <Dispatch as DerivedBackend>::derived(tensors, Pullback(Arc::new(pullback)));
+        let parents = self.parents.iter().flatten().cloned().collect();
+        *y = record(parents, y, "the gradient of a reference", pullback);
     }
+}
+
+/// Records a result without autodiff as a step of autodiff. `pullback` returns the gradients of the parents, given that of
+/// the result. `kernel` is the name of the step in spans.
+pub(crate) fn record(
+    parents: Vec<DispatchTensor>,
+    y: &DispatchTensor,
+    kernel: &'static str,
+    pullback: impl Fn(DispatchTensor) -> Vec<Option<DispatchTensor>> + Send + Sync + 'static,
+) -> DispatchTensor {
+    let y = flat(y).autodiff().into_dispatch();
+    let run = Arc::new(pullback);
+    <Dispatch as DerivedBackend>::derived(Recorded { parents, y }, Pullback { kernel, run })
 }
 
 /// Returns the gradients of the operands, given the gradient of one of the results.
@@ -191,7 +202,10 @@ operands! {
 
 /// A function that returns the gradients of the parents, given the gradient of the result.
 #[derive(Clone)]
-pub struct Pullback(Arc<dyn Fn(DispatchTensor) -> Vec<Option<DispatchTensor>> + Send + Sync>);
+pub struct Pullback {
+    kernel: &'static str,
+    run: Arc<dyn Fn(DispatchTensor) -> Vec<Option<DispatchTensor>> + Send + Sync>,
+}
 
 impl fmt::Debug for Pullback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -263,10 +277,10 @@ impl<B: Dispatched> Step<B, 1> for Derived {
     type State = (Vec<Option<NodeId>>, Pullback);
 
     fn backward(self, ops: Ops<Self::State, 1>, grads: &mut Grads, _: &mut Checkpointer) {
-        let (nodes, Pullback(pullback)) = ops.state;
+        let (nodes, pullback) = ops.state;
         let dy = grads.consume::<B>(&ops.node);
         let [joint] = ops.parents;
-        let gradients = pullback(DispatchTensor {
+        let gradients = (pullback.run)(DispatchTensor {
             kind: B::into_dispatch(dy.clone()),
             autodiff: DispatchAutodiffContext::Disabled,
         });
@@ -288,7 +302,7 @@ impl<B: Dispatched, C: CheckpointStrategy> DerivedBackend for Autodiff<B, C> {
         let node = |parent: &FloatTensor<Self>| parent.is_tracked().then(|| parent.node().id());
         let nodes = tensors.parents.iter().map(node).collect();
         let y = tensors.y.into_primitive();
-        match traced(Derived, "the gradient of a reference")
+        match traced(Derived, pullback.kernel)
             .prepare::<C>([joined.node()])
             .compute_bound()
             .stateful()

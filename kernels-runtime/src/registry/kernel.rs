@@ -34,7 +34,7 @@ pub struct KernelSpec {
 }
 
 /// One implementation of a kernel, on one or several kinds of device.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize)]
 pub struct Implementation {
     /// The kinds of device that it runs on.
     pub device: DeviceKinds,
@@ -148,7 +148,27 @@ pub(crate) trait Launched: Sized {
     fn of(launch: &Launch) -> Option<Self>;
 }
 
+impl Launch {
+    /// Returns the one key that the launch computes, if it runs a function of a package.
+    pub(crate) const fn package_key(&self) -> Option<&'static SemanticsKey> {
+        let launch = match self {
+            Self::RmsNorm(launch) => &launch.0,
+            Self::LayerNorm(launch) => &launch.0,
+            Self::Glu(launch) => &launch.0,
+            Self::Softcap(launch) => &launch.0,
+            _ => return None,
+        };
+        launch.key()
+    }
+}
+
 impl Implementation {
+    /// Returns `true` if the implementation computes the semantics of this key.
+    pub(crate) fn computes(&self, key: &SemanticsKey) -> bool {
+        let only = self.launch.package_key();
+        (self.accepts)(key) && only.is_none_or(|only| only == key)
+    }
+
     /// Returns the function that runs this implementation. Dispatch chose it for an operation.
     ///
     /// # Panics

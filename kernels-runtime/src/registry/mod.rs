@@ -4,10 +4,14 @@
 //! silently. A link section of the built file ([`section`]) holds the same facts as JSON. `kernels inspect` reads it
 //! without running the program.
 //!
+//! With the feature `packages`, a program adds implementations of loaded packages before its first decision.
+//!
 //! Any crate can add kernels with [`declare_kernel!`](crate::declare_kernel). Several kernels may compute one
 //! operation, each with its own id. Two kernels of the same id are an error ([`check`]) unless one declares that it
 //! replaces the other.
 
+#[cfg(feature = "packages")]
+mod added;
 mod capability;
 mod declare;
 mod gradient;
@@ -18,6 +22,8 @@ mod spec;
 
 pub use crate::declare_kernel;
 pub use crate::dispatch::{SITES, Site, sites};
+#[cfg(feature = "packages")]
+pub(crate) use added::{Addition, Refusal, add};
 pub use capability::CapabilityRange;
 #[doc(hidden)]
 pub use declare::assert_well_formed;

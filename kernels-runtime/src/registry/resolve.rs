@@ -93,10 +93,17 @@ pub enum RegistryProblem {
 type Specs = Vec<&'static KernelSpec>;
 
 /// Returns the kernels in force, sorted by id, or the problems. The result is computed once, because the linked kernels
-/// do not change.
+/// do not change. From then on, nothing can be added.
 fn resolved() -> &'static Result<Specs, RegistryError> {
     static RESOLVED: OnceLock<Result<Specs, RegistryError>> = OnceLock::new();
-    RESOLVED.get_or_init(|| resolve(&KERNELS))
+    RESOLVED.get_or_init(|| {
+        #[cfg(feature = "packages")]
+        let added = super::added::close();
+        let kernels = resolve(&KERNELS);
+        #[cfg(feature = "packages")]
+        let kernels = kernels.map(|kernels| super::added::extended(&kernels, &added));
+        kernels
+    })
 }
 
 /// Checks that the registry of kernels is consistent.
@@ -122,7 +129,9 @@ pub fn kernels() -> impl Iterator<Item = &'static KernelSpec> {
 pub fn replaced() -> impl Iterator<Item = (&'static KernelSpec, &'static KernelSpec)> {
     sorted(&KERNELS).into_iter().filter_map(|spec| {
         let winner = kernel(spec.id)?;
-        (!std::ptr::eq(spec, winner)).then_some((spec, winner))
+        // A kernel to which packages added implementations is a copy of the linked one.
+        let is_winner = (spec.krate, spec.crate_version) == (winner.krate, winner.crate_version);
+        (!is_winner).then_some((spec, winner))
     })
 }
 

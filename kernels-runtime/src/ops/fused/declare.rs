@@ -203,6 +203,7 @@ macro_rules! common {
             const KERNEL: &'static str = $kernel;
             const KINDS: &'static [$crate::ops::fused::Kind] =
                 &[$( $crate::ops::fused::Kind::$kind ),*];
+            const TENSORS: &'static [&'static str] = &[$( stringify!($tensor) ),*];
             const INTS: usize = <[&str]>::len(&[$( stringify!($int) ),*]);
             const SAVED: usize = $saved;
             const OTHERS: usize = $crate::ops::fused::flags::others!([$($flag $value)*]);

@@ -2,6 +2,7 @@
 
 use super::record::{OneStep, Record};
 use super::{FusedKernel, FusedOp, Internal, Made, Parts};
+use crate::semantics::SemanticsKey;
 use burn::backend::autodiff::checkpoint::strategy::{
     BalancedCheckpointing, CheckpointStrategy, NoCheckpointing,
 };
@@ -61,6 +62,8 @@ pub type OfDispatch<O> = <O as FusedOp>::Operands<DispatchTensor, DispatchTensor
 pub struct OpLaunch {
     op: &'static str,
     run: &'static (dyn Any + Send + Sync),
+    /// The one key that it computes, if it runs a function of a package.
+    key: Option<&'static SemanticsKey>,
 }
 
 impl fmt::Debug for OpLaunch {
@@ -118,6 +121,9 @@ pub(crate) use run_there;
 /// The type of that function.
 type Run<O> = fn(OfDispatch<O>) -> Made<DispatchTensor>;
 
+/// A function with a state, such as a function of a package.
+pub(crate) type Held<O> = Box<dyn Fn(OfDispatch<O>) -> Made<DispatchTensor> + Send + Sync>;
+
 impl OpLaunch {
     /// The launch of an operation on a backend.
     pub const fn of<O: FusedOp, B: FusedKernel<O> + OnDispatch>() -> Self {
@@ -136,7 +142,28 @@ impl OpLaunch {
 
     /// The launch of an operation by a function, such as that of a kernel of another crate.
     pub const fn by<O: FusedOp>(run: &'static fn(OfDispatch<O>) -> Made<DispatchTensor>) -> Self {
-        Self { op: O::NAME, run }
+        let key = None;
+        Self {
+            op: O::NAME,
+            run,
+            key,
+        }
+    }
+
+    /// The launch of an operation by a function with a state, which computes this key alone.
+    #[cfg(feature = "packages")]
+    pub(crate) fn holding<O: FusedOp>(run: &'static Held<O>, key: &'static SemanticsKey) -> Self {
+        let key = Some(key);
+        Self {
+            op: O::NAME,
+            run,
+            key,
+        }
+    }
+
+    /// Returns the one key that it computes, if it runs a function of a package.
+    pub(crate) const fn key(&self) -> Option<&'static SemanticsKey> {
+        self.key
     }
 
     /// Returns the operation's name.
@@ -146,7 +173,10 @@ impl OpLaunch {
 
     /// Runs it, or returns `None` if it is that of another operation.
     pub(crate) fn run<O: FusedOp>(&self, operands: OfDispatch<O>) -> Option<Made<DispatchTensor>> {
-        let run = self.run.downcast_ref::<Run<O>>()?;
+        if let Some(run) = self.run.downcast_ref::<Run<O>>() {
+            return Some(run(operands));
+        }
+        let run = self.run.downcast_ref::<Held<O>>()?;
         Some(run(operands))
     }
 }

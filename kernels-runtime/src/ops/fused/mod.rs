@@ -27,6 +27,8 @@ mod results;
 #[cfg(feature = "gpu")]
 pub(crate) use backward::Pieces;
 pub use backward::{Backward, Given};
+#[cfg(feature = "packages")]
+pub(crate) use launch::Held;
 pub use launch::{OfDispatch, OnDispatch, OpLaunch, run};
 pub(crate) use launch::{There, run_there, there};
 pub use made::Made;
@@ -122,6 +124,8 @@ pub trait FusedOp: Copy + Debug + Send + Sync + 'static {
     const KERNEL: &'static str;
     /// The kinds of the float tensors, in order.
     const KINDS: &'static [Kind];
+    /// The names of the float tensors, in order, as the declaration has them.
+    const TENSORS: &'static [&'static str];
     /// The number of integer tensors.
     const INTS: usize;
     /// The number of tensors that the forward pass keeps for the backward pass.

@@ -1,0 +1,168 @@
+//! A function of a package with the meaning of its arguments.
+
+use super::operations::{Bindable, Number};
+use crate::near::unknown;
+use kernels_packages::binding::{self, Constant, Part};
+use kernels_packages::{Argument, Function, Tensor};
+use smallvec::SmallVec;
+use std::ffi::CString;
+
+/// The name of the result.
+const RESULT: &str = "y";
+
+/// A function with its arguments.
+pub(super) struct Call {
+    function: Function,
+    arguments: Vec<Slot>,
+}
+
+/// An argument. A number is the place of a tensor or number among those that the operation declares.
+#[derive(Debug, PartialEq)]
+pub(super) enum Slot {
+    Tensor(usize),
+    Number(usize),
+    Result,
+    Saved(usize),
+    Gradient,
+    GradientOf(usize),
+    Null,
+    Bool(bool),
+    Int(i64),
+    Float(f64),
+    Text(CString),
+}
+
+/// The tensors and numbers of one call, by their places.
+#[derive(Default)]
+pub(super) struct Given<'a> {
+    pub(super) tensors: SmallVec<[Option<Tensor<'a>>; 5]>,
+    pub(super) numbers: SmallVec<[Number; 2]>,
+    pub(super) result: Option<Tensor<'a>>,
+    pub(super) saved: SmallVec<[Tensor<'a>; 2]>,
+    /// The gradient of the result.
+    pub(super) gradient: Option<Tensor<'a>>,
+    /// The wanted gradients of the tensors.
+    pub(super) gradients: SmallVec<[Option<Tensor<'a>>; 5]>,
+}
+
+impl Call {
+    /// Looks up the arguments of a function among what the operation declares.
+    ///
+    /// # Errors
+    /// Returns an error if the operation has no such tensor or number.
+    pub(super) fn of<O: Bindable>(
+        call: &binding::Call,
+        function: Function,
+    ) -> Result<Self, String> {
+        let arguments = call
+            .arguments
+            .iter()
+            .map(slot::<O>)
+            .collect::<Result<_, _>>();
+        let arguments = arguments
+            .map_err(|problem| format!("the arguments of `{}`: {problem}", call.symbol))?;
+        Ok(Self {
+            function,
+            arguments,
+        })
+    }
+
+    /// Returns `true` if the function has the argument.
+    pub(super) fn has(&self, slot: &Slot) -> bool {
+        self.arguments.contains(slot)
+    }
+
+    /// Returns the name of the function.
+    pub(super) fn name(&self) -> &'static str {
+        self.function.name()
+    }
+
+    /// Calls the function.
+    ///
+    /// # Panics
+    /// Panics with the function's message if it fails.
+    pub(super) fn run(&self, given: &Given<'_>) {
+        let arguments = self.arguments.iter().map(|slot| given.argument(slot));
+        let arguments: SmallVec<[Argument<'_>; 16]> = arguments.collect();
+        // SAFETY: the arguments are those of the binding, in its order: contiguous tensors of a call that the operation has
+        // checked, of the dtypes and semantics of the binding. `Package::load` demands that the function is correct for
+        // them. `Given` lends what functions write from memory that can be written.
+        if let Err(error) = unsafe { self.function.call(&arguments) } {
+            panic!("{error}");
+        }
+    }
+}
+
+impl Given<'_> {
+    fn argument<'a>(&'a self, slot: &'a Slot) -> Argument<'a> {
+        let tensor =
+            |tensor: Option<&'a Tensor<'a>>| tensor.map_or(Argument::Null, Argument::Tensor);
+        let at = |tensors: &'a [Option<Tensor<'a>>], place: usize| {
+            tensor(tensors.get(place).and_then(Option::as_ref))
+        };
+        match slot {
+            Slot::Tensor(place) => at(&self.tensors, *place),
+            Slot::Number(place) => match self.numbers[*place] {
+                Number::Absent => Argument::Null,
+                Number::Int(number) => Argument::Int(number),
+                Number::Float(number) => Argument::Float(number),
+            },
+            Slot::Result => tensor(self.result.as_ref()),
+            Slot::Saved(place) => tensor(self.saved.get(*place)),
+            Slot::Gradient => tensor(self.gradient.as_ref()),
+            Slot::GradientOf(place) => at(&self.gradients, *place),
+            Slot::Null => Argument::Null,
+            Slot::Bool(value) => Argument::Bool(*value),
+            Slot::Int(value) => Argument::Int(*value),
+            Slot::Float(value) => Argument::Float(*value),
+            Slot::Text(text) => Argument::Text(text),
+        }
+    }
+}
+
+/// Returns the argument that a part of a binding means.
+fn slot<O: Bindable>(part: &Part) -> Result<Slot, String> {
+    let place = |what: &str, name: &str, known: &[&str]| {
+        let place = known.iter().position(|known| *known == name);
+        place.ok_or_else(|| {
+            unknown(
+                &format!("{what} of {}", O::NAME),
+                name,
+                known.iter().copied(),
+            )
+        })
+    };
+    Ok(match part {
+        Part::Tensor(name) => Slot::Tensor(place("tensor", name, O::TENSORS)?),
+        Part::GradientOf(name) => Slot::GradientOf(place("tensor", name, O::TENSORS)?),
+        Part::Number(name) => Slot::Number(place("number", name, O::NUMBERS)?),
+        Part::Saved(name) => Slot::Saved(place("saved tensor", name, O::KEPT)?),
+        Part::Result(name) => {
+            place("result", name, &[RESULT])?;
+            Slot::Result
+        }
+        Part::Gradient(name) => {
+            place("result", name, &[RESULT])?;
+            Slot::Gradient
+        }
+        Part::Constant(constant) => of_constant(constant)?,
+        Part::Stream | Part::Workspace => {
+            return Err(
+                "streams and workspaces are those of NPUs, and functions run on CPUs".into(),
+            );
+        }
+    })
+}
+
+fn of_constant(constant: &Constant) -> Result<Slot, String> {
+    Ok(match constant {
+        Constant::Null => Slot::Null,
+        Constant::Bool(value) => Slot::Bool(*value),
+        Constant::Int(value) => Slot::Int(*value),
+        Constant::Float(value) => Slot::Float(*value),
+        Constant::Text(text) => {
+            let text = CString::new(text.as_str());
+            Slot::Text(text.map_err(|_| "a text has a zero in it".to_owned())?)
+        }
+    })
+}
