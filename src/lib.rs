@@ -167,7 +167,13 @@ pub use kernels_runtime::{
 };
 
 #[cfg(feature = "packages")]
-pub use kernels_packages as packages;
+pub mod packages {
+    //! Packages of kernels that others built: reads, checks and loads them, and [`register`]s their functions as
+    //! implementations of kernels.
+
+    pub use kernels_packages::*;
+    pub use kernels_runtime::packages::{Error as RegisterError, Registered, register};
+}
 #[cfg(feature = "npu")]
 pub use kernels_serving::npu;
 #[cfg(feature = "remote")]
