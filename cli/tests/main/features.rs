@@ -63,13 +63,14 @@ fn text_builds_the_program_anew_and_nothing_below_it() {
 }
 
 #[test]
-fn packages_build_the_program_anew_and_nothing_below_burn_kernels() {
+fn packages_build_our_crates_from_the_runtime_on_anew() {
+    let ours = ["burn-kernels", "kernels-cli", "kernels-runtime"];
     for feature in ["packages", "hub"] {
-        adds(&["--features", feature], &["burn-kernels", "kernels-cli"]);
+        adds(&["--features", feature], &ours);
     }
     let both = tree(&["--features", "npu,parquet"]);
     let anew = built_anew(&both, &tree(&["--features", "npu,parquet,hub"]));
-    assert_eq!(Vec::from_iter(anew), ["burn-kernels", "kernels-cli"]);
+    assert_eq!(Vec::from_iter(anew), ours);
 }
 
 /// Burn's own features for remote devices change its upper crates; those with kernels stay.
