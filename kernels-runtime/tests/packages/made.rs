@@ -80,10 +80,10 @@ pub fn registered() -> Option<&'static [Registered]> {
 }
 
 fn register_all() -> Option<Vec<Registered>> {
-    let second = [&[norm(false)], &others()[..]].concat();
+    let second = [&[norm(false)][..], &others()].concat();
     let mut all = Vec::new();
     for (name, version, bindings, options) in [
-        ("right-kernels", 1, &[norm(true)][..], &[][..]),
+        ("right-kernels", 1, &[norm(true)][..], &[] as &[&str]),
         ("right-kernels", 2, &second, &[]),
         ("wrong-kernels", 1, &[norm(false)], &["-DFACTOR=1.01f"]),
         ("wrong-slopes", 1, &[norm(true)], &["-DSLOPE=1.01"]),

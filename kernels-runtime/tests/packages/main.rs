@@ -63,7 +63,7 @@ fn normed(x: Tensor<2>) -> Tensor<2> {
 }
 
 fn norm(site: &'static Site, x: Tensor<2>, weight: &Tensor<1>) -> Tensor<2> {
-    let body = |x| normed(x) * weight.clone().unsqueeze();
+    let body = |x| normed(x) * weight.clone().unsqueeze::<2>();
     rms_norm(
         At::new(site),
         x,
@@ -300,7 +300,7 @@ fn right_functions_pass_live_verification_and_are_reported() {
     let (x, weight, bias) = (random([6, 20]).require_grad(), random([20]), random([20]));
     let body = |x: Tensor<2>| {
         let x = x.clone() - x.mean_dim(1);
-        normed(x) * weight.clone().unsqueeze() + bias.clone().unsqueeze()
+        normed(x) * weight.clone().unsqueeze::<2>() + bias.clone().unsqueeze::<2>()
     };
     let parameters = NormParameters::new(&weight).bias(&bias);
     let y = layer_norm(
