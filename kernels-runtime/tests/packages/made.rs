@@ -129,7 +129,8 @@ fn refusals() -> Option<()> {
                 norm(true),
                 with(|binding| binding["semantics"] = json!({ "op": "rope" })),
             ],
-            "`rms_norm`: functions of packages can't compute the operation `rope`; they can compute rms_norm, layer_norm, glu, \
+            "`rms_norm`: functions of packages can't compute the operation `rope`; they can compute \
+            rms_norm, layer_norm, glu, \
              softcap",
         ),
         (

@@ -1,5 +1,5 @@
-//! Tests of functions of packages as implementations: their names, how they are chosen, their results and gradients, and live
-//! verification. The packages are libraries in C, which the tests compile.
+//! Tests of functions of packages as implementations: their names, how they are chosen, their results and gradients,
+//! and live verification. The packages are libraries in C, which the tests compile.
 #![cfg(all(feature = "packages", target_os = "linux"))]
 
 mod made;
@@ -229,7 +229,8 @@ fn policies_and_mappings_choose() {
     assert!(plan.to_string().contains("right-kernels@1"), "{plan}");
 }
 
-/// Both versions, whose gradients are those of a backward function and of the reference, on views and with frozen operands.
+/// Both versions, whose gradients are those of a backward function and of the reference, on views and with frozen
+/// operands.
 #[test]
 fn results_and_gradients_are_those_of_the_linked_kernel() {
     let Some(_) = registered() else { return };
