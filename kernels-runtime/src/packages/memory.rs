@@ -33,8 +33,8 @@ pub(super) fn lent(tensor: &FlexTensor) -> Tensor<'_> {
     lent.expect("a tensor has the elements of its shape")
 }
 
-/// Returns memory for so many elements, which a function writes. It is filled with NaN, so that an element that the function
-/// leaves out is seen.
+/// Returns memory for so many elements, which a function writes. It is filled with NaN, so that an element that the
+/// function leaves out is seen.
 ///
 /// # Panics
 /// Panics if the elements are not floats that functions take.

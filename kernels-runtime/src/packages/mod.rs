@@ -1,8 +1,8 @@
 //! Functions of packages of Hugging Face's `kernels` as implementations of kernels (feature `packages`).
 //!
-//! [`register`] takes the functions that a loaded package binds to operations. Each becomes an implementation, on CPUs, of the
-//! kernel of its operation. Sites choose it as any other one, [live verification](crate::live) compares it, forward and
-//! gradients, and plans and reports name it.
+//! [`register`] takes the functions that a loaded package binds to operations. Each becomes an implementation, on
+//! CPUs, of the kernel of its operation. Sites choose it as any other one, [live verification](crate::live) compares
+//! it, forward and gradients, and plans and reports name it.
 //!
 //! ```no_run
 //! # extern crate kernels_runtime as burn_kernels;
@@ -22,16 +22,16 @@
 //! }
 //! ```
 //!
-//! * **Name**: `org/name@2` is version 2 of the repository `org/name`. For a package of a folder, `name@2` has the name of its
-//!   `metadata.json`. Two versions are two implementations.
+//! * **Name**: `org/name@2` is version 2 of the repository `org/name`. For a package of a folder, `name@2` has the
+//!   name of its `metadata.json`. Two versions are two implementations.
 //! * **Choice**: the implementation comes after those that are linked in. It runs where the policy prefers it
 //!   (`prefer:org/name@2`), measures it to be faster (`tune`), or maps a layer to the kernel of the package
 //!   (`map:RMSNorm@cpu=org/name@2`; `org/name` is the newest version), and where no linked one can run. A package with
 //!   functions for several operations has a kernel for each, such as `org/name:rms_norm@2`.
 //! * **Semantics**: it computes the key of its binding and no other one, in the dtypes of the binding.
 //! * **Gradient**: the one of its backward function, otherwise that of the reference.
-//! * **Tensors**: a function reads contiguous tensors, so that views are copied first, and writes to memory that is filled with
-//!   NaN, so that an element that it leaves out is seen. It is not called for results without elements.
+//! * **Tensors**: a function reads contiguous tensors, so that views are copied first, and writes to memory that is
+//!   filled with NaN, so that an element that it leaves out is seen. It is not called for results without elements.
 //! * **Order**: nobody knows whether a function is deterministic, so that the policy `deterministic` leaves it out.
 //!
 //! # Operations
@@ -43,8 +43,8 @@
 //! | `glu` | `first` (the gate, or gate and up), `up` | `limit`, `sparsity` | `y` | |
 //! | `softcap` | `x` | `cap` | `y` | |
 //!
-//! Saved statistics are f32, and f64 for tensors in f64, with a last axis of 1, or of as many as there are groups. `group_size`
-//! is an integer, the other numbers are floats.
+//! Saved statistics are f32, and f64 for tensors in f64, with a last axis of 1, or of as many as there are groups.
+//! `group_size` is an integer, the other numbers are floats.
 
 mod call;
 mod memory;

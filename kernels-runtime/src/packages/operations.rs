@@ -82,9 +82,9 @@ impl Bindable for RmsNorm {
     const NUMBERS: &'static [&'static str] = &["eps", "group_size"];
 
     fn numbers((settings, _): &Self::Numbers) -> SmallVec<[Number; 2]> {
-        let size = settings.group_size.map(|size| i64::try_from(size));
         // A group is a part of an axis in memory.
-        let size = size.map(|size| size.expect("a size below 2^63"));
+        let in_memory = |size: usize| i64::try_from(size).expect("a size below 2^63");
+        let size = settings.group_size.map(in_memory);
         smallvec![
             Number::Float(settings.eps),
             size.map_or(Number::Absent, Number::Int),

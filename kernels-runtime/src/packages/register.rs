@@ -29,7 +29,8 @@ pub struct Registered {
 pub enum Error {
     /// The program has decided already, or has read a policy or a mapping.
     #[error(
-        "{package}: it is too late to register kernels, because this program has asked for its kernels already, as a policy, a \
+        "{package}: it is too late to register kernels, because this program has asked for its \
+        kernels already, as a policy, a \
          plan or an annotated layer does; call `packages::register` first, at the start of `main`"
     )]
     TooLate {
@@ -81,8 +82,8 @@ pub enum Error {
 ///
 /// # Errors
 /// Returns an error if the kernels of the program were asked for before, if this version of the package is registered
-/// already, if the package is not one for CPUs or binds no function, or if a binding names an operation, semantics, a tensor
-/// or a number that this release does not know. Then no function is registered.
+/// already, if the package is not one for CPUs or binds no function, or if a binding names an operation, semantics, a
+/// tensor or a number that this release does not know. Then no function is registered.
 pub fn register(loaded: &Loaded) -> Result<Vec<Registered>, Error> {
     let package = loaded.name().to_owned();
     let version = usable(loaded).map_err(|problem| Error::Package {
@@ -166,7 +167,8 @@ fn made(
     let json = serde_json::from_str(&binding.semantics).map_err(|error| error.to_string())?;
     let key = SemanticsKey::from_json(&json).ok_or_else(|| {
         format!(
-            "this release does not know the semantics {}; they have every setting of the key, as `kernels list --json` shows \
+            "this release does not know the semantics {}; they have every setting of the key, as \
+            `kernels list --json` shows \
              them for sites, and no other one",
             escape(&shorten(&binding.semantics, 1000))
         )

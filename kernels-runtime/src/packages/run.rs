@@ -72,7 +72,8 @@ pub(super) fn held<O: Bindable>(
     Ok(OpLaunch::holding::<O>(Box::leak(Box::new(run)), key))
 }
 
-/// Checks that the functions take every tensor that calls with the key have, write the result, and write every gradient.
+/// Checks that the functions take every tensor that calls with the key have, write the result, and write every
+/// gradient.
 fn takes_all<O: Bindable>(
     forward: &Call,
     backward: Option<&Call>,

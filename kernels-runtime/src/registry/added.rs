@@ -65,8 +65,8 @@ impl Addition {
 /// Returns the kernels with what was added, sorted by id: each implementation after those of the linked kernel of its
 /// operation, and once more in a kernel of its package, which mappings name.
 ///
-/// Such a kernel has the id `org/name@2`, and that of the newest version also `org/name`. If the version has functions for
-/// several operations, `:` and the operation follow the name, as in `org/name:rms_norm@2`.
+/// Such a kernel has the id `org/name@2`, and that of the newest version also `org/name`. If the version has
+/// functions for several operations, `:` and the operation follow the name, as in `org/name:rms_norm@2`.
 pub(super) fn extended(
     kernels: &[&'static KernelSpec],
     added: &[Addition],

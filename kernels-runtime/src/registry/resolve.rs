@@ -96,14 +96,18 @@ type Specs = Vec<&'static KernelSpec>;
 /// do not change. From then on, nothing can be added.
 fn resolved() -> &'static Result<Specs, RegistryError> {
     static RESOLVED: OnceLock<Result<Specs, RegistryError>> = OnceLock::new();
-    RESOLVED.get_or_init(|| {
-        #[cfg(feature = "packages")]
-        let added = super::added::close();
-        let kernels = resolve(&KERNELS);
-        #[cfg(feature = "packages")]
-        let kernels = kernels.map(|kernels| super::added::extended(&kernels, &added));
-        kernels
-    })
+    RESOLVED.get_or_init(resolve_all)
+}
+
+#[cfg(not(feature = "packages"))]
+fn resolve_all() -> Result<Specs, RegistryError> {
+    resolve(&KERNELS)
+}
+
+#[cfg(feature = "packages")]
+fn resolve_all() -> Result<Specs, RegistryError> {
+    let added = super::added::close();
+    resolve(&KERNELS).map(|kernels| super::added::extended(&kernels, &added))
 }
 
 /// Checks that the registry of kernels is consistent.

@@ -80,10 +80,10 @@ pub fn registered() -> Option<&'static [Registered]> {
 }
 
 fn register_all() -> Option<Vec<Registered>> {
-    let second = [&[norm(false)], &others()[..]].concat();
+    let second = [&[norm(false)][..], &others()].concat();
     let mut all = Vec::new();
     for (name, version, bindings, options) in [
-        ("right-kernels", 1, &[norm(true)][..], &[][..]),
+        ("right-kernels", 1, &[norm(true)][..], &[] as &[&str]),
         ("right-kernels", 2, &second, &[]),
         ("wrong-kernels", 1, &[norm(false)], &["-DFACTOR=1.01f"]),
         ("wrong-slopes", 1, &[norm(true)], &["-DSLOPE=1.01"]),
@@ -129,7 +129,8 @@ fn refusals() -> Option<()> {
                 norm(true),
                 with(|binding| binding["semantics"] = json!({ "op": "rope" })),
             ],
-            "`rms_norm`: functions of packages can't compute the operation `rope`; they can compute rms_norm, layer_norm, glu, \
+            "`rms_norm`: functions of packages can't compute the operation `rope`; they can compute \
+            rms_norm, layer_norm, glu, \
              softcap",
         ),
         (

@@ -1,5 +1,5 @@
-//! Tests of functions of packages as implementations: their names, how they are chosen, their results and gradients, and live
-//! verification. The packages are libraries in C, which the tests compile.
+//! Tests of functions of packages as implementations: their names, how they are chosen, their results and gradients,
+//! and live verification. The packages are libraries in C, which the tests compile.
 #![cfg(all(feature = "packages", target_os = "linux"))]
 
 mod made;
@@ -63,7 +63,7 @@ fn normed(x: Tensor<2>) -> Tensor<2> {
 }
 
 fn norm(site: &'static Site, x: Tensor<2>, weight: &Tensor<1>) -> Tensor<2> {
-    let body = |x| normed(x) * weight.clone().unsqueeze();
+    let body = |x| normed(x) * weight.clone().unsqueeze::<2>();
     rms_norm(
         At::new(site),
         x,
@@ -229,7 +229,8 @@ fn policies_and_mappings_choose() {
     assert!(plan.to_string().contains("right-kernels@1"), "{plan}");
 }
 
-/// Both versions, whose gradients are those of a backward function and of the reference, on views and with frozen operands.
+/// Both versions, whose gradients are those of a backward function and of the reference, on views and with frozen
+/// operands.
 #[test]
 fn results_and_gradients_are_those_of_the_linked_kernel() {
     let Some(_) = registered() else { return };
@@ -300,7 +301,7 @@ fn right_functions_pass_live_verification_and_are_reported() {
     let (x, weight, bias) = (random([6, 20]).require_grad(), random([20]), random([20]));
     let body = |x: Tensor<2>| {
         let x = x.clone() - x.mean_dim(1);
-        normed(x) * weight.clone().unsqueeze() + bias.clone().unsqueeze()
+        normed(x) * weight.clone().unsqueeze::<2>() + bias.clone().unsqueeze::<2>()
     };
     let parameters = NormParameters::new(&weight).bias(&bias);
     let y = layer_norm(
