@@ -103,13 +103,20 @@ impl Visitor for Record<'_> {
 
 /// Records a result without autodiff as a step of autodiff. `pullback` returns the gradients of the parents, given that of
 /// the result. `kernel` is the name of the step in spans.
+///
+/// # Panics
+/// Panics without a parent.
 pub(crate) fn record(
     parents: Vec<DispatchTensor>,
     y: &DispatchTensor,
     kernel: &'static str,
     pullback: impl Fn(DispatchTensor) -> Vec<Option<DispatchTensor>> + Send + Sync + 'static,
 ) -> DispatchTensor {
-    let y = flat(y).autodiff().into_dispatch();
+    // With the parents' strategy of gradient checkpointing: Burn does not mix two.
+    let y = DispatchTensor {
+        autodiff: parents[0].autodiff,
+        ..flat(y).autodiff().into_dispatch()
+    };
     let run = Arc::new(pullback);
     <Dispatch as DerivedBackend>::derived(Recorded { parents, y }, Pullback { kernel, run })
 }

@@ -77,6 +77,8 @@ impl<'a> Word<'a> {
         for (sign, on) in [('+', true), ('-', false)] {
             if let Some(name) = text.strip_prefix(sign).filter(|name| !name.is_empty()) {
                 return Some(match name {
+                    // A kernel of a package. Layers and sites have neither character.
+                    _ if name.contains(['/', '@']) => Self::Kernel(name, on),
                     _ if Layers::is_one(name) => Self::Layers(name, on),
                     _ if SitePattern::is_one(name) => Self::Sites(name, on),
                     _ => Self::Kernel(name, on),

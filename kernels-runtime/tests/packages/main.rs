@@ -17,7 +17,7 @@ use kernels_runtime::packages::Error;
 use kernels_runtime::policy::{self, Policy};
 use kernels_runtime::registry::{FloatType, Gradient, Site, kernel, replaced};
 use kernels_runtime::report::report;
-use kernels_runtime::semantics::*;
+
 use made::registered;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

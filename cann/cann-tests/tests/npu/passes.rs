@@ -23,6 +23,7 @@ pub fn given<O: FusedOp, T: Specified>(
     wanted: &[bool],
 ) -> std::result::Result<Backward<O, Seen<T>>, Mismatch> {
     let given = Given {
+        others: Default::default(),
         dy: Seen(dy),
         saved: saved.into_iter().map(Seen).collect(),
         ints: std::iter::empty().collect(),

@@ -18,6 +18,8 @@ operation! {
         saved: 0,
         others: 1,
         differentiable: true,
+        room: room,
+        room_backward: room_backward,
     }
     /// The checked operands of a short causal convolution.
     Operands<T> {
@@ -36,6 +38,26 @@ operation! {
         /// The variant to compute.
         key: CausalConv1dKey,
     }
+}
+
+/// Returns the number of tasks of a call: each has up to 256 channels of a sequence.
+fn tasks<T: Described>(operands: &Operands<T>) -> usize {
+    let Sizes {
+        channels,
+        sequences,
+        ..
+    } = operands.sizes();
+    sequences.saturating_mul(channels.div_ceil(256))
+}
+
+/// Returns at least the bytes of what describes the tasks.
+fn room<T: Described>(operands: &Operands<T>) -> usize {
+    tasks(operands).saturating_mul(512)
+}
+
+/// Returns at least the bytes of the sums of all tasks, which have nine rows of 256 channels in f64 and f32.
+fn room_backward<T: Described>(operands: &Operands<T>, _: &Each<bool>) -> usize {
+    tasks(operands).saturating_mul(9 * 256 * 12 + 512)
 }
 
 /// The sizes of a call.

@@ -8,6 +8,7 @@ use crate::semantics::{Decay, GatedDeltaRuleKey};
 use burn::backend::{DispatchTensor, Shape};
 use burn::tensor::{DType, Tensor};
 
+use kernels_simd::gated_delta::CHUNK;
 pub use kernels_simd::gated_delta::Sizes;
 
 const OP: &str = "Gated delta rule";
@@ -23,6 +24,8 @@ operation! {
         others: 1,
         differentiable: true,
         dtypes: dtypes,
+        room: room,
+        room_backward: room_backward,
     }
     /// The checked operands of a gated delta rule.
     Operands<T> {
@@ -47,6 +50,56 @@ operation! {
         /// The variant to compute.
         key: GatedDeltaRuleKey,
     }
+}
+
+/// Returns at least the bytes of what a thread holds for a chunk, and of what describes the tasks.
+fn room<T: Described>(operands: &Operands<T>) -> usize {
+    let sizes = operands.sizes();
+    let rows = sum([
+        sizes.key_width.saturating_mul(16),
+        sizes.value_width.saturating_mul(4),
+        8 * CHUNK,
+    ]);
+    let state = sizes.key_width.saturating_mul(sizes.value_width);
+    let numbers = sum([CHUNK.saturating_mul(rows), state]);
+    let tasks = sizes.sequences.saturating_mul(sizes.heads);
+    held(tasks, numbers, operands.q.dtype())
+}
+
+/// Returns what [`room`] does for the backward pass, which also holds the states before all chunks of a group of heads.
+fn room_backward<T: Described>(operands: &Operands<T>, _: &Each<bool>) -> usize {
+    let sizes = operands.sizes();
+    let state = sizes.key_width.saturating_mul(sizes.value_width);
+    let rows = sum([
+        sizes.key_width.saturating_mul(28),
+        sizes.value_width.saturating_mul(8),
+        10 * CHUNK,
+    ]);
+    let token = sizes
+        .key_width
+        .saturating_add(sizes.value_width.saturating_mul(2));
+    let states = (sizes.tokens.div_ceil(CHUNK) + 2).saturating_mul(state);
+    let head = states.saturating_add(sizes.tokens.saturating_mul(token));
+    let numbers = sum([
+        CHUNK.saturating_mul(rows),
+        sizes.group().saturating_mul(head),
+        state.saturating_mul(2),
+    ]);
+    let tasks = sizes.sequences.saturating_mul(sizes.key_heads);
+    held(tasks, numbers, operands.q.dtype())
+}
+
+/// Returns the bytes of some tasks, of which each running one holds some numbers.
+fn held(tasks: usize, numbers: usize, dtype: DType) -> usize {
+    const BYTES_OF_A_TASK: usize = 512;
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let numbers = tasks.min(threads).saturating_mul(numbers);
+    let bytes = numbers.saturating_mul(compute_dtype(dtype).size());
+    tasks.saturating_mul(BYTES_OF_A_TASK).saturating_add(bytes)
+}
+
+fn sum<const N: usize>(numbers: [usize; N]) -> usize {
+    numbers.into_iter().fold(0, usize::saturating_add)
 }
 
 /// Returns the dtype of queries, keys, values and rates. Decays and states have that of the computation.

@@ -269,6 +269,7 @@ fn mixture(stream: &Stream) -> Result<Vec<Tensor>> {
     let made = Experts::forward(stream, &mixed, Some(&wanted))?;
     let y = made.y;
     let given = Given {
+        others: Default::default(),
         dy: Seen(y.clone()),
         saved: made.saved.into_iter().map(Seen).collect(),
         ints: [].into_iter().collect(),
@@ -276,6 +277,7 @@ fn mixture(stream: &Stream) -> Result<Vec<Tensor>> {
     let mixed = Backward::<Experts, _>::new(mixed, given, &[true; 4]).expect(FIT);
     let found = Experts::backward(stream, &mixed)?;
     let given = Given {
+        others: Default::default(),
         dy: Seen(found.routing.expect("it was wanted")),
         saved: [].into_iter().collect(),
         ints: [indices.clone()].into_iter().collect(),

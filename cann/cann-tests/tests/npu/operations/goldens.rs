@@ -417,6 +417,7 @@ fn experts_of_qwen3_and_gpt_oss() {
         let made = Experts::forward(case.stream, &operands, Some(&wanted)).unwrap();
         let y = made.y;
         let given = Given {
+            others: Default::default(),
             dy: Seen(case.rows("dy", 32)),
             saved: made.saved.into_iter().map(Seen).collect(),
             ints: [].into_iter().collect(),

@@ -373,6 +373,7 @@ mod products {
         let (y, _) = without_waiting(|| forward().y);
         let gradients = |all: bool| {
             let given = Given {
+                others: Default::default(),
                 dy: seen(&dy),
                 saved: [].into_iter().collect(),
                 ints: [].into_iter().collect(),
@@ -678,6 +679,7 @@ mod of_experts {
         let trained = made.y;
         assert_eq!(made.saved[0].shape(), [choice.slots(), 2 * WIDTH]);
         let given = Given {
+            others: Default::default(),
             dy: Seen(dy),
             saved: made.saved.into_iter().map(Seen).collect(),
             ints: [].into_iter().collect(),
@@ -895,6 +897,7 @@ mod of_experts {
             };
             let made = Experts::forward(stream, &operands, Some(&all)).unwrap();
             let given = Given {
+                others: Default::default(),
                 dy: Seen(made.y),
                 saved: made.saved.into_iter().map(Seen).collect(),
                 ints: [].into_iter().collect(),

@@ -90,6 +90,7 @@ fn compare(stream: &Stream, dtype: DType, routing: &Routing, tokens: usize, lie:
     };
     let (dw, dw_held) = put(stream, result, &[tokens, k], 7, lie);
     let given = Given {
+        others: Default::default(),
         dy: Seen(dw),
         saved: [].into_iter().collect(),
         ints: [Seen(indices.clone())].into_iter().collect(),
@@ -292,6 +293,7 @@ fn a_gradient_takes_the_nearest_of_wrong_experts() {
                 let operands = checked(&logits, &routing, IntDType::I64).unwrap();
                 let experts = Seen(integers(stream, DType::I64, experts, &[2, 2]));
                 let given = Given {
+                    others: Default::default(),
                     dy: Seen(dy.clone()),
                     saved: [].into_iter().collect(),
                     ints: [experts].into_iter().collect(),
