@@ -46,7 +46,8 @@ impl QuantConfig {
     ///
     /// # Errors
     ///
-    /// Returns an error if the method or one of its settings is not supported, or if a field has another type.
+    /// Returns an error if the method or one of its settings is not supported, or if a field has another type. A list of layers
+    /// that has another type is a remark.
     pub fn parse(config: &Value) -> Result<Self, ConfigError> {
         let Some(object) = config.as_object() else {
             return Err(ConfigError {
@@ -81,11 +82,18 @@ impl QuantConfig {
             "compressed-tensors" => "ignore",
             _ => "modules_to_not_convert",
         };
-        let entries = fields.texts(field)?;
+        let left_out = match fields.texts(field) {
+            Ok(entries) => entries.map(|entries| LeftOut { field, entries }),
+            // The files themselves show which layers are quantised.
+            Err(error) => {
+                remarks.push(format!("{error}, so it is ignored"));
+                None
+            }
+        };
         Ok(Self {
             encoding,
             remarks,
-            left_out: entries.map(|entries| LeftOut { field, entries }),
+            left_out,
         })
     }
 }

@@ -7,7 +7,7 @@ use burn::module::{
 };
 use burn::tensor::{DType, Device, FloatDType, Shape, Tensor};
 use kernels_runtime::ops::quantized_linear::{self, OwnedWeight};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The weight of a [`Linear`](super::Linear) in quantised form, `[outputs, inputs]`, as its bytes. It is frozen: the gradient
@@ -41,6 +41,13 @@ impl Quantized {
     /// Returns `true` if a module has quantised weights.
     pub fn is_in(module: &impl Module) -> bool {
         !Find::all(module).is_empty()
+    }
+
+    /// Returns the number of elements of a module's quantised weights, and that of their bytes.
+    pub fn size_in(module: &impl Module) -> (usize, usize) {
+        SIZE.set(Some((0, 0)));
+        Find::all(module);
+        SIZE.take().unwrap_or_default()
     }
 
     /// Computes `x · weightᵀ`, without the adapter.
@@ -106,6 +113,11 @@ impl Module for Quantized {
     }
 
     fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
+        if let Some((elements, bytes)) = SIZE.get() {
+            let [outputs, inputs] = self.weight.shape();
+            let size = (elements + outputs * inputs, bytes + self.weight.bytes());
+            SIZE.set(Some(size));
+        }
         if let Some(adapter) = &self.adapter {
             adapter.visit(visitor);
         }
@@ -246,6 +258,10 @@ thread_local! {
     /// The adapter of the quantised weight that this thread maps next. Burn maps the base of a parameter, and then what is
     /// attached to it, which no mapper can replace.
     static NEXT: RefCell<Option<LowRank>> = const { RefCell::new(None) };
+
+    /// The elements and bytes of the quantised weights that this thread visited, while it counts them. Visitors see no
+    /// quantised weight.
+    static SIZE: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 }
 
 /// Attaches low-rank adapters to the weights of a module, quantised ones too, to which

@@ -43,15 +43,16 @@ struct Rounding(FloatDType);
 
 impl ModuleMapper for Rounding {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        let tensor = param.val();
         // A quantised weight has a type of its own, which is not rounded again.
-        if !tensor.dtype().is_float() {
+        if !param.val().dtype().is_float() {
             return param;
         }
-        let is_trained = tensor.is_require_grad();
-        let tensor = tensor.cast(self.0).detach();
-        let tensor = tensor.set_require_grad(is_trained);
-        Param::initialized(param.id, tensor)
+        // Records of the copy go through the parameter's mappers, which `Param::map` keeps.
+        param.map(|tensor| {
+            let is_trained = tensor.is_require_grad();
+            let tensor = tensor.cast(self.0).detach();
+            tensor.set_require_grad(is_trained)
+        })
     }
 }
 

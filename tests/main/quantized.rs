@@ -5,6 +5,7 @@ use burn::module::{Module, Param, Reparameterizer};
 use burn::nn::LinearConfig;
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
 use burn_kernels::nn::{Linear, LowRank, Quantize, Quantized, apply_low_rank};
+use burn_kernels::optim::rounded;
 use burn_kernels::policy::{Policy, scope};
 use burn_kernels::quant::OwnedWeight;
 use burn_kernels::report::report;
@@ -133,10 +134,14 @@ fn adapters_are_those_of_the_decoded_weight() {
             assert!(error < 2e-6, "{error:e}");
         }
         assert_eq!(layer.num_params(), plain.num_params());
+        let weight = layer.weight.reparameterization::<Quantized>().unwrap();
+        let size = (INPUTS * OUTPUTS, weight.weight().bytes());
+        assert_eq!(Quantized::size_in(layer), size);
     }
     // `val`, and what materialises, are in floats and with the adapter.
     let folded = layer.clone().materialize();
     assert!(!Quantized::is_in(&folded) && Quantized::is_in(&layer));
+    assert_eq!(Quantized::size_in(&folded), (0, 0));
     for weight in [&layer.weight, &folded.weight] {
         let error = relative(
             &numbers(weight.val().inner()),
@@ -166,12 +171,17 @@ fn records_hold_the_decoded_weight() {
     let into_plain = other.clone().load_record(layer.clone().into_record());
     let error = relative(&numbers(into_plain.forward(x.clone())), &expected);
     assert!(error < 1e-6, "{error:e}");
+    let half = rounded(&layer, FloatDType::BF16).into_record();
+    let into_plain = other.clone().load_record(half);
+    let [found, decoded] = [&into_plain, &plain].map(|layer| numbers(layer.weight.val()));
+    let error = relative(&found, &decoded);
+    assert!(error < 1e-2, "{error:e}");
     let into_own = layer.clone().load_record(plain.clone().into_record());
     let error = relative(&numbers(into_own.forward(x)), &expected);
     assert!(error < 2e-6, "{error:e}");
     let record = other.into_record();
     let loaded = catch_unwind(AssertUnwindSafe(|| layer.load_record(record).num_params()));
-    let message = *loaded.unwrap_err().downcast::<String>().unwrap();
+    let message = *loaded.unwrap_err().downcast::<&str>().unwrap();
     assert!(
         message.contains("other numbers than the quantised weight"),
         "{message}"

@@ -5,6 +5,7 @@ use crate::companions::{GENERATION, copy_companions};
 use anyhow::Context;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, FloatDType, Tensor};
+use burn_kernels::nn::Quantized;
 use kernels_io::{Limit, escape_path};
 use kernels_models::{AdapterConfig, CausalLm, Generation, ModelConfig, QuantisedWeights};
 use serde::Serialize;
@@ -75,12 +76,12 @@ impl LoraArgs {
         }
     }
 
-    /// Returns the name of this form in `finetune.json`.
-    pub fn frozen_name(&self) -> &'static str {
+    /// Returns the name of this form in `finetune.json`. Decoded weights have none, as in runs of versions that decoded all.
+    pub fn frozen_name(&self) -> Option<&'static str> {
         match self.frozen() {
-            QuantisedWeights::Nf4 => "nf4",
-            QuantisedWeights::Kept => "as stored",
-            QuantisedWeights::Decoded => "decoded",
+            QuantisedWeights::Nf4 => Some("nf4"),
+            QuantisedWeights::Kept => Some("as stored"),
+            QuantisedWeights::Decoded => None,
         }
     }
 
@@ -167,6 +168,9 @@ pub struct Parameters {
     pub all: usize,
     /// The trained ones.
     pub trained: usize,
+    /// The elements and the bytes of quantised weights, which are among all parameters.
+    #[serde(skip)]
+    pub quantised: (usize, usize),
 }
 
 impl Parameters {
@@ -183,7 +187,10 @@ impl Parameters {
         }
         let mut count = Count(Self::default());
         model.visit(&mut count);
-        count.0
+        Self {
+            quantised: Quantized::size_in(model),
+            ..count.0
+        }
     }
 }
 

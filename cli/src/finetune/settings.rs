@@ -39,7 +39,7 @@ pub struct Settings {
     /// The checksum of the weights of the reference, if it is not the checkpoint.
     #[serde(skip)]
     pub reference: Option<String>,
-    /// The form of frozen weights, if the run trains adapters.
+    /// The form of frozen weights, if the run trains adapters and does not decode the weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frozen: Option<&'static str>,
     /// True if the merged model is saved too.
@@ -119,10 +119,8 @@ impl Settings {
             adapters: None,
             base: None,
             reference: None,
-            frozen: adapts.then(|| match args.loss.is_reward() {
-                true => "decoded",
-                false => args.lora.frozen_name(),
-            }),
+            // Reward models are decoded.
+            frozen: (args.lora.frozen_name()).filter(|_| adapts && !args.loss.is_reward()),
             merge: args.lora.merge,
             steps,
             steps_per_validation: args.validate_steps.unwrap_or(steps.div_ceil(4)),

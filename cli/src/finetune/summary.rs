@@ -54,11 +54,15 @@ impl Memory {
         teacher: usize,
     ) -> Self {
         let width = settings.dtype.dtype().size();
-        let Parameters { all, trained } = parameters;
+        let Parameters {
+            all,
+            trained,
+            quantised: (elements, bytes),
+        } = parameters;
         let frozen = all - trained;
         let copies = if width < 4 { trained * width } else { 0 };
-        // Base parameters below adapters have the dtype of the losses.
-        let stored = trained * 4 + frozen * width;
+        // Base parameters below adapters have the dtype of the losses, or stay in quantised form.
+        let stored = trained * 4 + (frozen - elements) * width + bytes;
         // A batch can ask for more sequences than there are, and a pair has two.
         let answers = match settings.loss.kind() {
             Some(Kind::Pairs | Kind::Scored) => 2,

@@ -35,7 +35,8 @@ pub(super) fn differences<'a>(
     };
     let is_left_out = |weight: &str| {
         let layer = weight.strip_suffix(".weight").unwrap_or(weight);
-        entries.iter().any(|entry| entry.matches(layer))
+        let dotted = dotted(layer);
+        entries.iter().any(|entry| entry.matches(layer, &dotted))
     };
     let listed: Vec<&str> = quantised.names().filter(|name| is_left_out(name)).collect();
     // A layer is one that could be quantised if layers of its kind are.
@@ -69,7 +70,13 @@ fn inner(mut name: &str) -> &str {
     name
 }
 
-/// An entry of a list: a pattern of whole names from their beginning, or a name of a layer, a group of layers, or their end.
+/// Returns the inner name between dots, so that a name is part of another only where whole words are.
+fn dotted(name: &str) -> String {
+    format!(".{}.", inner(name))
+}
+
+/// An entry of a list: a pattern of whole names from their beginning, or a name of a layer, a group of layers, or their end,
+/// between dots.
 enum Entry {
     Pattern(Regex),
     Name(String),
@@ -81,21 +88,19 @@ impl Entry {
         let pattern = match entry.strip_prefix("re:") {
             Some(pattern) => pattern,
             None if entry.contains(['*', '^', '$', '|']) => entry,
-            None => return Ok(Self::Name(inner(entry).to_owned())),
+            None => return Ok(Self::Name(dotted(entry))),
         };
         let pattern = Regex::new(&format!("^(?:{pattern})"));
         pattern.map(Self::Pattern).map_err(|_| entry.to_owned())
     }
 
-    fn matches(&self, layer: &str) -> bool {
+    /// Returns `true` if the entry leaves a layer out, whose [`dotted`] name is made once for all entries.
+    fn matches(&self, layer: &str, dotted: &str) -> bool {
         match self {
             Self::Pattern(pattern) => [layer, inner(layer)]
                 .iter()
                 .any(|name| pattern.is_match(name)),
-            Self::Name(name) => {
-                let layer = format!(".{}.", inner(layer));
-                layer.contains(&format!(".{name}."))
-            }
+            Self::Name(name) => dotted.contains(name.as_str()),
         }
     }
 }
