@@ -103,10 +103,18 @@ impl Digest {
 
 /// Returns the id of the contents of a variant: the SHA-256 of its name and, in the order of their names, of each
 /// file's name and SHA-256.
+///
+/// The length of each name, in 8 bytes with the low one first, comes before the name, so that no other names and sums
+/// are the same bytes. It is not the hash that old locks of Hugging Face's `kernels` have.
 pub fn content_id<'a>(variant: &str, files: impl IntoIterator<Item = (&'a str, &'a Sum)>) -> Sum {
-    let mut all = Sha256::new_with_prefix(variant);
-    for (name, sum) in files {
+    let mut all = Sha256::new();
+    let name = |all: &mut Sha256, name: &str| {
+        all.update((name.len() as u64).to_le_bytes());
         all.update(name);
+    };
+    name(&mut all, variant);
+    for (file, sum) in files {
+        name(&mut all, file);
         all.update(sum);
     }
     all.finalize().into()

@@ -7,8 +7,8 @@ use crate::variant::Backend;
 use object::elf::{
     DF_1_PIE, DT_AUDIT, DT_AUXILIARY, DT_DEPAUDIT, DT_FILTER, DT_FLAGS_1, DT_GNU_HASH, DT_HASH,
     DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRSZ, DT_STRTAB, DT_SYMTAB, Dyn64,
-    DynamicTag, EM_AARCH64, EM_X86_64, ET_DYN, FileHeader64, PF_W, PF_X, PT_DYNAMIC, PT_GNU_STACK,
-    PT_LOAD, ProgramHeader64, SHN_UNDEF, STB_GLOBAL, STB_WEAK, Sym64,
+    DynamicTag, EM_AARCH64, EM_X86_64, ET_DYN, FileHeader64, PF_W, PF_X, PN_XNUM, PT_DYNAMIC,
+    PT_GNU_STACK, PT_LOAD, ProgramHeader64, SHN_UNDEF, STB_GLOBAL, STB_WEAK, Sym64,
 };
 use object::read::elf::{FileHeader as _, GnuHashTable, HashTable, ProgramHeader as _, Sym as _};
 use object::{LittleEndian, pod};
@@ -103,6 +103,12 @@ pub(crate) fn check(bytes: &[u8], cpu: &str, backend: Backend) -> Result<Facts, 
     if header.e_type(endian) != ET_DYN {
         return Err("the file must be a shared library".into());
     }
+    // The dynamic linker takes this number as it is, and `object` takes the one of section 0.
+    if header.e_phnum(endian) == PN_XNUM {
+        return Err(format!(
+            "the library has {PN_XNUM} program headers or more, which is not supported"
+        ));
+    }
     let segments = header
         .program_headers(endian, bytes)
         .map_err(|error| error.to_string())?;
@@ -186,13 +192,16 @@ struct Image<'a> {
 }
 
 impl<'a> Image<'a> {
-    /// Checks that all segments lie in the file.
+    /// Checks that all segments lie in the file, and that the stack is not executable.
     fn of(bytes: &'a [u8], segments: &'a [Segment]) -> Result<Self, String> {
-        let (mut memory, mut next_page) = (0_u64, 0);
+        let (mut memory, mut next_page, mut has_stack) = (0_u64, 0, false);
         for segment in segments {
             let kind = segment.p_type(LittleEndian);
-            if kind == PT_GNU_STACK && segment.p_flags(LittleEndian).0 & PF_X.0 != 0 {
-                return Err("the library wants a stack that can be executed".into());
+            if kind == PT_GNU_STACK {
+                has_stack = true;
+                if segment.p_flags(LittleEndian).0 & PF_X.0 != 0 {
+                    return Err("the library wants a stack that can be executed".into());
+                }
             }
             if kind != PT_LOAD {
                 continue;
@@ -211,6 +220,12 @@ impl<'a> Image<'a> {
             }
             next_page = (first + size).div_ceil(PAGE);
             memory = memory.saturating_add(size);
+        }
+        // Without this header, the dynamic linker makes the stacks of the process executable.
+        if !has_stack {
+            return Err(
+                "the library does not say that its stack is not executable (PT_GNU_STACK)".into(),
+            );
         }
         match memory {
             0 => Err("the library has no segment to load".into()),

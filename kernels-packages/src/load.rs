@@ -71,10 +71,16 @@ impl Package {
     ///
     /// # Safety
     /// The code of the package runs in this process, its constructors at once, and nothing confines it. It must be
-    /// sound: memory that is not its own stays as it is. Each function that `burn-kernels.json` binds to an operation
-    /// must be correct for every call of the operation that has these semantics and one of these dtypes, with
-    /// contiguous tensors as arguments in the order of the binding, as nobody else checks them. The same holds for
-    /// `libtvm_ffi.so`, if it is opened. Trust says who answers for that; nothing here can check it.
+    /// sound: memory that is not its own stays as it is. The same holds for `libtvm_ffi.so`, if it is opened.
+    ///
+    /// Each function that `burn-kernels.json` binds to an operation must be correct for every call of the operation
+    /// that has these semantics and one of these dtypes, as nobody else checks the arguments:
+    /// * they come in the order of the binding, and tensors are contiguous, of any rank and shape that the operation
+    ///   accepts;
+    /// * null stands for tensors and numbers that are absent, and for gradients that nobody wants;
+    /// * a call comes on any thread, and calls come on several threads at once.
+    ///
+    /// Trust says who answers for that; nothing here can check it.
     pub unsafe fn load(&self, trust: Trust<'_>) -> Result<Loaded, Error> {
         self.check_trust(trust)?;
         let refused = |problem| Error::Refused {

@@ -64,8 +64,8 @@ impl Settings {
     ///   the third, or `huggingface/hub` in the fourth, which is `~/.cache` without it;
     /// * `HF_ENDPOINT`: the address of the hub;
     /// * `HF_HUB_OFFLINE`: `1`, `ON`, `YES` or `TRUE` for no downloads;
-    /// * `HF_TOKEN`, or the file `HF_TOKEN_PATH`, or `token` in `HF_HOME`: the token. `HF_HUB_DISABLE_IMPLICIT_TOKEN`
-    ///   ignores them.
+    /// * `HF_TOKEN`, or the file `HF_TOKEN_PATH`, or `token` in `HF_HOME`: the token. An empty file has none.
+    ///   `HF_HUB_DISABLE_IMPLICIT_TOKEN` ignores them.
     ///
     /// # Errors
     /// Returns an error if a variable is not valid, if the token's file can't be read, or if there is no home.
@@ -105,9 +105,13 @@ fn token(home: &std::path::Path) -> Result<Option<Token>, Error> {
         return Token::new(&token).map(Some);
     }
     let file = path("HF_TOKEN_PATH").unwrap_or_else(|| home.join("token"));
-    match kernels_io::is_there(&file) {
-        true => Token::new(&read_text(&file, TOKEN_FILE)?).map(Some),
-        false => Ok(None),
+    if !kernels_io::is_there(&file) {
+        return Ok(None);
+    }
+    let text = read_text(&file, TOKEN_FILE)?;
+    match text.trim().is_empty() {
+        true => Ok(None),
+        false => Token::new(&text).map(Some),
     }
 }
 

@@ -78,6 +78,8 @@ fn settings_are_those_of_hugging_faces_programs() {
     };
     assert_eq!(of(&[]), token("hf_file"));
     assert_eq!(of(&[("HF_TOKEN_PATH", &other)]), token("hf_other"));
+    std::fs::write(place.path().join("empty"), "\n").expect("a file");
+    assert_eq!(of(&[("HF_TOKEN_PATH", &format!("{folder}/empty"))]), None);
     assert_eq!(of(&[("HF_TOKEN", " hf_own ")]), token("hf_own"));
     assert_eq!(
         of(&[

@@ -45,20 +45,23 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
 
 fn write(args: &Args) -> anyhow::Result<()> {
     output::refuse_unwritable(&args.file, "--file")?;
+    let wanted = args.wanted.variant();
+    let packages = args.packages.iter();
+    let packages = packages.map(|package| Place::of(package)?.open(&wanted, None));
+    let packages = packages.collect::<anyhow::Result<Vec<_>>>()?;
+    // Downloads take long. What another run writes in the meantime must stay in the file.
     let mut lock = match is_there(&args.file) {
         true => Lock::read(&args.file)?,
         false => Lock::default(),
     };
-    let wanted = args.wanted.variant();
     let mut said = Vec::new();
-    for package in &args.packages {
-        let package = Place::of(package)?.open(&wanted, None)?;
-        let state = match lock.check(&package) {
+    for package in &packages {
+        let state = match lock.check(package) {
             Ok(()) => "unchanged",
             Err(_) => "locked",
         };
         said.push(format!("{state}: {package}"));
-        lock.add(&package);
+        lock.add(package);
     }
     lock.write(&args.file)?;
     said.iter().for_each(output::note);

@@ -108,19 +108,32 @@ fn link(blob: &Path, snapshot: &Path, path: &str) -> Result<(), Error> {
             return Ok(());
         }
         // Renaming replaces what is there at once.
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let beside = snapshot.with_file_name(format!(".link.{}.{number}", std::process::id()));
-        // One of a killed process whose number came again.
-        let _ = fs::remove_file(&beside);
-        let linked =
-            std::os::unix::fs::symlink(&target, &beside).and_then(|()| fs::rename(&beside, &place));
+        let linked = link_beside(&target, snapshot).and_then(|beside| {
+            fs::rename(&beside, &place).inspect_err(|_| {
+                let _ = fs::remove_file(&beside);
+            })
+        });
         linked.map_err(|source| io_error("create", &place, source))
     }
     #[cfg(not(unix))]
     {
         let bytes = fs::read(blob).map_err(|source| io_error("read", blob, source))?;
         Ok(write_whole(&place, &bytes)?)
+    }
+}
+
+/// Makes a link beside a snapshot, with a name that nothing has. Another container that shares the cache can have a
+/// process of the same number.
+#[cfg(unix)]
+fn link_beside(target: &Path, snapshot: &Path) -> io::Result<PathBuf> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let beside = snapshot.with_file_name(format!(".link.{}.{number}", std::process::id()));
+        match std::os::unix::fs::symlink(target, &beside) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            linked => return linked.map(|()| beside),
+        }
     }
 }
 

@@ -39,9 +39,14 @@ impl Client {
         token: Option<Token>,
         patience: Duration,
     ) -> Result<Self, Error> {
+        // What is before an `@` can be a password.
+        let shown = match endpoint.contains('@') {
+            true => "…",
+            false => endpoint,
+        };
         let wrong = || {
             Error::Setting(format!(
-                "HF_ENDPOINT: `{endpoint}` is not an address such as https://huggingface.co"
+                "HF_ENDPOINT: `{shown}` is not an address such as https://huggingface.co, without user and password"
             ))
         };
         let uri: Uri = endpoint.parse().map_err(|_| wrong())?;
@@ -142,13 +147,37 @@ impl Client {
 }
 
 impl Answer {
-    /// Returns the address of the next part of a list, a path of the hub.
-    pub(super) fn next(&self, client: &Client) -> Option<String> {
-        let link = self.response.headers().get("link")?.to_str().ok()?;
-        let next = link.split(',').find(|part| part.contains("rel=\"next\""))?;
-        let address = next.trim().strip_prefix('<')?.split('>').next()?;
-        let path = address.strip_prefix(&client.endpoint).unwrap_or(address);
-        path.starts_with("/api/").then(|| path.to_owned())
+    /// Returns the address of the next part of a list, a path of the hub. `None` if this part is the last.
+    ///
+    /// # Errors
+    /// Returns an error if the next part is not one of this hub, or can't be read.
+    pub(super) fn next(&self, client: &Client) -> Result<Option<String>, Error> {
+        let failed = |problem: String| Error::Hub {
+            what: self.what.clone(),
+            problem,
+        };
+        for link in self.response.headers().get_all("link") {
+            let Ok(link) = link.to_str() else {
+                return Err(failed("the hub sends a link that can't be read".into()));
+            };
+            let mut links = link.split(',');
+            let Some(next) = links.find(|link| link.contains("rel=\"next\"")) else {
+                continue;
+            };
+            let address = next.trim().strip_prefix('<').unwrap_or_default();
+            let address = address.split('>').next().unwrap_or_default();
+            let path = address.strip_prefix(&client.endpoint).unwrap_or(address);
+            if !path.starts_with("/api/") {
+                // The query of an address elsewhere can be a key.
+                let shown = address.split('?').next().unwrap_or_default();
+                return Err(failed(format!(
+                    "the next part of the list is at `{}`, which is not at this hub",
+                    crate::metadata::short(shown)
+                )));
+            }
+            return Ok(Some(path.to_owned()));
+        }
+        Ok(None)
     }
 
     /// Reads the body, of at most so many bytes, as JSON.

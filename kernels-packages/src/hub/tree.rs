@@ -129,22 +129,27 @@ fn list(
 ) -> Result<Vec<Entry>, Error> {
     let mut path = format!("/api/kernels/{repository}/tree/{commit}/{folder}");
     let mut entries = Vec::new();
+    let failed = |problem: String| Error::Hub {
+        what: format!("{repository}, commit {commit}"),
+        problem,
+    };
     for _ in 0..MOST_PARTS {
         let answer = client.get(&path, LIST)?;
-        let next = answer.next(client);
+        let next = answer.next(client)?;
         entries.extend(answer.json::<Vec<Entry>>(LIST)?);
+        if entries.len() > MOST_FILES {
+            return Err(failed(format!(
+                "a package may have at most {MOST_FILES} files"
+            )));
+        }
         match next {
-            Some(next) if entries.len() <= MOST_FILES => path = next,
-            _ => break,
+            Some(next) => path = next,
+            None => return Ok(entries),
         }
     }
-    match entries.len() <= MOST_FILES {
-        true => Ok(entries),
-        false => Err(Error::Hub {
-            what: format!("{repository}, commit {commit}"),
-            problem: format!("a package may have at most {MOST_FILES} files"),
-        }),
-    }
+    Err(failed(format!(
+        "the list of files has more than {MOST_PARTS} parts"
+    )))
 }
 
 /// Python's compiled modules, which nobody downloads.

@@ -219,6 +219,11 @@ fn metadata_is_what_python_reads() {
         content_id("a", [("b", &[0; 32])]),
         content_id("a", [("c", &[0; 32])])
     );
+    // The bytes `a` and `b` alone do not say where the name of the variant ends.
+    assert_ne!(
+        content_id("a", [("b", &[0; 32])]),
+        content_id("ab", [("", &[0; 32])])
+    );
 }
 
 #[test]

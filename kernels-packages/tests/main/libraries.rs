@@ -181,6 +181,17 @@ fn what_brings_code_from_elsewhere_is_refused() {
     let mut small = library.clone();
     small[4] = 1;
     fails(opened(&small), "64 bits");
+    // 65535 program headers, which stands for the number in section 0.
+    let mut many = library.clone();
+    many[56..58].copy_from_slice(&[0xff; 2]);
+    fails(opened(&many), "the library has 65535 program headers");
+    // The third program header as one that the dynamic linker ignores.
+    let mut silent = library.clone();
+    silent[64 + 2 * 56..][..4].fill(0);
+    fails(
+        opened(&silent),
+        "its stack is not executable (PT_GNU_STACK)",
+    );
     // The third program header as a segment of 16 bytes at the address 0.
     let mut overlapping = library.clone();
     let third = 64 + 2 * 56;

@@ -85,8 +85,9 @@ impl Call {
         let arguments = self.arguments.iter().map(|slot| given.argument(slot));
         let arguments: SmallVec<[Argument<'_>; 16]> = arguments.collect();
         // SAFETY: the arguments are those of the binding, in its order: contiguous tensors of a call that the
-        // operation has checked, of the dtypes and semantics of the binding. `Package::load` demands that the
-        // function is correct for them. `Given` lends what functions write from memory that can be written.
+        // operation has checked, of the dtypes and semantics of the binding, and null for what is absent or not wanted.
+        // `Package::load` demands that the function is correct for them, of any rank, on any thread and on several
+        // threads at once. `Given` lends what functions write from memory that can be written.
         if let Err(error) = unsafe { self.function.call(&arguments) } {
             panic!("{error}");
         }

@@ -419,6 +419,12 @@ fn what_a_hub_refuses_is_a_sentence_and_leaves_nothing() {
         Hub::new(&settings("ftp://x", place.path())),
         "HF_ENDPOINT: `ftp://x` is not an address",
     );
+    let error = Hub::new(&settings("https://user:word@x", place.path())).expect_err("an error");
+    let error = error.to_string();
+    assert!(
+        error.contains("without user and password") && !error.contains("word@"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -592,4 +598,58 @@ fn long_lists_come_in_parts() {
         })
     });
     assert_eq!(package.expect("a package").functions().count(), 1);
+}
+
+#[test]
+fn lists_that_do_not_end_here_are_refused() {
+    for (next, says) in [
+        (
+            "http://127.0.0.1:1/api/more?key=secret",
+            "the next part of the list is at `http://127.0.0.1:1/api/more`, which is not at this hub",
+        ),
+        ("/more", "is at `/more`, which is not at this hub"),
+        (
+            "/api/kernels/org/name/tree/x/more",
+            "the list of files has more than 50 parts",
+        ),
+    ] {
+        let (package, place, _server) = fetched(move |path| {
+            let list = path.ends_with("recursive=true") || path.ends_with("/more");
+            list.then(|| Answer {
+                headers: vec![
+                    ("link".into(), "</first>; rel=\"first\"".into()),
+                    ("link".into(), format!("<{next}>; rel=\"next\"")),
+                ],
+                ..Answer::of(200, "[]")
+            })
+        });
+        fails(package, says);
+        assert_eq!(left(place.path()), [""; 0], "{says}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn links_of_others_stay_and_own_ones_do_not() {
+    let place = tempfile::tempdir().expect("a folder");
+    let server = hub_with(Box::new(|_| None));
+    let settings = settings(&server.address, place.path());
+    let snapshots = place.path().join("kernels--org--name/snapshots");
+    fs::create_dir_all(&snapshots).expect("a folder");
+    // A process of the same number, in another container.
+    let others = (0..1000).map(|number| format!(".link.{}.{number}", std::process::id()));
+    let others: Vec<_> = others.map(|name| snapshots.join(name)).collect();
+    for other in &others {
+        fs::write(other, "").expect("a file");
+    }
+    fetch(&settings, "v1", None).expect("a package");
+    assert!(others.iter().all(|other| other.is_file()));
+
+    // A folder is where the link must be.
+    let library = snapshots.join(TWO).join(format!("build/{}/_k.so", here()));
+    fs::create_dir_all(library).expect("a folder");
+    fails(fetch(&settings, "v2", None), "_k.so");
+    let links = fs::read_dir(&snapshots).expect("snapshots").flatten();
+    let links = links.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b".link"));
+    assert_eq!(links.count(), others.len());
 }
