@@ -105,7 +105,7 @@ impl Digest {
 /// file's name and SHA-256.
 ///
 /// The length of each name, in 8 bytes with the low one first, comes before the name, so that no other names and sums
-/// are the same bytes. The id is that of locks of this crate. Hugging Face's `kernels` has none like it.
+/// are the same bytes. It is not the hash that old locks of Hugging Face's `kernels` have.
 pub fn content_id<'a>(variant: &str, files: impl IntoIterator<Item = (&'a str, &'a Sum)>) -> Sum {
     let mut all = Sha256::new();
     let name = |all: &mut Sha256, name: &str| {
