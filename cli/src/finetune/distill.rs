@@ -95,14 +95,19 @@ pub fn check(
         "--teacher {shown} has {} positions (max_position_embeddings), but --seq is {seq}",
         teacher.max_position_embeddings
     );
-    let tokenizer = Tokenizer::open(student, config.vocab_size)?;
-    if let Some((token, id, theirs)) = tokenizer.difference(folder)? {
-        let theirs = theirs.map_or_else(|| "none".to_owned(), |id| id.to_string());
-        bail!(
-            "--teacher {shown}: a divergence needs the same tokens, but the token `{}` has the id {id} in the model's \
-             tokenizer, and {theirs} in the teacher's",
-            kernels_io::escape(&token)
-        );
+    for ((own, whose), (other, others)) in [
+        ((student, "model"), (folder, "teacher")),
+        ((folder, "teacher"), (student, "model")),
+    ] {
+        let tokenizer = Tokenizer::open(own, config.vocab_size)?;
+        if let Some((token, id, theirs)) = tokenizer.difference(other)? {
+            let theirs = theirs.map_or_else(|| "none".to_owned(), |id| id.to_string());
+            bail!(
+                "--teacher {shown}: a divergence needs the same tokens, but the token `{}` has the id {id} in the \
+                 {whose}'s tokenizer, and {theirs} in the {others}'s",
+                kernels_io::escape(&token)
+            );
+        }
     }
     Ok(teacher)
 }

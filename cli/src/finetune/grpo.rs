@@ -172,4 +172,9 @@ impl RolloutArgs {
     pub fn timeout(&self) -> Duration {
         Duration::from_secs_f64(self.reward_timeout.unwrap_or(60.0))
     }
+
+    /// Removes that time, which changes no number of a run: one that goes on can have another.
+    pub fn forget_timeout(&mut self) {
+        self.reward_timeout = None;
+    }
 }

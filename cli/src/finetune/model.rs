@@ -45,7 +45,8 @@ pub struct LoraArgs {
     /// Decode the frozen weights of a quantised checkpoint to floats, in place of multiplying with their bytes.
     #[arg(long)]
     dequantize: bool,
-    /// Write the merged model too. Adapters of quantised weights are added to the floats that these decode to.
+    /// Write the merged model too. Adapters of quantised weights are added to the floats that these decode to, which
+    /// needs the memory of the whole model in floats at the end.
     #[arg(long)]
     pub merge: bool,
 }

@@ -245,9 +245,11 @@ struct Sums {
 }
 
 impl Sums {
-    /// Computes the checksums of a run. `refers` is true if it compares with a reference model.
+    /// Computes the checksums of a run. `refers` is true if it compares with a reference model. A teacher is bound as a
+    /// reference is.
     fn new(args: &Args, (base, trained): (&Path, &Trained), refers: bool) -> anyhow::Result<Self> {
-        let named = answers::folder(args).filter(|_| refers);
+        let teacher = args.loss.distillation()?.map(|(folder, _)| folder);
+        let named = answers::folder(args).filter(|_| refers).or(teacher);
         let adapts = !matches!(trained, Trained::Whole);
         // A whole model is in the states of the run, but not as the run began.
         let needs_base = adapts || refers && args.loss.reference.is_none();

@@ -36,7 +36,7 @@ pub struct Settings {
     /// The checksum of the weights of the checkpoint, if the run stays bound to them: below adapters, or as the reference.
     #[serde(skip)]
     pub base: Option<String>,
-    /// The checksum of the weights of the reference, if it is not the checkpoint.
+    /// The checksum of the weights of the reference, if it is not the checkpoint, or of the teacher.
     #[serde(skip)]
     pub reference: Option<String>,
     /// The form of frozen weights, if the run trains adapters and does not decode the weights.
@@ -113,6 +113,8 @@ impl Settings {
             decay < 1.0,
             "a step takes --lr times --weight-decay, {decay}, of each weight away, which must be below 1"
         );
+        let mut loss = args.loss.clone();
+        loss.rollouts.forget_timeout();
         Ok(Self {
             model,
             config,
@@ -130,7 +132,7 @@ impl Settings {
             seq: args.seq,
             packs,
             all_tokens: args.all_tokens,
-            loss: args.loss.clone(),
+            loss,
             lr,
             warmup,
             schedule: args.schedule,

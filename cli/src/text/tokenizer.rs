@@ -177,6 +177,7 @@ impl Tokenizer {
     }
 
     /// Returns the first token that the tokenizer of another folder has no id or another id for, with this id and that one.
+    /// Tokens that the model has no embedding for don't count.
     ///
     /// # Errors
     /// Returns an error as [`open`](Self::open) does.
@@ -186,7 +187,8 @@ impl Tokenizer {
     ) -> Result<Option<(String, u32, Option<u32>)>, TextError> {
         let other = Self::open(folder, self.vocab_size)?;
         let vocabulary = self.inner.get_vocab(true).into_iter();
-        let all = vocabulary.map(|(token, id)| {
+        let within = vocabulary.filter(|(_, id)| (*id as usize) < self.vocab_size);
+        let all = within.map(|(token, id)| {
             let theirs = other.inner.token_to_id(&token);
             (token, id, theirs)
         });

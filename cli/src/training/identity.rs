@@ -10,7 +10,7 @@ const PROGRAM: &str = "program";
 /// The field with the checksum of the weights that adapters are trained for.
 pub const BASE: &str = "base";
 
-/// The field with the checksum of the weights that answers are compared by.
+/// The field with the checksum of the weights that answers are compared by, or that teach.
 pub const REFERENCE: &str = "reference";
 
 /// The hash FNV-1a of bytes, with their number. It tells data apart.
@@ -56,7 +56,7 @@ pub fn check(what: &str, saved: &Value, wanted: &Value) -> anyhow::Result<()> {
         (
             REFERENCE,
             "a reference of other weights",
-            "its reference, by --reference or --adapter,",
+            "its reference or teacher, by --reference, --adapter or --teacher,",
         ),
     ] {
         // States of older programs have none.
@@ -156,6 +156,7 @@ mod tests {
         let said = check("resume/step-1", &first, &second).unwrap_err();
         let said = said.to_string();
         assert!(said.contains("of a reference of other weights"), "{said}");
+        assert!(said.contains("its reference or teacher"), "{said}");
         for same in [&one, &first, &json!({}), &json!({"base": null})] {
             check("resume/step-1", &one, same).unwrap();
         }

@@ -283,10 +283,11 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Saves the state before a step that was not taken, because its loss or its gradients are not finite.
+    /// Saves the state before a step that was not taken, because its loss or its gradients are not finite. With several
+    /// updates in a step, an earlier one can have changed the model, which is then the state of no step.
     fn keep_last_good(&mut self) {
         self.progress.step -= 1;
-        if self.progress.step > 0 && !self.is_saved() {
+        if self.progress.step > 0 && self.source.updates() == 1 && !self.is_saved() {
             self.save_or_tell();
         }
     }

@@ -62,7 +62,7 @@ impl ModelConfig {
     }
 
     /// Returns the configuration of a reward model with this decoder. `padding` is the id of a token that no text ends
-    /// with, by which transformers finds the ends of texts in a batch.
+    /// with, by which transformers finds the ends of texts in a batch. Without one, the configuration names none.
     ///
     /// # Errors
     /// Returns [`ModelError::Input`] for a text model of several modalities, and for a token outside the vocabulary.
@@ -77,14 +77,20 @@ impl ModelConfig {
             let name = self.family().class_name;
             return fail(format!("{name} has no reward models"));
         }
-        if let Some(padding) = padding {
-            if padding as usize >= self.vocab_size {
+        match padding {
+            Some(padding) if padding as usize >= self.vocab_size => {
                 let vocabulary = self.vocab_size;
                 return fail(format!(
                     "token {padding} is not in 0..{vocabulary} (vocab_size)"
                 ));
             }
-            self.other.insert("pad_token_id".into(), json!(padding));
+            Some(padding) => {
+                self.other.insert("pad_token_id".into(), json!(padding));
+            }
+            // That of a language model can end texts.
+            None => {
+                self.other.remove("pad_token_id");
+            }
         }
         self.rewards = true;
         self.other.insert(LABELS[0].into(), json!({"0": "LABEL_0"}));

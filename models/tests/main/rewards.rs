@@ -91,6 +91,15 @@ fn scores_are_those_of_the_last_tokens_of_the_mask() {
 }
 
 #[test]
+fn the_padding_token_is_the_given_one_or_none() {
+    let (config, _) = load(&model_dir("llama"), &Device::flex(), FloatDType::F32).unwrap();
+    let padded = config.into_reward_model(Some(3)).unwrap();
+    assert_eq!(padded.padding_token(), Some(3));
+    let unpadded = padded.into_reward_model(None).unwrap();
+    assert_eq!(unpadded.padding_token(), None);
+}
+
+#[test]
 fn other_heads_are_refused() {
     let device = Device::flex();
     let (config, model) = load(&model_dir("llama"), &device, FloatDType::F32).unwrap();

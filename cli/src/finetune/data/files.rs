@@ -223,6 +223,9 @@ impl Found {
 
     fn add(&mut self, name: &str, kind: Kind, text: String) {
         match kind {
+            Kind::Text if self.answers == Some(Answers::Prompts) => {
+                self.problem(name, "a text has no prompts; give JSON lines with `prompt`");
+            }
             Kind::Text if self.answers.is_some() => {
                 self.problem(name, "a text has no answers; give JSON lines with `chosen` and `rejected`, or `label`");
             }
@@ -505,6 +508,18 @@ mod tests {
             for word in words {
                 assert!(said.contains(word), "{name}: {said}");
             }
+        }
+    }
+
+    #[test]
+    fn a_text_has_no_answers_and_no_prompts() {
+        let (_folder, files) = file("a.txt", "a");
+        for (kind, expected) in [
+            (Answers::Pairs, "a text has no answers"),
+            (Answers::Prompts, "a text has no prompts"),
+        ] {
+            let said = read(&files, Some(kind)).unwrap_err().to_string();
+            assert!(said.contains(expected), "{said}");
         }
     }
 

@@ -4,7 +4,7 @@ use super::encode::{Encoder, Example, Found};
 use super::files::{Placed, report};
 use super::preferences::Texts;
 use super::record::Record;
-use super::sides::{Side, prompt, side};
+use super::sides::{Side, one_prompt, prompt, side};
 use super::turns::Source;
 use crate::text::{Message, TextError};
 use anyhow::ensure;
@@ -40,6 +40,7 @@ impl Prompted {
     /// Returns what is wrong with it.
     pub fn parse(source: &Source<'_>) -> Result<Self, String> {
         let fields = source.fields;
+        one_prompt(fields)?;
         let prompt = prompt(source)?.ok_or("`prompt` is missing")?;
         let recorded = Recording::parse(fields)?;
         let has_text = recorded.as_ref().is_some_and(|own| own.ids.is_none());
@@ -99,9 +100,12 @@ impl Recording {
         };
         let old = field("old_logps").map(|value| {
             let numbers = value.as_array();
-            let number = |value: &Value| value.as_f64().filter(|number| *number <= 0.0);
+            // Losses are computed in f32.
+            let fits = |number: &f64| *number <= 0.0 && (*number as f32).is_finite();
+            let number = |value: &Value| value.as_f64().filter(fits);
             let numbers = numbers.and_then(|all| all.iter().map(number).collect::<Option<_>>());
-            numbers.ok_or("`old_logps` must be a list of numbers of at most 0")
+            numbers
+                .ok_or("`old_logps` must be a list of numbers of at most 0 within the range of f32")
         });
         Ok(Some(Self {
             ids: token_ids(completion)?,
@@ -218,7 +222,9 @@ impl Encoder {
                     old.len()
                 ));
             }
-            let row = *known.entry(ids.clone()).or_insert_with(|| {
+            // A completion can change the last token of its prompt.
+            let prompt = record.texts.prompt_number();
+            let row = *known.entry(prompt).or_insert_with(|| {
                 places.push(place.to_owned());
                 found.rows.push(Prompt {
                     ids,
@@ -357,6 +363,22 @@ mod tests {
             (
                 json!({"prompt": "a", "completion": [1], "reward": 1, "old_logps": [0.5]}),
                 "numbers of at most 0",
+            ),
+            (
+                json!({"prompt": "a", "completion": [1], "reward": 1, "old_logps": [-1e300]}),
+                "within the range of f32",
+            ),
+            (
+                json!({"prompt": "a", "instruction": "b"}),
+                "`instruction` and `prompt`, which are both prompts",
+            ),
+            (
+                json!({"prompt": "a", "messages": [{"role": "user", "content": "q"}]}),
+                "`messages` and `prompt`, which are both prompts",
+            ),
+            (
+                json!({"prompt": "a", "history": [["q", "a"]]}),
+                "`history` goes with `instruction`",
             ),
             (
                 json!({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}),

@@ -26,26 +26,36 @@ pub fn conversation(fields: &Map<String, Value>) -> Option<&'static str> {
     names.find(|name| given(fields, name).is_some_and(is_prompt))
 }
 
-/// Refuses fields that would be a part of the prompt in a record of another form, and two prompts.
+/// Returns the name of the field with the prompt. Refuses two prompts, and what was said before one that is no instruction.
 ///
 /// # Errors
 /// Returns an error that names the field.
-pub fn check_fields(fields: &Map<String, Value>) -> Result<(), String> {
+pub fn one_prompt(fields: &Map<String, Value>) -> Result<Option<&'static str>, String> {
     let named = ["instruction", "prompt"].into_iter();
     let named = named.filter(|name| given(fields, name).is_some());
-    let prompts: Vec<&str> = conversation(fields).into_iter().chain(named).collect();
+    let prompts: Vec<&'static str> = conversation(fields).into_iter().chain(named).collect();
     if let [one, other, ..] = prompts[..] {
         return Err(format!(
             "the record has `{one}` and `{other}`, which are both prompts; keep one"
         ));
     }
     let form = prompts.first().copied();
+    if form != Some("instruction") && says(fields, "history") {
+        return Err(
+            "`history` goes with `instruction`; make turns of the prompt and of what was said before it"
+                .into(),
+        );
+    }
+    Ok(form)
+}
+
+/// Refuses fields that would be a part of the prompt in a record of another form, and two prompts.
+///
+/// # Errors
+/// Returns an error that names the field.
+pub fn check_fields(fields: &Map<String, Value>) -> Result<(), String> {
+    let form = one_prompt(fields)?;
     for (name, belongs, advice) in [
-        (
-            "history",
-            form == Some("instruction"),
-            "goes with `instruction`; make turns of the prompt and of what was said before it",
-        ),
         (
             "input",
             form == Some("instruction"),

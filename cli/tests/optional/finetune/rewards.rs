@@ -303,6 +303,12 @@ fn a_reward_program_that_fails_ends_the_run_with_its_state() {
         said.contains("the last checkpoint is that of step 2"),
         "{said}"
     );
+    // It goes on with another time for each number.
+    let mut resume = command();
+    resume
+        .args(["finetune", "--quiet", "--reward-timeout=6", "--resume"])
+        .arg(place.path("short"));
+    refuses(resume, 1, &["ended (exit status: 4)"]);
     for (name, command, expected) in [
         (
             "words",
@@ -466,6 +472,12 @@ fn the_last_good_step_is_kept() {
             assert!(said.contains(&last), "{said}");
             let states = fs::read_dir(place.path(&run).join("resume")).unwrap();
             assert_eq!(states.count(), 1);
+            // Of several updates in a step, an earlier one has changed the model.
+            let twice = [&options[..], &["--updates=2"]].concat();
+            let output = place.begin("twice", "known.jsonl", &twice).output();
+            let said = errors(&output.unwrap());
+            assert!(said.contains("training diverged"), "{said}");
+            assert!(!said.contains("the last checkpoint"), "{said}");
             return;
         }
     }
