@@ -362,7 +362,8 @@ mod tests {
     fn small_integers<C: Context>(c: C) {
         let table: [f32; LANES] = std::array::from_fn(|i| (i * i) as f32 - 3.5);
         for first in 0..=u8::MAX {
-            let bytes: [u8; LANES] = std::array::from_fn(|i| first.wrapping_add(i as u8 * 37));
+            let bytes: [u8; LANES] =
+                std::array::from_fn(|i| first.wrapping_add((i as u8).wrapping_mul(37)));
             let signed = bytes.map(|byte| byte as i8);
             assert_eq!(c.of_i8(&signed).values(), signed.map(f32::from));
             let expected = bytes.map(|byte| table[usize::from(byte & 0xf)]);
