@@ -28,8 +28,11 @@ pub(super) fn run<T: Element, U: Element<Acc = T::Acc>>(operands: &Operands<'_>)
         order: parts.order,
     };
     let mut y = Output::<T>::new(sizes);
-    let (count, width) = (kernel.x.count(), kernel.x.width());
-    crate::run(&kernel, count, width, [&mut y], &mut Output::none());
+    // Heads without elements have no result, and no norm.
+    if kernel.x.width() > 0 {
+        let (count, width) = (kernel.x.count(), kernel.x.width());
+        crate::run(&kernel, count, width, [&mut y], &mut Output::none());
+    }
     T::values(y.into_values())
 }
 

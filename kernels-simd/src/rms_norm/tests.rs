@@ -161,11 +161,11 @@ fn rows_that_are_apart_have_the_results_of_a_copy() {
 fn axes_without_elements_have_no_results() {
     let none: [f32; 0] = [];
     let (empty, weight) = (View::whole(&none, &[3, 0]), View::whole(&none, &[0]));
-    for (group_size, rows) in [(None, 3), (Some(2), 0)] {
+    for group_size in [None, Some(2)] {
         let mut operands = plain(&empty, &weight);
         operands.settings.group_size = group_size;
         let found = forward(&operands, None);
-        assert_eq!((found.y.len(), found.rstd.len()), (0, rows));
+        assert_eq!((found.y.len(), found.rstd.len()), (0, 0));
     }
 }
 
