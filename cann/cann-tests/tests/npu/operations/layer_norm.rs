@@ -155,7 +155,7 @@ fn nothing_is_normalised_to_nothing() {
                 let [forward, _] = compare(stream, dtype, key, [2, 0, 8], PLAIN);
                 assert_eq!(forward, [""; 0], "{key}");
             }
-            // A row without elements has statistics. (Burn can't reshape a weight without elements.)
+            // A row without elements has no statistics. (Burn can't reshape a weight without elements.)
             let (x, _) = put(stream, dtype, &[2, 3, 0], 1, Lie::Contiguous);
             let (weight, _) = put(stream, dtype, &[0], 1, Lie::Contiguous);
             let dy = x.clone();
