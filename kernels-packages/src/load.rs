@@ -42,7 +42,7 @@ pub struct Loaded {
 /// An operation with its functions.
 #[derive(Clone, Debug)]
 pub struct Bound {
-    /// What the functions compute, and their arguments.
+    /// The operation of the functions, and the order of their arguments.
     pub binding: Binding,
     /// The function.
     pub forward: Callable,

@@ -267,7 +267,7 @@ pub fn precompute(
         batches.refer_to(&known.log_probs);
         return Ok(());
     }
-    let reference = reference.context("there is no model of the reference")?;
+    let reference = reference.context("the reference model is missing")?;
     output::note(
         "the reference's log-probabilities of all answers are computed before the first step",
     );

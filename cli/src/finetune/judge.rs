@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// The field of a completion's text.
 pub const COMPLETION: &str = "completion";
 
-/// What gives rewards.
+/// The source of rewards.
 pub enum Judge {
     /// 1 for a text in which it matches, and 0 for others.
     Regex(Regex),
@@ -74,7 +74,7 @@ pub struct Program {
     timeout: Duration,
 }
 
-/// What a program printed.
+/// The output of a program.
 enum Heard {
     Line(String),
     /// More bytes than a number has.
@@ -157,7 +157,7 @@ impl Program {
         number.with_context(|| {
             let shown = escape(&shorten(line.trim(), 60)).into_owned();
             format!(
-                "{name} printed `{shown}` for completion {} of {count}, which is no number",
+                "{name} printed `{shown}` for completion {} of {count}, which is not a number",
                 at + 1
             )
         })
@@ -296,7 +296,11 @@ mod tests {
                 200,
                 "printed 0 of 2 numbers and then none for 0.2 s",
             ),
-            ("cat", 10_000, "for completion 1 of 2, which is no number"),
+            (
+                "cat",
+                10_000,
+                "for completion 1 of 2, which is not a number",
+            ),
             (
                 "echo nan; cat >/dev/null",
                 10_000,

@@ -66,7 +66,7 @@ fn reward_model(score: &[f64], device: &Device) -> CausalLm {
     let tiny = fixtures().join("text/tiny");
     let said = load_reward_model(&tiny, device, FloatDType::F32).unwrap_err();
     assert!(
-        said.to_string().contains("this is no reward model"),
+        said.to_string().contains("this is not a reward model"),
         "{said}"
     );
     load_reward_model(&folder, device, FloatDType::F32)

@@ -43,7 +43,7 @@ struct New {
     bytes: usize,
 }
 
-/// What a new file holds.
+/// The tensors of a new file.
 pub struct Written {
     pub names: Vec<String>,
     pub bytes: u64,

@@ -32,7 +32,7 @@ impl Target {
     }
 }
 
-/// What the choice depends on.
+/// The facts that the choice of a type depends on.
 #[derive(Clone, Debug, Default)]
 pub struct Model {
     pub architecture: String,

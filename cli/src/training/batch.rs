@@ -49,11 +49,11 @@ pub struct Answers {
     pub mismatched: Option<Box<Batch>>,
     /// The margins of pairs, for a reward model. The places are then those of the answers' last tokens.
     pub margins: Option<Vec<f64>>,
-    /// What is known of completions with rewards.
+    /// The rewards and log-probabilities of completions.
     pub rollout: Option<Rollout>,
 }
 
-/// What is known of completions with rewards, which are the answers of a batch.
+/// The rewards and log-probabilities of completions, which are the answers of a batch.
 #[cfg_attr(not(feature = "text"), allow(dead_code))]
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rollout {
@@ -61,7 +61,7 @@ pub struct Rollout {
     pub advantages: Vec<f64>,
     /// The log-probabilities of all their tokens by the model that wrote them. `None` if that is the model as it is.
     pub old: Option<Vec<f64>>,
-    /// What is logged of them.
+    /// The metrics of the completions.
     pub metrics: Vec<Metric>,
 }
 

@@ -3,7 +3,7 @@
 use kernels_models::preference::Divergence;
 use kernels_models::{CausalLm, Distilled};
 
-/// What a model learns from.
+/// The model that another one learns from.
 pub struct Teacher {
     /// The teacher, without gradients.
     pub model: CausalLm,

@@ -278,7 +278,7 @@ fn numbers_without_a_code_are_errors() {
     );
 }
 
-/// What is written is read: the decoder takes the parts, and each number is within half of the largest gap of the
+/// The decoder reads what the encoder writes: it takes the parts, and each number is within half of the largest gap of the
 /// table.
 #[test]
 fn encoded_weights_are_read() {

@@ -136,7 +136,7 @@ pub fn load_reward_model(
     let checkpoint = Checkpoint::open(path)?;
     if !checkpoint.config.is_reward_model() {
         let problem =
-            "this is no reward model, which is a `…ForSequenceClassification` with one label";
+            "this is not a reward model, which is a `…ForSequenceClassification` with one label";
         return Err(ModelError::field(
             path.join(CONFIG),
             "architectures",

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub struct Prompted {
     /// The prompt, and the completion unless it is token ids.
     pub texts: Texts,
-    /// What is known of the completion.
+    /// The reward, tokens and log-probabilities that the record has of the completion.
     pub recorded: Option<Recording>,
     /// All fields of the record, for a reward program.
     pub fields: Map<String, Value>,

@@ -214,7 +214,7 @@ fn refuse_two_forms(fields: &Map<String, Value>) -> Result<(), String> {
 fn is_written(record: &Map<String, Value>) -> bool {
     let turns = record.values().flat_map(|value| match value {
         Value::Array(list) => list.as_slice(),
-        // One turn, which is no list.
+        // A single turn, not in a list.
         one => std::slice::from_ref(one),
     });
     let mut all = turns.filter_map(Value::as_object).chain([record]);

@@ -26,7 +26,7 @@ pub fn conversation(fields: &Map<String, Value>) -> Option<&'static str> {
     names.find(|name| given(fields, name).is_some_and(is_prompt))
 }
 
-/// Returns the name of the field with the prompt. Refuses two prompts, and what was said before one that is no instruction.
+/// Returns the name of the field with the prompt. Refuses two prompts, and a `history` without `instruction`.
 ///
 /// # Errors
 /// Returns an error that names the field.

@@ -313,7 +313,7 @@ fn a_reward_program_that_fails_ends_the_run_with_its_state() {
         (
             "words",
             "sed -u 's/.*/good/'",
-            "printed `good` for completion 1 of 2, which is no number",
+            "printed `good` for completion 1 of 2, which is not a number",
         ),
         ("none", "cat >/dev/null", "and then none for 5 s"),
     ] {

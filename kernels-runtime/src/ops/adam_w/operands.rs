@@ -140,7 +140,7 @@ fn check_settings(settings: Settings) -> Result<(), Mismatch> {
     }
     require!(
         epsilon.is_finite() && epsilon >= 0.0,
-        "AdamW: ε is {epsilon}, which is no number from 0 on"
+        "AdamW: ε is {epsilon}, but must be a number of at least 0"
     );
     require!(step > 0, "AdamW: steps are counted from 1");
     Ok(())

@@ -12,7 +12,7 @@ use std::fmt;
 /// value of the site, not part of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct GatedDeltaRuleKey {
-    /// What a decay belongs to.
+    /// The unit that has a decay of its own: a head or a channel.
     pub decay: Decay,
     /// The norm of queries and keys.
     pub norm: KeyNorm,
