@@ -18,11 +18,13 @@ mod pipeline;
 #[cfg(test)]
 mod pipeline_of_rewards;
 mod prepare;
+mod reading;
 mod reward;
 mod rollouts;
 mod sample;
 mod settings;
 mod summary;
+mod sums;
 
 use crate::choice;
 use crate::text::Date;

@@ -2,15 +2,15 @@
 
 use super::Args;
 use super::answers;
-use super::data::{
-    self, Batches, Encoded, Encoder, Ends, Example, Group, Groups, Kind, Prompts, Row, Sizes,
-};
+use super::data::{self, Batches, Encoded, Ends, Example, Row, Sizes};
 use super::distill;
 use super::model::{self, Trained};
+use super::reading::{self, Data};
 use super::reward;
 use super::rollouts::{self, Rollouts};
 use super::sample::Sample;
 use super::settings::Settings;
+use super::sums::Sums;
 use crate::devices::Devices;
 use crate::output;
 use crate::text::Tokenizer;
@@ -18,16 +18,13 @@ use crate::training::distillation::Teacher;
 use crate::training::folder::CONFIG;
 use crate::training::identity::Fingerprint;
 use crate::training::preference::Preference;
-use crate::training::progress::Display;
-use crate::training::random::SplitMix64;
 use anyhow::{Context, bail, ensure};
-use kernels_io::{Limit, escape, escape_path};
+use kernels_io::{escape, escape_path};
 use kernels_models::{AdapterConfig, CausalLm, Generation, ModelConfig};
 use serde::Serialize;
 use std::panic::resume_unwind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
 
 /// Facts of the data.
 #[derive(Clone, Debug, Serialize)]
@@ -136,7 +133,7 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         adapters.check_for(&config)?;
         check_dropout(adapters, &devices)?;
     }
-    let (data, encoder) = data_of(args, &folder, config.vocab_size)?;
+    let (data, encoder) = reading::read(args, &folder, config.vocab_size)?;
     let date = encoder.writes_date().then(|| args.date.to_string());
     tell_date(date.as_deref());
     let tokenizer = encoder.into_tokenizer();
@@ -237,68 +234,6 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     })
 }
 
-/// The checksums of weights that a run reads again when it goes on.
-#[derive(Default)]
-struct Sums {
-    base: Option<String>,
-    reference: Option<String>,
-}
-
-impl Sums {
-    /// Computes the checksums of a run. `refers` is true if it compares with a reference model. A teacher is bound as a
-    /// reference is.
-    fn new(args: &Args, (base, trained): (&Path, &Trained), refers: bool) -> anyhow::Result<Self> {
-        let teacher = args.loss.distillation()?.map(|(folder, _)| folder);
-        let named = answers::folder(args).filter(|_| refers).or(teacher);
-        let adapts = !matches!(trained, Trained::Whole);
-        // A whole model is in the states of the run, but not as the run began.
-        let needs_base = adapts || refers && args.loss.reference.is_none();
-        let base = needs_base.then(|| kernels_models::weights_checksum(base));
-        let reference = match (named, trained) {
-            (Some(folder), _) => Some(kernels_models::weights_checksum(folder)?),
-            (None, Trained::Old(folder)) if refers => Some(sum_of_adapters(folder)?),
-            _ => None,
-        };
-        Ok(Self {
-            base: base.transpose()?,
-            reference,
-        })
-    }
-}
-
-/// Returns the checksum of the weights of adapters.
-fn sum_of_adapters(folder: &Path) -> anyhow::Result<String> {
-    const LIMIT: Limit = Limit::mib("adapters", 16 << 10);
-    let weights = kernels_io::read(&folder.join("adapter_model.safetensors"), LIMIT)?;
-    let mut sum = Fingerprint::default();
-    sum.add(&weights);
-    Ok(sum.to_string())
-}
-
-/// The data of a run, to train on and to validate on.
-enum Data {
-    Tokens(Encoded, Vec<Example>),
-    Answers(Groups, Vec<Group>),
-    Prompts(Prompts),
-}
-
-impl Data {
-    /// Returns `true` if all records have log-probabilities of a reference.
-    fn reference_is_known(&self) -> anyhow::Result<bool> {
-        let Self::Answers(train, valid) = self else {
-            return Ok(false);
-        };
-        let all = || train.groups.iter().chain(valid);
-        let known = all().filter(|group| group.reference.is_some()).count();
-        ensure!(
-            known == 0 || known == all().count(),
-            "{known} of {} records have the log-probabilities of a reference; give them in all or in none",
-            all().count()
-        );
-        Ok(known > 0)
-    }
-}
-
 /// Refuses dropout on several devices. They draw from one generator, so that the numbers of each would depend on time.
 fn check_dropout(adapters: &AdapterConfig, devices: &Devices) -> anyhow::Result<()> {
     ensure!(
@@ -337,80 +272,6 @@ fn tell_date(date: Option<&str>) {
     }
 }
 
-/// Returns the data to train on and to validate on, and the encoder of the first ones.
-fn data_of(args: &Args, folder: &Path, vocabulary: usize) -> anyhow::Result<(Data, Encoder)> {
-    let kind = args.loss.kind();
-    let read = |files: &[PathBuf], examples: &str| -> anyhow::Result<(Data, Encoder)> {
-        let records = data::read(files, kind)?;
-        let limits = (args.seq, args.all_tokens);
-        let encoder = Encoder::open(folder, vocabulary, &records, limits)?.dated(args.date);
-        let mut display = Display::new(0, args.quiet);
-        let began = Instant::now();
-        let progress = |done| {
-            if began.elapsed() >= SILENT {
-                display.preparing(done, records.len());
-            }
-        };
-        let data = match kind {
-            None => {
-                let encoded = encoder.encode(&records, progress)?;
-                tell_lost(&encoded, args.seq, examples);
-                Data::Tokens(encoded, Vec::new())
-            }
-            Some(Kind::Prompts) => {
-                let room = args.loss.rollouts.max_new_tokens();
-                let prompts = encoder.encode_prompts(&records, room, progress)?;
-                data::check_alike(&prompts.rows)?;
-                rollouts::tell_lost(&prompts, args.seq);
-                Data::Prompts(prompts)
-            }
-            Some(kind) => {
-                let groups = encoder.encode_answers(&records, kind, progress)?;
-                answers::tell_lost(&groups, args.seq);
-                Data::Answers(groups, Vec::new())
-            }
-        };
-        Ok((data, encoder))
-    };
-    let (mut train, encoder) = read(&args.data, "examples")?;
-    let given = match args.eval_data.is_empty() {
-        false => Some(read(&args.eval_data, "examples of --eval-data")?.0),
-        true => None,
-    };
-    match (&mut train, given) {
-        (Data::Tokens(_, valid), Some(Data::Tokens(given, _))) => *valid = given.examples,
-        (Data::Answers(_, valid), Some(Data::Answers(given, _))) => *valid = given.groups,
-        (Data::Tokens(train, valid), _) => {
-            *valid = hold_out(&mut train.examples, args.held_out, args.seed);
-        }
-        (Data::Answers(train, valid), _) => {
-            *valid = hold_out(&mut train.groups, args.held_out, args.seed);
-        }
-        // Their loss says nothing about the model.
-        (Data::Prompts(_), _) => {}
-    }
-    Ok((train, encoder))
-}
-
-/// The time for which the preparation of records shows nothing.
-const SILENT: Duration = Duration::from_secs(1);
-
-/// Tells what examples lost to the limit of their tokens.
-fn tell_lost(encoded: &Encoded, seq: usize, examples: &str) {
-    if encoded.cut > 0 {
-        output::note(format_args!(
-            "{} {examples} are longer than {seq} tokens, and their ends are cut off; a larger --seq keeps more",
-            encoded.cut
-        ));
-    }
-    if encoded.left_out > 0 {
-        output::note(format_args!(
-            "{} {examples} have no token to learn within {seq} tokens, and are left out",
-            encoded.left_out
-        ));
-    }
-}
-
 /// Returns the tokens that end answers but are missing among the checkpoint's end tokens.
 fn new_ends(ends: &Ends, folder: &Path, config: &ModelConfig) -> anyhow::Result<Vec<u32>> {
     let known = Generation::open(folder, config)?.end_tokens;
@@ -441,19 +302,6 @@ fn tell_ends(ends: &Ends, new: &[u32], tokenizer: &Tokenizer) {
             ends.missing
         ));
     }
-}
-
-/// Takes a part of the examples away, at least one of two or more. They are chosen at random.
-fn hold_out<T>(examples: &mut Vec<T>, part: f64, seed: u64) -> Vec<T> {
-    if part == 0.0 || examples.len() < 2 {
-        return Vec::new();
-    }
-    let count = (examples.len() as f64 * part).round() as usize;
-    let count = count.clamp(1, examples.len() - 1);
-    let mut random = SplitMix64::of(seed, u64::MAX);
-    (0..count)
-        .map(|_| examples.swap_remove(random.below(examples.len())))
-        .collect()
 }
 
 /// Returns `true` if a sequence can hold several examples in all models of a run.
@@ -524,38 +372,4 @@ pub fn fingerprint<'a>(examples: impl Iterator<Item = &'a Example>) -> String {
         }
     }
     fingerprint.to_string()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn at_least_one_example_is_held_out_and_one_stays() {
-        let examples = |count: u32| -> Vec<Example> {
-            let example = |id| Example {
-                ids: vec![id],
-                learned: Vec::new(),
-            };
-            (0..count).map(example).collect()
-        };
-        for (count, part, expected) in [
-            (1, 0.5, 0),
-            (2, 0.01, 1),
-            (2, 0.99, 1),
-            (100, 0.05, 5),
-            (9, 0.0, 0),
-        ] {
-            let mut all = examples(count);
-            let held = hold_out(&mut all, part, 7);
-            assert_eq!(held.len(), expected, "{part} of {count}");
-            let mut ids: Vec<u32> = all
-                .iter()
-                .chain(&held)
-                .map(|example| example.ids[0])
-                .collect();
-            ids.sort_unstable();
-            assert_eq!(ids, (0..count).collect::<Vec<_>>());
-        }
-    }
 }

@@ -1,13 +1,14 @@
 //! Training data: files to token ids, with the tokens that the model learns to write.
 //!
 //! [`files`] reads files, and [`record`] the records in them, with those of [`preferences`], whose prompts and answers
-//! [`sides`] reads; everything that is wrong is told at once. [`encode`] turns records into token ids, [`mod@pack`] puts
+//! [`sides`] reads; everything that is wrong is told at once. [`encode`] turns records into the token ids of [`example`], [`mod@pack`] puts
 //! several examples into one sequence, and [`batches`] makes the batches of each step. [`prompts`] has those of prompts
 //! that the model completes itself.
 
 mod batches;
 mod calls;
 mod encode;
+mod example;
 mod files;
 mod json;
 mod pack;
@@ -22,7 +23,8 @@ mod turns;
 mod unlearned;
 
 pub use batches::{Batches, Label, Sizes};
-pub use encode::{Encoded, Encoder, Ends, Example, Group, Groups};
+pub use encode::Encoder;
+pub use example::{Encoded, Ends, Example, Group, Groups};
 pub use files::read;
 pub use pack::{Row, pack};
 pub use preferences::Kind;

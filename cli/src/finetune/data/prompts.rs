@@ -1,6 +1,7 @@
 //! Records of prompts that the model completes itself, or of completions with their rewards.
 
-use super::encode::{Encoder, Example, Found};
+use super::encode::{Encoder, Found};
+use super::example::Example;
 use super::files::{Placed, report};
 use super::preferences::Texts;
 use super::record::Record;
