@@ -14,6 +14,7 @@ pub use burn;
 pub use linkme;
 
 pub use crate::ops::rope::RopeTable;
+pub use any_rank::{AnyRank, NoTensor, layer_input, layer_output};
 pub use detached::{DetachModule, DetachNothing, DetachTensor, Detached, Lent, Undetached, begin};
 pub use first_use::{NoModule, Operand};
 pub use linear::{Layer, NotPlain};
@@ -22,6 +23,8 @@ pub use operands::{
     Number, SectionLengths, SectionTable, SinkScores,
 };
 
+#[path = "private/any_rank.rs"]
+mod any_rank;
 #[path = "private/detached.rs"]
 mod detached;
 #[path = "private/first_use.rs"]
