@@ -8,24 +8,24 @@ use burn::tensor::Tensor;
     label = "the layer has another rank: expected `{T}`, found `{Self}`",
     note = "write `forward` for tensors of this rank in an impl block, and move the attribute there"
 )]
-pub trait AnyRank<T> {
+pub trait LayerTensor<T> {
     /// Returns the tensor itself.
     fn as_it_is(self) -> T;
 }
 
 #[diagnostic::do_not_recommend]
-impl<const D: usize> AnyRank<Self> for Tensor<D> {
+impl<const D: usize> LayerTensor<Self> for Tensor<D> {
     fn as_it_is(self) -> Self {
         self
     }
 }
 
-/// No tensor. Because there is a second type to choose from, the compiler takes the layer's own, and then looks for [`AnyRank`].
-/// It would otherwise choose the only type itself, and report mismatched types.
+/// No tensor. Because there is a second type to choose from, the compiler takes the layer's own, and then looks for
+/// [`LayerTensor`]. It would otherwise choose the only type itself, and report mismatched types.
 pub enum NoTensor {}
 
 #[diagnostic::do_not_recommend]
-impl<const D: usize> AnyRank<NoTensor> for Tensor<D> {
+impl<const D: usize> LayerTensor<NoTensor> for Tensor<D> {
     fn as_it_is(self) -> NoTensor {
         unreachable!("no layer takes it, as there is no value of it")
     }
@@ -34,12 +34,12 @@ impl<const D: usize> AnyRank<NoTensor> for Tensor<D> {
 /// Returns the input of a layer.
 pub fn layer_input<const D: usize, T>(input: Tensor<D>) -> T
 where
-    Tensor<D>: AnyRank<T>,
+    Tensor<D>: LayerTensor<T>,
 {
     input.as_it_is()
 }
 
 /// Returns the result of a layer.
-pub fn layer_output<const D: usize, T: AnyRank<Tensor<D>>>(output: T) -> Tensor<D> {
+pub fn layer_output<const D: usize, T: LayerTensor<Tensor<D>>>(output: T) -> Tensor<D> {
     output.as_it_is()
 }
