@@ -38,6 +38,24 @@ fn published_configurations_are_read() {
     assert_eq!(families.len(), Architecture::ALL.len());
 }
 
+/// transformers saves the text model's default beside the field of the whole model, which alone counts there.
+#[test]
+fn saved_sparse_text_models_are_tied_as_the_whole_model() {
+    let configurations = configurations();
+    let read = |name: &str| {
+        let mut config = configurations[name].clone();
+        config.insert("tie_word_embeddings".into(), json!(false));
+        text(&mut config).insert("tie_word_embeddings".into(), json!(true));
+        parse(&config).map(|read| read.tie_word_embeddings)
+    };
+    assert_eq!(read("Qwen3-VL, sparse"), Ok(false));
+    let said = read("Qwen3-VL").unwrap_err();
+    assert!(
+        said.contains("contradicts the outer `tie_word_embeddings`"),
+        "{said}"
+    );
+}
+
 /// What other programs and other parts of `transformers` write, and what matters in training alone, keeps no model from
 /// being read. What changes logits does, in every family.
 #[test]
