@@ -65,8 +65,8 @@ impl BnbInt8 {
         let halves: Vec<f32> = numbers.iter().map(|&x| f16::from_f32(x).to_f32()).collect();
         refuse_infinite(&Self, &halves)?;
         let scale = halves.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
-        // A row of zeros has NaN here, whose code is 0.
-        let factor = 127.0 / scale;
+        // As torch divides a number by a tensor, with two roundings. A row of zeros has NaN here, whose code is 0.
+        let factor = (1.0 / scale) * 127.0;
         for (x, code) in halves.iter().zip(codes) {
             *code = (x * factor).round_ties_even() as i8 as u8;
         }

@@ -223,6 +223,7 @@ fn other_configurations_are_refused() {
         (method("bitsandbytes", json!({"load_in_4bit": true, "bnb_4bit_quant_type": "af4"})), "bnb_4bit_quant_type", "fp4 or nf4"),
         (gptq(json!({"group_size": 32})), "bits", "missing"),
         (gptq(json!({"bits": -4, "group_size": 32})), "bits", "a number of bits"),
+        (gptq(json!({"bits": 3, "group_size": 32})), "bits", "3 is not supported; supported: 2, 4 and 8"),
         (gptq(json!({"bits": 4})), "group_size", "missing"),
         (gptq(json!({"bits": 4, "group_size": 0})), "group_size", "or -1"),
         (gptq(json!({"bits": 4, "group_size": -2})), "group_size", "or -1"),

@@ -154,6 +154,17 @@ fn int8_is_that_of_bitsandbytes() {
     }
 }
 
+/// bitsandbytes multiplies by 127 times the inverse of a scale, which is rounded: here, to a tie.
+#[test]
+fn int8_rounds_the_inverse_of_a_scale() {
+    let mut codes = [0; 2];
+    let scale = BnbInt8::encode_row(&[2.603_515_6, -1.301_757_8], &mut codes).unwrap();
+    assert_eq!(
+        (scale, codes.map(|code| code as i8)),
+        (2.603_515_6, [127, -64])
+    );
+}
+
 /// The largest error of a number, in parts of the largest number of its group: half of a step.
 #[test]
 fn errors_are_at_most_half_a_step() {
