@@ -128,6 +128,19 @@ fn nf4_is_that_of_bitsandbytes() {
     }
 }
 
+/// bitsandbytes' library for CPUs does not take the nearest code of every scale, and the code 0 where all scales are equal.
+#[test]
+fn scales_have_the_codes_of_bitsandbytes_library() {
+    let codes = |absmax: &[f32]| {
+        let shape = [1, absmax.len() * nf4::BLOCK];
+        let codes = vec![0; shape[1] / 2];
+        nf4::finish(shape, Dtype::F32, codes, absmax).swap_remove(1)
+    };
+    // The nearest of the second is 4.
+    assert_eq!(codes(&[3.0, 1.070_305, 1.929_695]), [255, 5, 74]);
+    assert_eq!(codes(&[0.5, 0.5]), [0, 0]);
+}
+
 /// The numbers of bitsandbytes' int8 fixture.
 fn rows_of_int8() -> Vec<f32> {
     let mut numbers = same_noise(4, 6 * 50);
