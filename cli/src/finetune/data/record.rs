@@ -460,6 +460,10 @@ mod tests {
                 "`thinking` is not supported",
             ),
             (
+                r#"{"text": "t", "images": ["a.png"]}"#,
+                "`images` is not supported",
+            ),
+            (
                 r#"{"prompt": [], "chosen": [], "rejected": []}"#,
                 "is a pair, for --loss dpo",
             ),
