@@ -130,6 +130,10 @@ fn summary(found: &Inspection) -> Table<2> {
     row("stored", size(found.bytes()));
     row("files", found.files.len().to_string());
     row("quantised", quantisation(found));
+    if let Some([single, half]) = held(found) {
+        let (single, half) = (size(single), size(half));
+        row("in memory", format!("{single} in f32, {half} in bf16"));
+    }
     table
 }
 
@@ -182,13 +186,25 @@ fn tied(config: &ModelConfig) -> &'static str {
     }
 }
 
-/// Returns the encodings of weights that become floats when they are loaded.
+/// Returns the encodings of weights, and how many of these stay so.
 fn quantisation(found: &Inspection) -> String {
     let names: Vec<_> = found.quantised.keys().map(String::as_str).collect();
-    match names.as_slice() {
-        [] => "no".to_owned(),
-        names => format!("{}; loading makes floats of them", names.join(", ")),
+    if names.is_empty() {
+        return "no".to_owned();
     }
+    let all: usize = found.quantised.values().map(|own| own.tensors).sum();
+    let memory = match found.kept.tensors {
+        0 => "loading makes floats of them".to_owned(),
+        kept => format!("{kept} of {all} tensors stay so on the CPU, in f32, bf16 and f16"),
+    };
+    format!("{}; {memory}", names.join(", "))
+}
+
+/// Returns the bytes of the weights of a quantised model in f32 and in bf16 on the CPU, where some stay as they are.
+fn held(found: &Inspection) -> Option<[u64; 2]> {
+    let floats = found.parameters?.checked_sub(found.kept.elements)?;
+    let held = |bytes: u64| found.kept.bytes + bytes * floats;
+    (!found.quantised.is_empty()).then(|| [4, 2].map(held))
 }
 
 fn types(found: &Inspection) -> Table<4> {
@@ -278,6 +294,8 @@ fn as_json(found: &Inspection) -> Value {
         "bytes": found.bytes(),
         "types": types,
         "quantised": quantised,
+        "kept": {"tensors": found.kept.tensors, "weights": found.kept.elements, "bytes": found.kept.bytes},
+        "held_bytes": held(found).map(|[single, half]| json!({"f32": single, "bf16": half})),
         "problems": found.problems,
         "remarks": found.remarks,
     })

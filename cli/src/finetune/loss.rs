@@ -400,6 +400,10 @@ mod tests {
                 "--nll-average is the average",
             ),
             ("--loss dpo --beta 0", "expected a number above 0"),
+            (
+                "--loss ipo --beta 1e-30",
+                "expected a number of at least 0.000000001",
+            ),
             ("--loss ppo", "invalid value"),
             (
                 "--loss dpo --completions 4",

@@ -6,6 +6,9 @@ use crate::training::plan::MOST_STEPS;
 /// The largest factor, norm or number of epochs. Products of some stay finite in f32.
 const MOST: f64 = 1e9;
 
+/// The smallest factor or norm. The square of its inverse stays finite in f32.
+const LEAST: f64 = 1e-9;
+
 /// The largest decay of weights. Usual ones are far below 1.
 const MOST_DECAY: f64 = 1e3;
 
@@ -20,7 +23,10 @@ pub fn count(text: &str) -> Result<usize, String> {
 /// Parses a number above 0.
 pub fn above_zero(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(number) if number > 0.0 && number <= MOST => Ok(number),
+        Ok(number) if (LEAST..=MOST).contains(&number) => Ok(number),
+        Ok(number) if number > 0.0 && number < LEAST => {
+            Err(format!("expected a number of at least {LEAST}"))
+        }
         _ => Err(format!("expected a number above 0 and at most {MOST}")),
     }
 }

@@ -31,8 +31,10 @@ pub struct Inspection {
     pub parameters: Option<u64>,
     /// The types of the stored tensors, by name.
     pub types: BTreeMap<String, StoredType>,
-    /// The weights of the model that are stored in quantised form, by the name of the encoding. Loading makes floats of them.
+    /// The weights of the model that are stored in quantised form, by the name of the encoding.
     pub quantised: BTreeMap<String, StoredType>,
+    /// Those of them that [`QuantisedWeights::Kept`](crate::QuantisedWeights::Kept) leaves as their bytes. Others become floats.
+    pub kept: StoredType,
     /// Every reason why the checkpoint would not load, each a sentence that names the file.
     pub problems: Vec<String>,
     /// Remarks on settings that may not be meant. They don't keep the checkpoint from loading.
@@ -148,7 +150,7 @@ impl Found {
     }
 
     fn finish(mut self, path: &Path, device: &Device) -> Inspection {
-        let (mut parameters, mut weights) = (None, BTreeMap::new());
+        let (mut parameters, mut weights) = (None, Default::default());
         let mut remarks = Vec::new();
         if let Some(config) = &self.config {
             let model = config.init(device);
@@ -185,7 +187,8 @@ impl Found {
             types: types(files),
             config: self.config,
             parameters,
-            quantised: weights,
+            quantised: weights.0,
+            kept: weights.1,
             problems: self.problems,
             remarks,
         }

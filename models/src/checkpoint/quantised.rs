@@ -9,20 +9,26 @@ use kernels_quant::Mxfp4;
 
 use super::check::stored_ways;
 use super::inspect::StoredType;
+use super::kept;
 use super::shards::Shards;
 use super::storage::Storage;
 use crate::CausalLm;
 use crate::parameters::layout::{Encoding, Part};
 use crate::parameters::{ParameterInfo, Visit, walk};
 
-/// Returns the quantised weights by the names of their encodings. Their elements are those of the model.
-pub(super) fn weights(shards: &Shards, model: &CausalLm) -> BTreeMap<String, StoredType> {
+/// Returns the quantised weights by the names of their encodings, and the sum of those that can stay so in memory. Their
+/// elements are those of the model.
+pub(super) fn weights(
+    shards: &Shards,
+    model: &CausalLm,
+) -> (BTreeMap<String, StoredType>, StoredType) {
     let mut sum = Sum {
         shards,
         found: BTreeMap::new(),
+        kept: StoredType::default(),
     };
     walk(model, &mut sum);
-    sum.found
+    (sum.found, sum.kept)
 }
 
 /// Returns the beginning of a sentence on quantised weights, such as `14 tensors in Q8_0 (8.50 bits a weight)`. Returns `None`
@@ -41,14 +47,19 @@ fn one((encoding, own): (&String, &StoredType)) -> String {
 struct Sum<'a> {
     shards: &'a Shards,
     found: BTreeMap<String, StoredType>,
+    kept: StoredType,
 }
 
 impl Sum<'_> {
-    fn add(&mut self, encoding: impl fmt::Display, shape: &[usize], parts: &[Part]) {
+    fn add(&mut self, encoding: impl fmt::Display, shape: &[usize], parts: &[Part], stays: bool) {
         let elements = shape.iter().map(|&side| side as u64).product();
         let bytes = parts.iter().map(|part| self.shards.bytes_of(&part.name));
+        let bytes = bytes.sum();
         let own = self.found.entry(encoding.to_string()).or_default();
-        own.add(elements, bytes.sum());
+        own.add(elements, bytes);
+        if stays {
+            self.kept.add(elements, bytes);
+        }
     }
 }
 
@@ -59,15 +70,16 @@ impl Visit for Sum<'_> {
             return;
         };
         if parts[0].encoding == Encoding::Mxfp4 {
-            return self.add(Mxfp4, shape.as_slice(), &parts);
+            return self.add(Mxfp4, shape.as_slice(), &parts, false);
         }
+        let stays = kept::can_stay(self.shards, info, &parts);
         for part in &parts {
             let stored = self.shards.find(&part.name);
             let own = slice::from_ref(part);
             if let Some(matrix) = self.shards.matrix(&part.name) {
-                self.add(matrix.encoding, &part.shape, own);
+                self.add(matrix.encoding, &part.shape, own, stays);
             } else if let Some(Storage::Blocks(block)) = stored.map(|(_, info)| info.storage) {
-                self.add(block, &part.shape, own);
+                self.add(block, &part.shape, own, stays);
             }
         }
     }

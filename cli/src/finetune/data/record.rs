@@ -518,6 +518,10 @@ mod tests {
                 "`completion` must be a list of messages, as `prompt` is",
             ),
             (
+                r#"{"text": "t", "images": ["a.png"]}"#,
+                "`images` is not supported",
+            ),
+            (
                 r#"{"prompt": [], "chosen": [], "rejected": []}"#,
                 "is a pair, for --loss dpo",
             ),

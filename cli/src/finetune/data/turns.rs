@@ -21,6 +21,9 @@ pub const UNKNOWN: [&str; 11] = [
     "reasoning_content",
     "reasoning",
     "thinking",
+    "images",
+    "videos",
+    "audios",
 ];
 
 /// The fields of a record or a turn, in two forms.
