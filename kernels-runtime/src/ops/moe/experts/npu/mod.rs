@@ -17,10 +17,13 @@
 //! | a clamp, an offset of up | as the gated unit, in f32 | |
 //! | an activation that the gated unit refuses | refused | |
 //! | lists of experts, one tensor of rows for each (`groupType` −1) | not used | the host would have to wait for the number of rows of each expert, and CANN takes no expert without rows there. Lists share the rows and the counts of stacked weights |
-//! | lists of more than 128 experts, more than 1024 stacked, more than 512 choices | refused | CANN's limits |
+//! | lists of more than 128 experts | a grouped product for every 128 of them, see [`grouped_matmul_of_list`] | CANN's limit on lists |
+//! | more than 1024 experts, more than 512 choices | refused | CANN's limits |
 //!
 //! An index below 0 or above `E` is counted on the device and taken for nobody's; the next read of the session is an
 //! error (`npu/mistakes`).
+//!
+//! [`grouped_matmul_of_list`]: burn_cann::ops::grouped_matmul::grouped_matmul_of_list
 
 mod kernel;
 mod plan;
