@@ -1,21 +1,28 @@
-//! The input file: token ids, positions and padding.
+//! The input file: token ids or embeddings, positions, padding, and weights of results.
 
+use super::tensors::{self, Floats, Ids};
+use super::weighted::{RESULT, WEIGHTS};
 use anyhow::{Context, bail};
-use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use burn::tensor::{Device, FloatDType, Int, Tensor};
 use kernels_io::Limit;
-use kernels_models::{Batch, ModelError};
+use kernels_models::Batch;
+use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensors};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The inputs of a model.
 pub struct Inputs {
     /// Token ids `[b, s]`.
-    input_ids: Ids<2>,
+    input_ids: Option<Ids<2>>,
+    /// What the layers take in place of embedded tokens, `[b, s, width]`.
+    inputs_embeds: Option<Floats>,
     /// The positions of each token. `None` means `0..s` in each row.
     position_ids: Option<Positions>,
     /// 1 for tokens and 0 for padding, `[b, s]`. `None` means no padding.
     attention_mask: Option<Ids<2>>,
+    /// The weights of results, by the names of these.
+    pub loss_weights: BTreeMap<String, Floats>,
 }
 
 /// The positions of tokens.
@@ -27,12 +34,16 @@ enum Positions {
 }
 
 impl Inputs {
-    /// Returns the inputs as tensors.
+    /// Returns the inputs of a language model as tensors, embeddings in the dtype of the run.
     ///
     /// # Errors
-    /// Returns an error if the mask does not fit these token ids. The model checks the rest.
-    pub fn batch(&self, device: &Device) -> Result<Batch, ModelError> {
-        let batch = Batch::new(self.input_ids.tensor(device));
+    /// Returns an error without token ids, and if the mask does not fit them. The model checks the rest.
+    pub fn batch(&self, device: &Device, dtype: FloatDType) -> anyhow::Result<Batch> {
+        let batch = Batch::new(self.input_ids(device)?);
+        let batch = match &self.inputs_embeds {
+            None => batch,
+            Some(embedded) => batch.embedded(embedded.tensor(device, dtype)),
+        };
         let batch = match &self.position_ids {
             None => batch,
             Some(Positions::One(ids)) => batch.at(ids.tensor(device)),
@@ -40,23 +51,52 @@ impl Inputs {
         };
         match &self.attention_mask {
             // The mask is read by the host alone.
-            Some(mask) => batch.masked(&mask.tensor(&Device::flex())),
+            Some(mask) => Ok(batch.masked(&mask.tensor(&Device::flex()))?),
             None => Ok(batch),
+        }
+    }
+
+    /// Returns the token ids.
+    ///
+    /// # Errors
+    /// Returns an error without them.
+    pub fn input_ids(&self, device: &Device) -> anyhow::Result<Tensor<2, Int>> {
+        let ids = self.input_ids.as_ref();
+        let ids = ids.with_context(|| missing(INPUT_IDS))?;
+        Ok(ids.tensor(device))
+    }
+
+    /// Returns the embeddings in the dtype of the run.
+    ///
+    /// # Errors
+    /// Returns an error without them.
+    pub fn inputs_embeds(&self, device: &Device, dtype: FloatDType) -> anyhow::Result<Tensor<3>> {
+        let embedded = self.inputs_embeds.as_ref();
+        let embedded = embedded.with_context(|| missing(INPUTS_EMBEDS))?;
+        Ok(embedded.tensor(device, dtype))
+    }
+
+    /// Refuses inputs that a model does not take.
+    ///
+    /// # Errors
+    /// Returns an error that names the first, and the model.
+    pub fn refuse_others(&self, taken: &[&str], model: &str) -> anyhow::Result<()> {
+        let present = [
+            (INPUT_IDS, self.input_ids.is_some()),
+            (INPUTS_EMBEDS, self.inputs_embeds.is_some()),
+            (POSITION_IDS, self.position_ids.is_some()),
+            (ATTENTION_MASK, self.attention_mask.is_some()),
+        ];
+        let mut present = present.into_iter();
+        match present.find(|(name, is_there)| *is_there && !taken.contains(name)) {
+            None => Ok(()),
+            Some((name, _)) => bail!("tensor `{name}` is no input of {model}; leave it out"),
         }
     }
 }
 
-/// A tensor of integers.
-struct Ids<const D: usize> {
-    values: Vec<i64>,
-    shape: [usize; D],
-}
-
-impl<const D: usize> Ids<D> {
-    fn tensor(&self, device: &Device) -> Tensor<D, Int> {
-        let data = TensorData::new(self.values.clone(), self.shape);
-        Tensor::from_data(data, (device, DType::I64))
-    }
+fn missing(name: &str) -> String {
+    format!("tensor `{name}` is missing")
 }
 
 /// Reads the file.
@@ -76,74 +116,68 @@ pub fn read(path: &Path) -> anyhow::Result<Inputs> {
 
 fn parse(tensors: &SafeTensors<'_>) -> anyhow::Result<Inputs> {
     for name in tensors.names() {
-        if !INPUTS.contains(&name) && !is_result(name) {
+        if let Some((_, what)) = UNBUILT.iter().find(|(own, _)| *own == name) {
+            bail!("tensor `{name}` is for {what}, which is not built; leave it out for text alone");
+        }
+        if !INPUTS.contains(&name) && !name.starts_with(WEIGHTS) && !is_result(name) {
             bail!(
-                "tensor `{}` is unknown; inputs are `input_ids`, `position_ids` and `attention_mask`",
-                kernels_io::escape(name)
+                "tensor `{}` is unknown; inputs are `{}` and `{WEIGHTS}…`",
+                kernels_io::escape(name),
+                INPUTS.join("`, `")
             );
         }
     }
-    let input_ids = read_tensor(tensors, INPUT_IDS, |view| ids(view, "[b, s]"))?;
+    let ids = |name| tensors::read(tensors, name, |view| Ids::of(view, "[b, s]"));
+    let embedded = |view: &TensorView<'_>| Floats::of(view, Some(3), "[b, s, width]");
+    let mut loss_weights = BTreeMap::new();
+    for name in tensors.names() {
+        if let Some(result) = name.strip_prefix(WEIGHTS) {
+            let read = |view: &TensorView<'_>| Floats::of(view, None, "of the result");
+            let weights = tensors::read(tensors, name, read)?;
+            loss_weights.extend(weights.map(|weights| (result.to_owned(), weights)));
+        }
+    }
     Ok(Inputs {
-        input_ids: input_ids.context("tensor `input_ids` is missing")?,
-        position_ids: read_tensor(tensors, POSITION_IDS, positions)?,
-        attention_mask: read_tensor(tensors, ATTENTION_MASK, |view| ids(view, "[b, s]"))?,
+        input_ids: ids(INPUT_IDS)?,
+        inputs_embeds: tensors::read(tensors, INPUTS_EMBEDS, embedded)?,
+        position_ids: tensors::read(tensors, POSITION_IDS, positions)?,
+        attention_mask: ids(ATTENTION_MASK)?,
+        loss_weights,
     })
 }
 
-const INPUT_IDS: &str = "input_ids";
-const POSITION_IDS: &str = "position_ids";
-const ATTENTION_MASK: &str = "attention_mask";
-const INPUTS: [&str; 3] = [INPUT_IDS, POSITION_IDS, ATTENTION_MASK];
+pub const INPUT_IDS: &str = "input_ids";
+pub const INPUTS_EMBEDS: &str = "inputs_embeds";
+pub const POSITION_IDS: &str = "position_ids";
+pub const ATTENTION_MASK: &str = "attention_mask";
+const INPUTS: [&str; 4] = [INPUT_IDS, INPUTS_EMBEDS, POSITION_IDS, ATTENTION_MASK];
 
-/// Reads a tensor, if the file has it.
-fn read_tensor<T>(
-    tensors: &SafeTensors<'_>,
-    name: &str,
-    read: impl Fn(&TensorView<'_>) -> anyhow::Result<T>,
-) -> anyhow::Result<Option<T>> {
-    match tensors.tensor(name) {
-        Ok(view) => read(&view)
-            .map(Some)
-            .with_context(|| format!("tensor `{name}`")),
-        Err(_) => Ok(None),
-    }
-}
+/// Inputs of parts of models that are not built.
+const UNBUILT: [(&str, &str); 5] = [
+    ("input_features", "an encoder of audio"),
+    ("feature_attention_mask", "an encoder of audio"),
+    ("audio_feature_lengths", "an encoder of audio"),
+    ("pixel_values", "a vision tower"),
+    ("pixel_values_videos", "a vision tower"),
+];
 
 fn positions(view: &TensorView<'_>) -> anyhow::Result<Positions> {
     match view.shape().len() {
-        3 => Ok(Positions::Axes(ids(view, "[3, b, s]")?)),
-        _ => Ok(Positions::One(ids(view, "[b, s] or [3, b, s]")?)),
+        3 => Ok(Positions::Axes(Ids::of(view, "[3, b, s]")?)),
+        _ => Ok(Positions::One(Ids::of(view, "[b, s] or [3, b, s]")?)),
     }
 }
 
 /// Returns `true` for the names of results. Files of expected values hold them beside the inputs; they are ignored.
 fn is_result(name: &str) -> bool {
-    let results = ["logits", "loss", "grad.", "act."];
+    let results = [
+        "logits",
+        "loss",
+        "grad.",
+        "act.",
+        RESULT,
+        "out_f64.",
+        "out_bf16.",
+    ];
     results.iter().any(|result| name.starts_with(result))
-}
-
-/// Reads a tensor of `D` axes. `expected` is its shape in words.
-fn ids<const D: usize>(view: &TensorView<'_>, expected: &str) -> anyhow::Result<Ids<D>> {
-    let Ok(shape) = <[usize; D]>::try_from(view.shape()) else {
-        bail!("expected shape {expected}, found {:?}", view.shape());
-    };
-    let values = match view.dtype() {
-        Dtype::I64 => view
-            .data()
-            .as_chunks()
-            .0
-            .iter()
-            .copied()
-            .map(i64::from_le_bytes)
-            .collect(),
-        Dtype::I32 => {
-            let values = view.data().as_chunks().0.iter().copied();
-            values
-                .map(|value| i32::from_le_bytes(value).into())
-                .collect()
-        }
-        other => bail!("expected dtype I64 or I32, found {other:?}"),
-    };
-    Ok(Ids { values, shape })
 }

@@ -2,14 +2,19 @@
 
 mod inputs;
 mod outputs;
+mod parts;
+mod tensors;
+mod weighted;
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
 use crate::{loading, output, screen};
 use anyhow::{Context, ensure};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_kernels::report;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use inputs::Inputs;
 use kernels_io::escape_path;
-use kernels_models::{Batch, CausalLm, ModelConfig, load_reward_model};
+use kernels_models::{CausalLm, Model, ModelConfig, OmniPart, load_part, load_reward_model};
 use outputs::Outputs;
 use std::path::PathBuf;
 
@@ -18,14 +23,23 @@ use std::path::PathBuf;
 /// The input file holds `input_ids` [b, s] and optionally `position_ids` and `attention_mask`, all i64 or i32.
 /// `position_ids` is [b, s], or [3, b, s] (time, height, width) for models whose tokens have three positions; without it,
 /// each row has 0..s. `attention_mask` [b, s] is 1 for tokens and 0 for padding before or after the tokens of a row; logits
-/// at padding are meaningless. Tensors with names of results (`logits…`, `loss…`, `grad.…`, `act.…`) are ignored, so that a
-/// file of expected values can be the input. Any other name is an error.
+/// at padding are meaningless. `inputs_embeds` [b, s, width], f32, is what the layers take in place of the embedded ids, which
+/// are then the targets of the loss alone. Tensors with names of results (`logits…`, `loss…`, `out….…`, `grad.…`, `act.…`) are
+/// ignored, so that a file of expected values can be the input. Any other name is an error.
 ///
 /// The output file holds `logits` [b, s, vocabulary] in the dtype of the run and `loss` [] (f64 in an f64 run, else
 /// f32). The loss is the mean cross-entropy of each token that follows a token, plus the load-balancing loss of a mixture of
 /// experts if the checkpoint's `output_router_logits` is set. With --grads the file also holds `grad.<tensor name>` for every
 /// tensor of the checkpoint, in its shape and the dtype of the run; experts that the checkpoint stacks are named one by
 /// one.
+///
+/// Of a checkpoint of one of Qwen's Omni models, `--part` says what runs: by default the thinker, from text to text. A talker
+/// is a language model of codes of sound. A code predictor takes `inputs_embeds` [b, 2, width], the talker's last hidden state
+/// and its embedding of a frame's first code, and in `input_ids` the other codes. The transformer of a vocoder, `code2wav`,
+/// takes `inputs_embeds` alone.
+///
+/// Models without a loss of their own write `out.NAME` for each result. With `loss_weights.NAME`, f32 in the shape of each
+/// result, the loss is the sum of the products of results and weights, which --grads needs.
 ///
 /// Of a reward model (a `…ForSequenceClassification` with one label) the output file holds `scores` [b] alone: those of
 /// each row's last token by the mask, in f32 (f64 in an f64 run).
@@ -34,6 +48,9 @@ pub struct Args {
     /// The folder of the checkpoint (config.json and safetensors files, or one GGUF file), or a GGUF file.
     #[arg(long, value_name = "DIR|FILE")]
     model: PathBuf,
+    /// The part of a checkpoint of one of Qwen's Omni models.
+    #[arg(long, value_name = "PART", value_parser = part_parser())]
+    part: Option<OmniPart>,
     /// The safetensors file with the token ids.
     #[arg(long, value_name = "FILE")]
     inputs: PathBuf,
@@ -58,6 +75,16 @@ pub struct Args {
     report: Option<PathBuf>,
 }
 
+/// Reads the name of a part.
+fn part_parser() -> impl TypedValueParser<Value = OmniPart> {
+    let names = PossibleValuesParser::new(OmniPart::ALL.map(OmniPart::name));
+    names.map(|name| {
+        let mut parts = OmniPart::ALL.into_iter();
+        let part = parts.find(|part| part.name() == name);
+        part.expect("names are those of parts")
+    })
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -68,30 +95,10 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     refuse_lost_files(args)?;
     let inputs = inputs::read(&args.inputs)?;
     let device = device(args)?;
-    let is_reward_model = ModelConfig::of_checkpoint(&args.model)?.is_reward_model();
-    ensure!(
-        !is_reward_model || !args.grads,
-        "--grads writes gradients of the loss of tokens, which a reward model does not have"
-    );
-    // Gradients are those of every weight.
-    let quantised = args.quantised.form(args.grads);
-    let dtype = args.dtype.float_dtype();
-    let (_, model) = match is_reward_model {
-        true => load_reward_model(&args.model, &device, dtype)?,
-        false => loading::load(&args.model, &device, dtype, quantised)?,
-    };
-    let batch = inputs.batch(&device);
-    let batch = batch.with_context(|| escape_path(&args.inputs))?;
-    let checked = match is_reward_model {
-        true => model.check_batch(&batch),
-        false => model.check_batch_with_loss(&batch),
-    };
-    checked.with_context(|| escape_path(&args.inputs))?;
-
-    report::reset();
-    let outputs = match is_reward_model {
-        true => Outputs::from([("scores".to_owned(), model.rewards(batch).try_into_data()?)]),
-        false => compute(&model, batch, args)?,
+    let config = ModelConfig::of_checkpoint_part(&args.model, args.part)?;
+    let outputs = match config.is_reward_model() {
+        true => rewards(args, &inputs, &device)?,
+        false => results(args, &inputs, &device)?,
     };
     outputs::write(&args.outputs, &outputs)?;
     output::note_tuned()?;
@@ -120,20 +127,68 @@ fn refuse_lost_files(args: &Args) -> anyhow::Result<()> {
     output::refuse_one_file(report, outputs)
 }
 
-fn compute(model: &CausalLm, batch: Batch, args: &Args) -> anyhow::Result<Outputs> {
-    let (logits, loss) = model.loss_of(batch);
-    let gradients = if args.grads {
-        model.gradients(&loss.backward())
-    } else {
-        Default::default()
+/// Computes the scores of a reward model.
+fn rewards(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outputs> {
+    ensure!(
+        !args.grads,
+        "--grads writes gradients of the loss of tokens, which a reward model does not have"
+    );
+    let dtype = args.dtype.float_dtype();
+    let (_, model) = load_reward_model(&args.model, device, dtype)?;
+    let checked = || {
+        weighted::refuse(&inputs.loss_weights)?;
+        let batch = inputs.batch(device, dtype)?;
+        model.check_batch(&batch)?;
+        anyhow::Ok(batch)
     };
-    let mut outputs = Outputs::new();
-    outputs.insert("logits".to_owned(), logits.try_into_data()?);
-    outputs.insert("loss".to_owned(), scalar(loss, args.dtype)?);
-    for (name, gradient) in gradients {
-        outputs.insert(format!("grad.{name}"), gradient);
+    let batch = checked().with_context(|| escape_path(&args.inputs))?;
+    report::reset();
+    let scores = model.rewards(batch).try_into_data()?;
+    Ok(Outputs::from([("scores".to_owned(), scores)]))
+}
+
+/// Computes the results of any other model.
+fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outputs> {
+    // Gradients are those of every weight.
+    let quantised = args.quantised.form(args.grads);
+    let dtype = args.dtype.float_dtype();
+    let (_, model) = loading::shown(|progress| {
+        load_part(&args.model, args.part, device, dtype, quantised, progress)
+    })?;
+    let run = parts::Run {
+        args,
+        inputs,
+        device,
+        dtype,
+    };
+    let (mut outputs, loss) = match &model {
+        Model::Language(model) => language(&run, model)?,
+        Model::CodePredictor(model) => run.code_predictor(model)?,
+        Model::Code2Wav(model) => run.code2wav(model)?,
+    };
+    if let (Some(loss), true) = (&loss, args.grads) {
+        for (name, gradient) in model.gradients(&loss.backward()) {
+            outputs.insert(format!("grad.{name}"), gradient);
+        }
+    }
+    if let Some(loss) = loss {
+        outputs.insert("loss".to_owned(), scalar(loss, args.dtype)?);
     }
     Ok(outputs)
+}
+
+/// Computes the logits and the loss of a language model.
+fn language(run: &parts::Run<'_>, model: &CausalLm) -> anyhow::Result<parts::Results> {
+    let batch = run.checked(|| {
+        weighted::refuse(&run.inputs.loss_weights)?;
+        let batch = run.inputs.batch(run.device, run.dtype)?;
+        model.check_batch_with_loss(&batch)?;
+        Ok(batch)
+    })?;
+    report::reset();
+    let (logits, loss) = model.loss_of(batch);
+    let outputs = Outputs::from([("logits".to_owned(), logits.try_into_data()?)]);
+    Ok((outputs, Some(loss)))
 }
 
 /// Returns the device for parameters and token ids, with autodiff if gradients are requested.

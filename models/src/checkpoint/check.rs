@@ -11,14 +11,20 @@ use super::CONFIG;
 use super::matrices::{Matrix, check_scales_of_stack};
 use super::shards::{Shards, counted};
 use super::storage::Storage;
+use crate::config::Speech;
 use crate::parameters::layout::{Encoding, Part, expert_of, in_whole_model};
-use crate::parameters::{ParameterInfo, Visit, walk};
-use crate::{CausalLm, ModelConfig, ModelError, TensorProblem, nearest};
+use crate::parameters::{Configured, ParameterInfo, Visit, walk};
+use crate::{ModelConfig, ModelError, TensorProblem, nearest};
 
 const EMBEDDING: &str = "model.embed_tokens.weight";
 
-/// The starts of the names of vision towers.
-const VISION: [&str; 2] = ["visual.", "model.visual."];
+/// The starts of the names of vision towers and of encoders of audio.
+const TOWERS: [&str; 4] = [
+    "visual.",
+    "model.visual.",
+    "audio_tower.",
+    "model.audio_tower.",
+];
 
 const LM_HEAD: &str = "lm_head.weight";
 
@@ -32,7 +38,7 @@ pub(super) fn check_tensors(
     dir: &Path,
     config: &ModelConfig,
     shards: &Shards,
-    model: &CausalLm,
+    model: &impl Configured,
 ) -> Result<Vec<String>, ModelError> {
     let mut check = Check {
         dir,
@@ -87,6 +93,9 @@ pub(super) fn check_tensors(
         problems.extend(problem?);
     }
     name_nearest(&mut problems);
+    for problem in &mut problems {
+        problem.tensor = shards.shown_name(&problem.tensor);
+    }
     Err(ModelError::Tensors {
         dir: dir.into(),
         problems,
@@ -101,9 +110,12 @@ fn module<'a>(decoder: &str, name: &'a str) -> Option<&'a str> {
 
 /// Returns the reason why a tensor is rightly not loaded, if there is one.
 fn unread_because(config: &ModelConfig, name: &str) -> Option<&'static str> {
-    let is_vision = |start: &&str| name.starts_with(*start);
-    if config.family().nested.is_some() && VISION.iter().any(is_vision) {
+    let is_tower = |start: &&str| name.starts_with(*start);
+    if config.family().nested.is_some() && TOWERS.iter().any(is_tower) {
         Some("only the text model is")
+    } else if config.family().speech == Some(Speech::Talker) && name.starts_with("code_predictor.")
+    {
+        Some("the code predictor is a part of its own")
     } else if is_shared(config, name) {
         Some("their layers have the keys and values of others")
     } else if predicts_further(config, name) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use burn::module::{Module, Param, ParamId};
+use burn::module::{Param, ParamId};
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData, bf16, f16};
 use burn_kernels::nn::Quantize;
 use burn_kernels::ops::quantized_linear;
@@ -26,8 +26,10 @@ use super::shards::Shards;
 use super::source::Source;
 #[cfg(feature = "remote")]
 use super::storage::Storage;
+use crate::config::OmniPart;
+use crate::model::built::Model;
 use crate::parameters::layout::{Encoding, MXFP4_BLOCK, Part};
-use crate::parameters::{ParameterInfo, Replace, rebuild};
+use crate::parameters::{Configured, ParameterInfo, Replace, rebuild};
 use crate::{CausalLm, ModelConfig, ModelError};
 
 /// Reads a model: from a directory in Hugging Face layout, with `config.json`, and `model.safetensors` or the files of
@@ -45,8 +47,10 @@ use crate::{CausalLm, ModelConfig, ModelError};
 ///
 /// Beside the model, memory holds at most a piece of a tensor, whatever the dtypes, or one quantised weight of a directory.
 ///
-/// Vision towers, layers that predict further tokens, and tensors outside of the decoder, such as other heads, are not
-/// loaded, with a warning; [`save`](crate::save) writes the text model alone. A base model that was saved alone, whose
+/// Of a checkpoint of one of Qwen's Omni models, this is the thinker; [`load_part`] reads the other parts.
+///
+/// Vision towers, encoders of audio, layers that predict further tokens, and tensors outside of the decoder, such as other
+/// heads, are not loaded, with a warning; [`save`](crate::save) writes the text model alone. A base model that was saved alone, whose
 /// names lack `model.`, and tensors that the index doesn't list or that two files hold (the last counts), are read with a
 /// warning.
 ///
@@ -110,6 +114,48 @@ pub fn load_as(
 ) -> Result<(ModelConfig, CausalLm), ModelError> {
     check_dtype(device, dtype)?;
     let checkpoint = Checkpoint::open(path)?;
+    checkpoint.config.require_language_model(path)?;
+    refuse_reward_model(&checkpoint, path)?;
+    read(
+        checkpoint,
+        ModelConfig::init,
+        device,
+        dtype,
+        quantised,
+        progress,
+    )
+}
+
+/// Reads a model of any kind: of a checkpoint of one of Qwen's Omni models a part, by default its thinker, and otherwise the
+/// model of a directory or file, without a part. Parts have the tensors whose names begin with `thinker.`, `talker.`,
+/// `talker.code_predictor.` and `code2wav.pre_transformer.`. A part may also be in a directory of its own. Everything else is
+/// as [`load_as`] does it.
+///
+/// # Errors
+///
+/// Returns an error as [`load`] does, and for a part that the checkpoint does not have.
+pub fn load_part(
+    path: &Path,
+    part: Option<OmniPart>,
+    device: &Device,
+    dtype: FloatDType,
+    quantised: QuantisedWeights,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(ModelConfig, Model), ModelError> {
+    check_dtype(device, dtype)?;
+    let checkpoint = Checkpoint::open_part(path, part)?;
+    refuse_reward_model(&checkpoint, path)?;
+    read(
+        checkpoint,
+        ModelConfig::build,
+        device,
+        dtype,
+        quantised,
+        progress,
+    )
+}
+
+fn refuse_reward_model(checkpoint: &Checkpoint, path: &Path) -> Result<(), ModelError> {
     if checkpoint.config.is_reward_model() {
         let problem = "this is a reward model, which gives a score in place of tokens; `kernels run` scores texts with it";
         return Err(ModelError::field(
@@ -118,7 +164,7 @@ pub fn load_as(
             problem,
         ));
     }
-    read(checkpoint, device, dtype, quantised, progress)
+    Ok(())
 }
 
 /// Reads a reward model as [`load`] reads others: a `…ForSequenceClassification` with one label, as transformers and
@@ -145,6 +191,7 @@ pub fn load_reward_model(
     }
     read(
         checkpoint,
+        ModelConfig::init,
         device,
         dtype,
         QuantisedWeights::Decoded,
@@ -152,20 +199,21 @@ pub fn load_reward_model(
     )
 }
 
-/// Reads the weights of a checkpoint.
-fn read(
+/// Reads the weights of a checkpoint into the model that `new` makes.
+fn read<M: Configured>(
     checkpoint: Checkpoint,
+    new: impl FnOnce(&ModelConfig, &Device) -> M,
     device: &Device,
     dtype: FloatDType,
     quantised: QuantisedWeights,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(ModelConfig, CausalLm), ModelError> {
+) -> Result<(ModelConfig, M), ModelError> {
     let Checkpoint {
         config,
         shards,
         path,
     } = checkpoint;
-    let model = config.init(device);
+    let model = new(&config, device);
     for remark in check_tensors(&path, &config, &shards, &model)? {
         tracing::warn!("{}: {remark}", kernels_io::escape_path(&path));
     }

@@ -12,15 +12,14 @@ use super::inspect::StoredType;
 use super::kept;
 use super::shards::Shards;
 use super::storage::Storage;
-use crate::CausalLm;
 use crate::parameters::layout::{Encoding, Part};
-use crate::parameters::{ParameterInfo, Visit, walk};
+use crate::parameters::{Configured, ParameterInfo, Visit, walk};
 
 /// Returns the quantised weights by the names of their encodings, and the sum of those that can stay so in memory. Their
 /// elements are those of the model.
 pub(super) fn weights(
     shards: &Shards,
-    model: &CausalLm,
+    model: &impl Configured,
 ) -> (BTreeMap<String, StoredType>, StoredType) {
     let mut sum = Sum {
         shards,

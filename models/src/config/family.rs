@@ -6,7 +6,7 @@ use std::fmt;
 
 use burn_kernels::semantics::RouterKey;
 
-use super::{Architecture, GroupConfig, Refusal, ScoreConfig};
+use super::{Architecture, GroupConfig, Refusal, ScoreConfig, Speech};
 
 /// The data of every family.
 #[derive(Clone, Copy)]
@@ -39,6 +39,10 @@ pub(crate) struct Family {
     pub(crate) model_type: &'static str,
     /// The place of the text model, if it is a part of another.
     pub(crate) nested: Option<Nested>,
+    /// The kind of a part of an Omni model that speaks.
+    pub(crate) speech: Option<Speech>,
+    /// The starts of names of parameters in memory that differ in checkpoints, each with the start there.
+    pub(crate) names: &'static [(&'static str, &'static str)],
     /// The norms of queries and keys, if there are any.
     pub(crate) head_norms: Option<HeadNorms>,
     /// True if `use_qk_norm` decides whether there are norms of queries and keys.
@@ -284,6 +288,8 @@ pub(crate) struct ExpertNames {
     pub(crate) mxfp4: bool,
     /// True if the matrices of stacks may be transposed.
     pub(crate) transposed: bool,
+    /// True if experts are stacked in published checkpoints, and one by one in others.
+    pub(crate) published_stacked: bool,
 }
 
 impl ExpertNames {
@@ -294,6 +300,7 @@ impl ExpertNames {
         down: &[],
         mxfp4: false,
         transposed: false,
+        published_stacked: false,
     };
 
     /// The names of parameters in memory.
@@ -303,5 +310,6 @@ impl ExpertNames {
         down: &["down_proj"],
         mxfp4: false,
         transposed: false,
+        published_stacked: false,
     };
 }

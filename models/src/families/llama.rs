@@ -10,6 +10,8 @@ pub(crate) static FAMILY: Family = Family {
     class_name: "LlamaForCausalLM",
     model_type: "llama",
     nested: None,
+    speech: None,
+    names: &[],
     head_norms: None,
     chosen_norms: false,
     sinks: false,

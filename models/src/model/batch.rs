@@ -26,6 +26,8 @@ use crate::model::loss::{IGNORED, next_tokens, require_next_token};
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub(crate) input_ids: Tensor<2, Int>,
+    /// What the layers take in place of the embedded ids, `[b, s, width]`.
+    pub(crate) inputs_embeds: Option<Tensor<3>>,
     pub(crate) position_ids: Option<PositionIds>,
     pub(crate) padding: Option<Padding>,
 }
@@ -52,8 +54,20 @@ impl Batch {
     pub fn new(input_ids: Tensor<2, Int>) -> Self {
         Self {
             input_ids,
+            inputs_embeds: None,
             position_ids: None,
             padding: None,
+        }
+    }
+
+    /// Sets what the layers take in place of the embedded token ids, `[b, s, width]`, in the dtype of the weights. The
+    /// width is that of the [embeddings](crate::ModelConfig::embedding_width). Token ids are then the targets of losses
+    /// alone.
+    #[must_use]
+    pub fn embedded(self, inputs_embeds: Tensor<3>) -> Self {
+        Self {
+            inputs_embeds: Some(inputs_embeds),
+            ..self
         }
     }
 

@@ -14,8 +14,9 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor, TensorData};
 
 use self::layout::{ExpertStorage, Parameter, Part};
-use crate::config::Architecture;
 use crate::config::family::Axes;
+use crate::config::{Architecture, ModelConfig};
+use crate::model::built::Model;
 use crate::model::causal_lm::CausalLm;
 
 /// Receives every parameter of a model; see [`CausalLm::visit_parameters`].
@@ -23,6 +24,37 @@ pub trait ParameterVisitor {
     /// Receives one tensor of the checkpoint, with its name and shape there. The weight of a projection is a transposed
     /// view. The experts of a layer come one by one.
     fn visit<const D: usize>(&mut self, name: &str, tensor: Tensor<D>);
+}
+
+/// A module whose parameters have names in checkpoints, by its configuration.
+pub(crate) trait Configured: Module {
+    fn own_config(&self) -> &ModelConfig;
+}
+
+impl Configured for CausalLm {
+    fn own_config(&self) -> &ModelConfig {
+        self.config()
+    }
+}
+
+impl Configured for Model {
+    fn own_config(&self) -> &ModelConfig {
+        self.config()
+    }
+}
+
+impl Model {
+    /// Returns the gradient of every parameter that has one, as [`CausalLm::gradients`] does.
+    pub fn gradients(&self, grads: &Gradients) -> BTreeMap<String, TensorData> {
+        gradients(self, grads)
+    }
+
+    /// Returns every parameter by its checkpoint name, as [`CausalLm::named_parameters`] does.
+    pub fn named_parameters(&self) -> BTreeMap<String, TensorData> {
+        let mut named = Named(BTreeMap::new());
+        show_all(self, ExpertStorage::PerExpert, &mut named);
+        named.0
+    }
 }
 
 impl CausalLm {
@@ -52,16 +84,21 @@ impl CausalLm {
         experts: ExpertStorage,
         visitor: &mut impl ParameterVisitor,
     ) {
-        struct Show<'a, V>(ExpertStorage, &'a mut V);
-        impl<V: ParameterVisitor> Visit for Show<'_, V> {
-            fn visit<const D: usize>(&mut self, info: &ParameterInfo, param: &Param<Tensor<D>>) {
-                // A quantised weight is saved as the floats that it decodes to.
-                let saved = param.transform_for_save().base();
-                info.show(saved.without_autodiff(), self.0, self.1);
-            }
-        }
-        walk(self, &mut Show(experts, visitor));
+        show_all(self, experts, visitor);
     }
+}
+
+/// Passes every parameter of a model to `visitor`, as the tensors of a checkpoint that stores experts as `experts` says.
+fn show_all(model: &impl Configured, experts: ExpertStorage, visitor: &mut impl ParameterVisitor) {
+    struct Show<'a, V>(ExpertStorage, &'a mut V);
+    impl<V: ParameterVisitor> Visit for Show<'_, V> {
+        fn visit<const D: usize>(&mut self, info: &ParameterInfo, param: &Param<Tensor<D>>) {
+            // A quantised weight is saved as the floats that it decodes to.
+            let saved = param.transform_for_save().base();
+            info.show(saved.without_autodiff(), self.0, self.1);
+        }
+    }
+    walk(model, &mut Show(experts, visitor));
 }
 
 /// A parameter's name and its orientation in memory.
@@ -172,7 +209,7 @@ pub(crate) trait Replace {
 }
 
 /// Visits every parameter. Uninitialised parameters stay so.
-pub(crate) fn walk(model: &CausalLm, visit: &mut impl Visit) {
+pub(crate) fn walk(model: &impl Configured, visit: &mut impl Visit) {
     model.visit(&mut Walk {
         path: Path::of(model),
         action: visit,
@@ -180,7 +217,7 @@ pub(crate) fn walk(model: &CausalLm, visit: &mut impl Visit) {
 }
 
 /// Replaces every parameter.
-pub(crate) fn rebuild(model: CausalLm, replace: &mut impl Replace) -> CausalLm {
+pub(crate) fn rebuild<M: Configured>(model: M, replace: &mut impl Replace) -> M {
     let path = Path::of(&model);
     model.map(&mut Walk {
         path,
@@ -203,7 +240,7 @@ fn named(model: &CausalLm) -> BTreeMap<String, TensorData> {
     named.0
 }
 
-fn gradients(model: &CausalLm, grads: &Gradients) -> BTreeMap<String, TensorData> {
+fn gradients(model: &impl Configured, grads: &Gradients) -> BTreeMap<String, TensorData> {
     struct Collect<'a> {
         grads: &'a Gradients,
         found: Named,
@@ -224,12 +261,14 @@ fn gradients(model: &CausalLm, grads: &Gradients) -> BTreeMap<String, TensorData
 }
 
 /// The types whose fields have no name in checkpoints: their own fields take their place.
-const UNNAMED: [&str; 5] = [
+const UNNAMED: [&str; 7] = [
     "Enum:LayerStack",
     "Enum:QkvProjections",
     "Enum:QueryProjections",
     "Struct:KeysAndValues",
     "Struct:Streams",
+    "Struct:TalkerProjections",
+    "Struct:Trunk",
 ];
 
 /// The type under which a walk enters the parameters of an adapter.
@@ -247,9 +286,9 @@ struct Step {
 }
 
 impl Path {
-    pub(crate) fn of(model: &CausalLm) -> Self {
+    pub(crate) fn of(model: &impl Configured) -> Self {
         Self {
-            architecture: model.config().architecture,
+            architecture: model.own_config().architecture,
             steps: Vec::new(),
         }
     }
