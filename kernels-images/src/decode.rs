@@ -50,12 +50,12 @@ impl Picture {
         Source::File(file.to_owned()).read(decoding)
     }
 
-    /// Decodes the bytes of a PNG or JPEG file. An orientation in EXIF is applied, as transformers does. Colour profiles
-    /// and gamma are ignored, as Pillow does. `name` is the picture's in errors.
+    /// Decodes the bytes of a PNG or JPEG file. An orientation in EXIF is applied, as transformers does. Colour
+    /// profiles and gamma are ignored, as Pillow does. `name` is the picture's in errors.
     ///
     /// # Errors
-    /// Returns an error if the bytes are of another format, if the picture has no pixels or more than `decoding` allows,
-    /// which is found before anything is decoded, or if the bytes are damaged or not all there.
+    /// Returns an error if the bytes are of another format, if the picture has no pixels or more than `decoding`
+    /// allows, which is found before anything is decoded, or if the bytes are damaged or not all there.
     pub fn decode(name: &str, bytes: &[u8], decoding: &Decoding) -> Result<Self, Error> {
         Self::of_bytes(bytes, decoding).map_err(Error::picture(name))
     }

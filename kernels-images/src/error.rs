@@ -37,6 +37,14 @@ pub enum Error {
 /// The longest name that an error shows, in bytes. A name can be a whole URL.
 const LONGEST_NAME: usize = 300;
 
+/// Returns a number of things, such as `1 picture`.
+pub(crate) fn counted(number: usize, thing: &str) -> String {
+    match number {
+        1 => format!("1 {thing}"),
+        _ => format!("{number} {thing}s"),
+    }
+}
+
 fn shown(name: &str) -> String {
     shorten(&escape(name), LONGEST_NAME).into_owned()
 }

@@ -1,6 +1,6 @@
-//! Pictures as vision-language models take them: PNG and JPEG files decoded, resized, normalised and cut into patches,
-//! and the tokens that stand for them, as the image processors of transformers do it for Qwen2-VL, Qwen2.5-VL, Qwen3-VL,
-//! Qwen3.5 and Qwen-Omni.
+//! Pictures as vision-language models take them: PNG and JPEG files decoded, resized, normalised and cut into
+//! patches, and the tokens that stand for them, as the image processors of transformers do it for Qwen2-VL,
+//! Qwen2.5-VL, Qwen3-VL, Qwen3.5 and Qwen-Omni.
 //!
 //! ```no_run
 //! use kernels_images::{Decoding, Picture, Placeholders, Processor};
@@ -20,9 +20,9 @@
 //! # Ok::<(), kernels_images::Error>(())
 //! ```
 //!
-//! * [`Picture`] has a file's pixels in RGB, as Pillow's `convert("RGB")` makes them. Sizes are checked before decoding.
-//! * [`Processor`] is what `preprocessor_config.json` says, and [`Resizer`] whose bicubic resizing it takes: Pillow's or
-//!   torchvision's, bit for bit.
+//! * [`Picture`] has a file's pixels in RGB, as Pillow's `convert("RGB")` makes them. Sizes are checked first.
+//! * [`Processor`] is what `preprocessor_config.json` says, and [`Resizer`] whose bicubic resizing it takes: Pillow's
+//!   or torchvision's, bit for bit.
 //! * [`Patches`] are `pixel_values` and a row of `image_grid_thw`.
 //! * [`Placeholders`] expands the tokens that stand for pictures.
 //! * [`Source`] is the place of a picture that a record names, and [`Images`] and [`Part`] read a record's pictures.

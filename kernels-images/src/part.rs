@@ -1,5 +1,6 @@
 //! Messages with pictures, as records of data sets and requests to servers write them.
 
+use crate::error::counted;
 use crate::{Error, Source};
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -74,12 +75,12 @@ impl<'a> Images<'a> {
         }
     }
 
-    /// Reads the content of a message: a text, in which `<image>` stands for a picture if the record has any, or a list of
-    /// parts, `text`, `image_url` or `image`. A part `image` without a place takes the next picture of the record.
+    /// Reads the content of a message: a text, in which `<image>` stands for a picture if the record has any, or a list
+    /// of parts, `text`, `image_url` or `image`. A part `image` without a place takes the next picture of the record.
     ///
     /// # Errors
-    /// Returns an error that names the part if it is of another kind, has other fields, or has a place for a picture that the
-    /// record doesn't name.
+    /// Returns an error that names the part if it is of another kind, has other fields, or has a place for a picture
+    /// that the record doesn't name.
     pub fn parts(&mut self, content: &Value) -> Result<Vec<Part>, Error> {
         match content {
             Value::String(text) => self.in_text(text),
@@ -101,7 +102,7 @@ impl<'a> Images<'a> {
     pub fn finish(self) -> Result<(), Error> {
         match self.left.len() {
             0 => Ok(()),
-            left => Err(self.mismatch(&(self.given - left).to_string())),
+            left => Err(self.mismatch(&counted(self.given - left, "place"))),
         }
     }
 
@@ -126,15 +127,15 @@ impl<'a> Images<'a> {
     fn next(&mut self) -> Result<Part, Error> {
         match self.left.next() {
             Some(source) => Ok(Part::Image(source)),
-            None => Err(self.mismatch("more")),
+            None => Err(self.mismatch("more places")),
         }
     }
 
     fn mismatch(&self, places: &str) -> Error {
         Error::Record(format!(
-            "the record names {} pictures, but its messages have {places} places for them (`{MARK}`, or parts of the \
-             type `image` without a place); each picture needs one",
-            self.given
+            "the record names {}, but its messages have {places} for pictures (`{MARK}`, or parts of the type `image` \
+             without a place); each picture needs one",
+            counted(self.given, "picture")
         ))
     }
 

@@ -4,8 +4,9 @@ use crate::Picture;
 
 /// The `pixel_values` of a picture, `[patches, 3 · frames · patch · patch]`, and its row of `image_grid_thw`.
 ///
-/// Patches are in blocks of `merge · merge`, of which each becomes one token. Blocks are in the order of reading, and so are
-/// the patches of a block. In a patch, the order is colour, frame, row, column. A still picture repeats its frame.
+/// Patches are in blocks of `merge · merge`, of which each becomes one token. Blocks are in the order of reading, and
+/// so are the patches of a block. In a patch, the order is colour, frame, row, column. A still picture repeats its
+/// frame.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patches {
     values: Vec<f32>,

@@ -13,8 +13,8 @@ pub enum Alpha {
     OnWhite,
 }
 
-/// Returns RGB with 8 bits, as Pillow converts. Of 16 bits the upper 8 count, but grey samples of 16 bits are cut off at
-/// 255, which makes most of them white.
+/// Returns RGB with 8 bits, as Pillow converts. Of 16 bits the upper 8 count, but grey samples of 16 bits are cut off
+/// at 255, which makes most of them white.
 pub(crate) fn rgb(
     image: DynamicImage,
     is_wide_grey: bool,

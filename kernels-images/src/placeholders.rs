@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::config::{self, Fields};
+use crate::error::counted;
 use serde_json::{Map, Value};
 use std::ops::Range;
 use std::path::Path;
@@ -65,8 +66,8 @@ impl Placeholders {
         let found = ids.iter().filter(|id| **id == self.image).count();
         if found != grids.len() {
             return Err(Error::Tokens(format!(
-                "the conversation has {found} placeholders of pictures (token {}), but {} pictures are given; each picture \
-                 needs one",
+                "the conversation has {} for pictures (token {}), and {} is the number of pictures; each needs one",
+                counted(found, "placeholder"),
                 self.image,
                 grids.len()
             )));
@@ -126,8 +127,8 @@ impl Placeholders {
         let before = at.checked_sub(1).map(|before| ids[before]);
         match self.start {
             Some(start) if before != Some(start) => Err(Error::Tokens(format!(
-                "token {at} is a placeholder of a picture ({}) that doesn't follow vision_start_token_id ({start}); only the \
-                 chat template may write one",
+                "token {at} is a placeholder of a picture ({}) that doesn't follow vision_start_token_id ({start}); \
+                 only the chat template may write one",
                 self.image
             ))),
             _ => Ok(()),

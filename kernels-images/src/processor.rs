@@ -6,7 +6,7 @@ use crate::{Error, Patches, Picture, Resizer};
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// What an image processor of transformers does with a picture: it resizes, rescales, normalises, and cuts into patches.
+/// What an image processor of transformers does with a picture: it resizes, rescales, normalises and cuts.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Processor {
     resizer: Resizer,
@@ -51,8 +51,8 @@ impl Processor {
         Self::of_settings(&settings).map_err(Error::setting(&name))
     }
 
-    /// Reads the settings of a JSON text. What is absent is as in transformers' `Qwen2VLImageProcessor`. Fields of other
-    /// processors, such as those of sound, are ignored. `name` is the file's in errors.
+    /// Reads the settings of a JSON text. What is absent is as in transformers' `Qwen2VLImageProcessor`. Fields of
+    /// other processors, such as those of sound, are ignored. `name` is the file's in errors.
     ///
     /// # Errors
     /// Returns an error that names the field whose value is not supported.
@@ -98,7 +98,7 @@ impl Processor {
         };
         Ok(match size == picture.size() {
             true => cut(picture),
-            false => cut(&self.resizer.resize(picture, size)),
+            false => cut(&self.resizer.resize(picture, size)?),
         })
     }
 

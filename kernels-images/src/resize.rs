@@ -1,6 +1,6 @@
 //! Bicubic resizing in integers, with antialiasing, bit for bit as two packages of Python do it.
 
-use crate::Picture;
+use crate::{Error, Picture};
 
 /// The package whose bicubic resizing is computed. They differ in the precision of weights, and results by at most 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +22,15 @@ impl Resizer {
     /// Resizes a picture to a width and a height, columns first. Weights are those of a cubic with a = −0.5, widened
     /// where the picture shrinks, and cut off at borders. Both passes round to 8 bits.
     ///
-    /// # Panics
-    /// Panics if the new size has no pixels.
-    pub(crate) fn resize(self, picture: &Picture, [width, height]: [usize; 2]) -> Picture {
-        assert!(width > 0 && height > 0, "a picture of no pixels");
+    /// # Errors
+    /// Returns an error if the new size has no pixels.
+    pub fn resize(self, picture: &Picture, [width, height]: [usize; 2]) -> Result<Picture, Error> {
         let [from_width, from_height] = picture.size();
+        if width == 0 || height == 0 {
+            let problem =
+                format!("{from_width}×{from_height} pixels can't be resized to {width}×{height}");
+            return Err(Error::picture("a picture")(problem));
+        }
         let mut rgb = picture.rgb().to_vec();
         if width != from_width {
             rgb = columns(&rgb, from_width, &self.taps(from_width, width));
@@ -34,7 +38,7 @@ impl Resizer {
         if height != from_height {
             rgb = rows(&rgb, width, &self.taps(from_height, height));
         }
-        Picture::of_rgb([width, height], rgb).expect("each pass makes the pixels of its taps")
+        Picture::of_rgb([width, height], rgb)
     }
 
     fn taps(self, from: usize, to: usize) -> Taps {

@@ -6,13 +6,13 @@ const MOST_RATIO: f64 = 200.0;
 /// The largest number of pixels after resizing, whatever a configuration says. In f32 each takes 24 bytes.
 const MOST_PIXELS: f64 = (1u64 << 26) as f64;
 
-/// Returns the width and the height to which a picture is resized: multiples of `factor` with at least `min_pixels` and
-/// at most `max_pixels`, and nearly the picture's ratio, by the formula of transformers' `smart_resize`. Halves round to
-/// even.
+/// Returns the width and the height to which a picture is resized: multiples of `factor` with at least `min_pixels`
+/// and at most `max_pixels`, and nearly the picture's ratio, by the formula of transformers' `smart_resize`. Halves
+/// round to even.
 ///
 /// # Errors
-/// Returns an error if a side is zero or more than 200 times as long as the other, or if the size would be zero or above
-/// 2²⁶ pixels.
+/// Returns an error if a side is zero or more than 200 times as long as the other, or if the size would be zero or
+/// above 2²⁶ pixels.
 pub(crate) fn smart_resize(
     [width, height]: [usize; 2],
     factor: usize,
