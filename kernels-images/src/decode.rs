@@ -14,7 +14,7 @@ use std::path::Path;
 pub struct Decoding {
     /// The largest width and height, in pixels.
     pub max_side: u32,
-    /// The largest product of both. Decoding takes 3 to 8 bytes for each pixel.
+    /// The largest product of both. Decoding takes up to 16 bytes for each pixel.
     pub max_pixels: u64,
     /// What becomes of transparency.
     pub alpha: Alpha,

@@ -9,7 +9,8 @@ pub enum Alpha {
     /// transformers does so with files that it opens itself.
     #[default]
     Dropped,
-    /// The picture lies on white, as transformers 5 does with pictures that others opened with Pillow.
+    /// The picture lies on white, as transformers 5 does with pictures that others opened with Pillow. Where a PNG
+    /// names one transparent colour in samples of 2, 4 or 16 bits, Pillow takes another one for it.
     OnWhite,
 }
 

@@ -36,8 +36,9 @@ const PIXELS: [u64; 2] = [56 * 56, 28 * 28 * 1280];
 const MEAN: [f64; 3] = [0.48145466, 0.4578275, 0.40821073];
 const DEVIATION: [f64; 3] = [0.26862954, 0.26130258, 0.27577711];
 
-/// The largest side of a patch, and the largest number of frames and of patches that a token is made of, by side.
+/// The largest side of a patch, its largest number of frames, and the largest side of a token in patches.
 const MOST_PATCH: u64 = 256;
+const MOST_FRAMES: u64 = 4;
 const MOST_JOINED: u64 = 16;
 
 impl Processor {
@@ -126,7 +127,7 @@ impl Processor {
                     (x - mean) / deviation
                 }
                 (Resizer::Torchvision, Some(scale), None) => x * scale as f32,
-                (Resizer::Pillow, Some(scale), normal) => {
+                (Resizer::Pillow | Resizer::Pillow12, Some(scale), normal) => {
                     let x = (f64::from(x) * scale) as f32;
                     normal.map_or(x, |[mean, deviation]| (x - mean) / deviation)
                 }
@@ -162,7 +163,7 @@ impl Processor {
                 .flag("do_normalize", true)?
                 .then_some([mean, deviation]),
             patch: side("patch_size", 14, MOST_PATCH)?,
-            frames: side("temporal_patch_size", 2, MOST_JOINED)?,
+            frames: side("temporal_patch_size", 2, MOST_FRAMES)?,
             merge: side("merge_size", 2, MOST_JOINED)?,
         })
     }

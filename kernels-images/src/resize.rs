@@ -1,12 +1,16 @@
 //! Bicubic resizing in integers, with antialiasing, bit for bit as two packages of Python do it.
 
 use crate::{Error, Picture};
+use std::borrow::Cow;
 
-/// The package whose bicubic resizing is computed. They differ in the precision of weights, and results by at most 1.
+/// The package whose bicubic resizing is computed. They differ in the precision of weights and in the order of passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Resizer {
-    /// Pillow, for the processors of transformers whose class doesn't end in `Fast`.
+    /// Pillow 13, for the processors of transformers whose class doesn't end in `Fast`. The sizes decide whether it
+    /// begins with the width or the height.
     Pillow,
+    /// Pillow up to 12, which always begins with the width. Processors take it only where it is chosen.
+    Pillow12,
     /// torchvision on 8 bits, for processors whose class ends in `Fast`. transformers 5 takes it for both where it is
     /// installed.
     Torchvision,
@@ -19,26 +23,41 @@ const PILLOW_BITS: u32 = 22;
 const SUPPORT: f64 = 2.0;
 
 impl Resizer {
-    /// Resizes a picture to a width and a height, columns first. Weights are those of a cubic with a = −0.5, widened
-    /// where the picture shrinks, and cut off at borders. Both passes round to 8 bits.
+    /// Resizes a picture to a width and a height, in two passes that both round to 8 bits. Weights are those of a cubic
+    /// with a = −0.5, widened where the picture shrinks, and cut off at borders.
     ///
     /// # Errors
     /// Returns an error if the new size has no pixels.
-    pub fn resize(self, picture: &Picture, [width, height]: [usize; 2]) -> Result<Picture, Error> {
-        let [from_width, from_height] = picture.size();
-        if width == 0 || height == 0 {
-            let problem =
-                format!("{from_width}×{from_height} pixels can't be resized to {width}×{height}");
+    pub fn resize(self, picture: &Picture, to: [usize; 2]) -> Result<Picture, Error> {
+        if to.contains(&0) {
+            let ([width, height], [columns, rows]) = (picture.size(), to);
+            let problem = format!("{width}×{height} pixels can't be resized to {columns}×{rows}");
             return Err(Error::picture("a picture")(problem));
         }
-        let mut rgb = picture.rgb().to_vec();
-        if width != from_width {
-            rgb = columns(&rgb, from_width, &self.taps(from_width, width));
+        let passes = match self.begins_with_height(picture.size(), to) {
+            true => [1, 0],
+            false => [0, 1],
+        };
+        let (mut size, mut rgb) = (picture.size(), Cow::Borrowed(picture.rgb()));
+        for side in passes
+            .into_iter()
+            .filter(|side| picture.size()[*side] != to[*side])
+        {
+            let taps = self.taps(size[side], to[side]);
+            rgb = Cow::Owned(match side {
+                0 => across(&rgb, size[0], &taps),
+                _ => along(&rgb, size[0], &taps),
+            });
+            size[side] = to[side];
         }
-        if height != from_height {
-            rgb = rows(&rgb, width, &self.taps(from_height, height));
-        }
-        Picture::of_rgb([width, height], rgb)
+        Picture::of_rgb(size, rgb.into_owned())
+    }
+
+    /// Returns `true` if the first pass changes the height: with Pillow, if that shrinks by more than twice the pixels
+    /// by which the width does. The rule is measured, and the order matters, as the first pass cuts off at 0 and 255.
+    fn begins_with_height(self, from: [usize; 2], to: [usize; 2]) -> bool {
+        let [narrower, lower] = [0, 1].map(|side| from[side].saturating_sub(to[side]));
+        self == Self::Pillow && lower > narrower.saturating_mul(2)
     }
 
     fn taps(self, from: usize, to: usize) -> Taps {
@@ -64,7 +83,7 @@ impl Resizer {
 
     fn in_integers(self, taps: Vec<(usize, Vec<f64>)>) -> Taps {
         let bits = match self {
-            Self::Pillow => PILLOW_BITS,
+            Self::Pillow | Self::Pillow12 => PILLOW_BITS,
             Self::Torchvision => {
                 let all = taps.iter().flat_map(|(_, weights)| weights);
                 bits_of_16(all.copied().fold(0.0, f64::max))
@@ -117,8 +136,8 @@ impl Taps {
     }
 }
 
-/// Resizes every row.
-fn columns(rgb: &[u8], width: usize, taps: &Taps) -> Vec<u8> {
+/// Changes the width.
+fn across(rgb: &[u8], width: usize, taps: &Taps) -> Vec<u8> {
     let mut resized = Vec::with_capacity(rgb.len() / width * taps.list.len());
     for row in rgb.chunks_exact(3 * width) {
         for (start, weights) in &taps.list {
@@ -134,8 +153,8 @@ fn columns(rgb: &[u8], width: usize, taps: &Taps) -> Vec<u8> {
     resized
 }
 
-/// Resizes every column.
-fn rows(rgb: &[u8], width: usize, taps: &Taps) -> Vec<u8> {
+/// Changes the height.
+fn along(rgb: &[u8], width: usize, taps: &Taps) -> Vec<u8> {
     let length = 3 * width;
     let mut resized = Vec::with_capacity(length * taps.list.len());
     let mut sums = vec![0; length];
