@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use burn::tensor::Device;
 use bytesize::ByteSize;
 use kernels_io::{Cell, Page, Table, Tone};
-use kernels_models::{Inspection, ModelConfig, RopeScaling, WindowConfig, inspect};
+use kernels_models::{Inspection, ModelConfig, RopeScaling, StoredType, WindowConfig, inspect};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -46,6 +46,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         if !found.quantised.is_empty() {
             page.table(&encodings(&found));
+            page.line("");
+            page.table(&by_layer(&found));
             page.line("");
         }
         show_problems(&found, &mut page);
@@ -240,6 +242,29 @@ fn encodings(found: &Inspection) -> Table<5> {
     table
 }
 
+/// Returns the weights of each layer. Layers of one size that follow each other have one row.
+fn by_layer(found: &Inspection) -> Table<4> {
+    let mut table = Table::new(["layer", "weights", "size", "bits a weight"]);
+    let size_of = |own: &StoredType| (own.elements, own.bytes);
+    let alike = found
+        .layers
+        .chunk_by(|(_, one), (_, other)| size_of(one) == size_of(other));
+    for layers in alike {
+        let ((first, own), (last, _)) = (&layers[0], &layers[layers.len() - 1]);
+        let name = match layers.len() {
+            1 => first.clone(),
+            _ => format!("{first} to {last}, each"),
+        };
+        table.row([
+            name,
+            own.elements.to_string(),
+            size(own.bytes),
+            format!("{:.2}", own.bits()),
+        ]);
+    }
+    table
+}
+
 fn show_problems(found: &Inspection, page: &mut Page) {
     let mut table = Table::without_heading();
     let problems = found.problems.iter().map(|text| (Tone::Bad, "error", text));
@@ -283,6 +308,18 @@ fn as_json(found: &Inspection) -> Value {
             })
         })
         .collect();
+    let layers: Vec<_> = found
+        .layers
+        .iter()
+        .map(|(name, own)| {
+            json!({
+                "layer": name,
+                "weights": own.elements,
+                "bytes": own.bytes,
+                "bits_per_weight": own.bits(),
+            })
+        })
+        .collect();
     let model = found
         .config
         .as_ref()
@@ -294,6 +331,7 @@ fn as_json(found: &Inspection) -> Value {
         "bytes": found.bytes(),
         "types": types,
         "quantised": quantised,
+        "layers": layers,
         "kept": {"tensors": found.kept.tensors, "weights": found.kept.elements, "bytes": found.kept.bytes},
         "held_bytes": held(found).map(|[single, half]| json!({"f32": single, "bf16": half})),
         "problems": found.problems,

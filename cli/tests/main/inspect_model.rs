@@ -95,6 +95,7 @@ fn encodings_and_bits_of_a_quantised_folder_are_shown() {
     for words in [
         "gptq of 4 bits in groups of 32; 14 of 14 tensors stay so",
         "in memory",
+        "model.layers.0 to model.layers.1, each",
         "bits a weight",
         "it would load",
     ] {
@@ -111,6 +112,10 @@ fn encodings_and_bits_of_a_quantised_folder_are_shown() {
     let weights = own["weights"].as_u64().unwrap();
     let columns = 2 * (6 * 96 + 160);
     assert_eq!(own["bytes"], (weights * 148 / 256) + 4 * columns, "{found}");
+    let layers = found["layers"].as_array().unwrap();
+    let of_layers = layers.iter().map(|own| own["weights"].as_u64().unwrap());
+    assert_eq!(found["model"]["parameters"], of_layers.sum::<u64>());
+    assert_eq!(layers[0]["layer"], "model.embed_tokens", "{found}");
     assert_eq!(found["kept"]["bytes"], own["bytes"], "{found}");
     let floats = found["model"]["parameters"].as_u64().unwrap() - weights;
     let held = own["bytes"].as_u64().unwrap() + 4 * floats;

@@ -116,7 +116,8 @@ fn of_weights(fields: Fields<'_>, format: &str) -> Result<Encoding, ConfigError>
             reordered,
         }
         .into()),
-        ("int-quantized" | "naive-quantized", Code::Int8, 8)
+        // Fewer bits take a byte, too.
+        ("int-quantized" | "naive-quantized", Code::Int8, 1..=8)
         | ("float-quantized" | "naive-quantized", Code::E4M3, 8) => {
             if reordered {
                 let problem = format!("columns out of order are not supported in {format}");

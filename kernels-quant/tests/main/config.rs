@@ -87,6 +87,15 @@ fn configurations_of_files_are_read() {
             symmetric: true,
         },
     );
+    let weights = json!({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32});
+    is(
+        compressed("int-quantized", weights),
+        Unpacked {
+            code: Code::Int8,
+            scales: Scales::Groups(32),
+            symmetric: true,
+        },
+    );
     let weights =
         json!({"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 64]});
     let scales = Scales::Blocks([128, 64]);
@@ -264,7 +273,8 @@ fn other_configurations_are_refused() {
         (changed("config_groups", json!({"a": 3})), "config_groups", "objects"),
         (changed("config_groups", json!({"a": {"weights": null}})), "config_groups", "no group has weights"),
         (changed("format", json!("nvfp4-pack-quantized")), "format", "pack-quantized or"),
-        (changed("format", json!("int-quantized")), "config_groups.\"group_0\".weights.num_bits", "4 bits of this type"),
+        (changed("format", json!("float-quantized")), "config_groups.\"group_0\".weights.num_bits", "4 bits of this type"),
+        (compressed("int-quantized", json!({"num_bits": 9, "type": "int"})), "config_groups.\"group_0\".weights.num_bits", "9 bits of this type"),
         (weights(json!({"num_bits": 8, "type": "float"})), "config_groups.\"group_0\".weights.num_bits", "pack-quantized"),
         (weights(json!({"num_bits": 9, "type": "int"})), "config_groups.\"group_0\".weights.num_bits", "9 bits"),
         (weights(json!({"num_bits": 4, "type": "int", "strategy": "group"})), "config_groups.\"group_0\".weights.group_size", "a size"),

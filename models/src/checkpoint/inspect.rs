@@ -35,6 +35,8 @@ pub struct Inspection {
     pub quantised: BTreeMap<String, StoredType>,
     /// Those of them that [`QuantisedWeights::Kept`](crate::QuantisedWeights::Kept) leaves as their bytes. Others become floats.
     pub kept: StoredType,
+    /// The weights of the model in the files, by their layer, such as `model.layers.3`, or their module outside of layers.
+    pub layers: Vec<(String, StoredType)>,
     /// Every reason why the checkpoint would not load, each a sentence that names the file.
     pub problems: Vec<String>,
     /// Remarks on settings that may not be meant. They don't keep the checkpoint from loading.
@@ -160,7 +162,7 @@ impl Found {
     }
 
     fn finish(mut self, path: &Path, device: &Device) -> Inspection {
-        let (mut parameters, mut weights) = (None, Default::default());
+        let (mut parameters, mut weights) = (None, quantised::Weights::default());
         let mut remarks = Vec::new();
         if let Some(config) = &self.config {
             let model = config.build(device);
@@ -197,8 +199,9 @@ impl Found {
             types: types(files),
             config: self.config,
             parameters,
-            quantised: weights.0,
-            kept: weights.1,
+            quantised: weights.encodings,
+            kept: weights.kept,
+            layers: weights.layers,
             problems: self.problems,
             remarks,
         }
