@@ -169,6 +169,20 @@ pub fn refuse_unwritable(path: &Path, option: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Joins the error and its causes into one line. A cause that an error already quotes is not repeated.
+pub fn chain(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |mut line, cause| {
+        let cause = cause.to_string();
+        if !line.ends_with(&cause) {
+            if !line.is_empty() {
+                line.push_str(": ");
+            }
+            line.push_str(&cause);
+        }
+        line
+    })
+}
+
 /// Refuses an output that would replace another file of the command.
 ///
 /// # Errors

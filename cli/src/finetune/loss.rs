@@ -93,7 +93,7 @@ pub struct LossArgs {
     #[arg(long, value_name = "NUMBER", value_parser = super::parse::from_zero)]
     centring: Option<f64>,
     /// The number that logits are divided by, for grpo (where completions are drawn so too) and distill [default: 1].
-    #[arg(long, value_name = "NUMBER", value_parser = super::parse::above_zero)]
+    #[arg(long, value_name = "NUMBER", value_parser = super::parse::temperature)]
     temperature: Option<f64>,
     #[command(flatten)]
     #[serde(flatten)]

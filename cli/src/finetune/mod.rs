@@ -383,8 +383,9 @@ fn save(
                 if path != output.folder() {
                     // A rescued model is worth having without these files.
                     let completed = output.complete(settings, new_ends, path);
-                    completed
-                        .unwrap_or_else(|error| output::note(format_args!("warning: {error:#}")));
+                    completed.unwrap_or_else(|error| {
+                        output::note(format_args!("warning: {}", output::chain(&error)));
+                    });
                 }
                 Ok(())
             })?;
