@@ -10,7 +10,7 @@ use burn_kernels::ops::quantized_linear;
 use kernels_quant::OwnedWeight;
 
 use super::CONFIG;
-use super::check::{check_tensors, stored_ways};
+use super::check::{check_part, check_tensors, stored_ways};
 use super::decode::Wanted;
 #[cfg(feature = "remote")]
 use super::file::Change;
@@ -26,9 +26,10 @@ use super::shards::Shards;
 use super::source::Source;
 #[cfg(feature = "remote")]
 use super::storage::Storage;
-use crate::parameters::layout::{Encoding, MXFP4_BLOCK, Part};
-use crate::parameters::{ParameterInfo, Replace, rebuild};
-use crate::{CausalLm, ModelConfig, ModelError};
+use crate::model::vision::VisionPart;
+use crate::parameters::layout::{Encoding, MXFP4_BLOCK, Part, in_whole_model};
+use crate::parameters::{Configured, ParameterInfo, Replace, rebuild};
+use crate::{CausalLm, ModelConfig, ModelError, VisionConfig, VisionTower};
 
 /// Reads a model: from a directory in Hugging Face layout, with `config.json`, and `model.safetensors` or the files of
 /// `model.safetensors.index.json`; or from a GGUF file, or a directory that holds one and no such files.
@@ -45,7 +46,7 @@ use crate::{CausalLm, ModelConfig, ModelError};
 ///
 /// Beside the model, memory holds at most a piece of a tensor, whatever the dtypes, or one quantised weight of a directory.
 ///
-/// Vision towers, layers that predict further tokens, and tensors outside of the decoder, such as other heads, are not
+/// Vision towers ([`load_with_vision`] reads them), layers that predict further tokens, and tensors outside of the decoder, such as other heads, are not
 /// loaded, with a warning; [`save`](crate::save) writes the text model alone. A base model that was saved alone, whose
 /// names lack `model.`, and tensors that the index doesn't list or that two files hold (the last counts), are read with a
 /// warning.
@@ -118,7 +119,97 @@ pub fn load_as(
             problem,
         ));
     }
-    read(checkpoint, device, dtype, quantised, progress)
+    let model = checkpoint.config.init(device);
+    read(checkpoint, model, (device, dtype), quantised, progress)
+}
+
+/// Reads a model with its vision tower as [`load_as`] reads its text model alone. [`Batch::with_pictures`] adds pictures to its
+/// tokens, and [`save`](crate::save) writes the tower, too.
+///
+/// [`Batch::with_pictures`]: crate::Batch::with_pictures
+///
+/// # Errors
+///
+/// Returns an error as [`load`] does, if the family has no vision tower that can be read, and for an invalid `vision_config`.
+pub fn load_with_vision(
+    path: &Path,
+    device: &Device,
+    dtype: FloatDType,
+    quantised: QuantisedWeights,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(ModelConfig, CausalLm), ModelError> {
+    check_dtype(device, dtype)?;
+    let checkpoint = Checkpoint::open(path)?;
+    let config = &checkpoint.config;
+    let vision = config.vision_config(&path.join(CONFIG))?;
+    let model = config.init(device).with_vision(vision.init(device));
+    read(checkpoint, model, (device, dtype), quantised, progress)
+}
+
+/// Reads a vision tower: one that was saved alone, or that of a model. Weights become floats of `dtype`.
+///
+/// # Errors
+///
+/// Returns an error as [`load`] does, if there is no vision tower that can be read, and for an invalid configuration of it.
+pub fn load_vision_tower(
+    path: &Path,
+    device: &Device,
+    dtype: FloatDType,
+) -> Result<VisionTower, ModelError> {
+    check_dtype(device, dtype)?;
+    let file = path.join(CONFIG);
+    let fields = ModelConfig::read_fields(&file)?;
+    if let Some(config) = VisionConfig::of_tower(&fields, &file)? {
+        let shards = Shards::open(path)?;
+        let tower = config.init(device);
+        check_part(path, &shards, &tower, "")?;
+        return read_floats(tower, &shards, device, dtype);
+    }
+    let config = ModelConfig::from_fields(&fields, &file)?;
+    let quantisation = config.quantisation(&fields, &file)?;
+    let shards = Shards::open(path)?.quantised(quantisation);
+    let visual = config.vision_config(&file)?.init(device);
+    let part = VisionPart { visual };
+    let prefix = in_whole_model(config.architecture, "visual.");
+    check_part(path, &shards, &part, &prefix)?;
+    Ok(read_floats(part, &shards, device, dtype)?.visual)
+}
+
+/// Returns `true` for the folder of a vision tower that was saved alone; see [`load_vision_tower`].
+///
+/// # Errors
+///
+/// Returns an error if `config.json` can't be read, and for the configuration of such a tower that is invalid.
+pub fn is_vision_tower(path: &Path) -> Result<bool, ModelError> {
+    let file = path.join(CONFIG);
+    if !kernels_io::is_there(&file) {
+        return Ok(false);
+    }
+    let fields = ModelConfig::read_fields(&file)?;
+    Ok(VisionConfig::of_tower(&fields, &file)?.is_some())
+}
+
+/// Reads the weights of a part of a model as floats.
+fn read_floats<M: Configured>(
+    part: M,
+    shards: &Shards,
+    device: &Device,
+    dtype: FloatDType,
+) -> Result<M, ModelError> {
+    let mut unseen = |_| {};
+    let mut read = Read {
+        counter: Counter::new(shards, &part, &mut unseen),
+        shards,
+        device,
+        dtype,
+        failure: None,
+        kept: None,
+        quantised: QuantisedWeights::Decoded,
+        #[cfg(feature = "remote")]
+        server: ServerFiles::of(device, shards),
+    };
+    let part = rebuild(part, &mut read);
+    read.failure.map_or(Ok(part), Err)
 }
 
 /// Reads a reward model as [`load`] reads others: a `…ForSequenceClassification` with one label, as transformers and
@@ -143,20 +234,21 @@ pub fn load_reward_model(
             problem,
         ));
     }
+    let model = checkpoint.config.init(device);
     read(
         checkpoint,
-        device,
-        dtype,
+        model,
+        (device, dtype),
         QuantisedWeights::Decoded,
         &mut |_| {},
     )
 }
 
-/// Reads the weights of a checkpoint.
+/// Reads the weights of a checkpoint's model.
 fn read(
     checkpoint: Checkpoint,
-    device: &Device,
-    dtype: FloatDType,
+    model: CausalLm,
+    (device, dtype): (&Device, FloatDType),
     quantised: QuantisedWeights,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(ModelConfig, CausalLm), ModelError> {
@@ -165,7 +257,6 @@ fn read(
         shards,
         path,
     } = checkpoint;
-    let model = config.init(device);
     for remark in check_tensors(&path, &config, &shards, &model)? {
         tracing::warn!("{}: {remark}", kernels_io::escape_path(&path));
     }

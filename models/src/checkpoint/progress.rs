@@ -5,9 +5,8 @@ use burn::tensor::Tensor;
 
 use super::check::stored_ways;
 use super::shards::Shards;
-use crate::CausalLm;
 use crate::parameters::layout::Part;
-use crate::parameters::{ParameterInfo, Visit, walk};
+use crate::parameters::{Configured, ParameterInfo, Visit, walk};
 
 /// The part of a checkpoint that has been read; see [`load_with`](crate::load_with).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +26,7 @@ pub(super) struct Counter<'a> {
 impl<'a> Counter<'a> {
     pub(super) fn new(
         shards: &Shards,
-        model: &CausalLm,
+        model: &impl Configured,
         report: &'a mut dyn FnMut(Progress),
     ) -> Self {
         let mut sum = Sum { shards, total: 0 };

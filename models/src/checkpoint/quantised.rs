@@ -11,12 +11,11 @@ use super::check::stored_ways;
 use super::inspect::StoredType;
 use super::shards::Shards;
 use super::storage::Storage;
-use crate::CausalLm;
 use crate::parameters::layout::{Encoding, Part};
-use crate::parameters::{ParameterInfo, Visit, walk};
+use crate::parameters::{Configured, ParameterInfo, Visit, walk};
 
 /// Returns the quantised weights by the names of their encodings. Their elements are those of the model.
-pub(super) fn weights(shards: &Shards, model: &CausalLm) -> BTreeMap<String, StoredType> {
+pub(super) fn weights(shards: &Shards, model: &impl Configured) -> BTreeMap<String, StoredType> {
     let mut sum = Sum {
         shards,
         found: BTreeMap::new(),

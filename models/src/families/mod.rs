@@ -31,7 +31,9 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::config::family::{Families, Family};
-use crate::config::{Architecture, ModelConfig, Qwen3MoeSize, Qwen3Size, parse_fields};
+use crate::config::{
+    Architecture, ModelConfig, Qwen3MoeSize, Qwen3Size, VisionConfig, parse_fields,
+};
 use crate::error::ModelError;
 use crate::layers::kinds::Layers;
 
@@ -75,11 +77,11 @@ macro_rules! architectures {
             SeedOss = seed_oss::FAMILY, seed_oss::LAYERS;
             /// `Llama4ForCausalLM`: the text models of Llama 4.
             Llama4 = llama4::FAMILY, llama4::LAYERS;
-            /// `Qwen2_5_VLForConditionalGeneration`: the text model of Qwen2.5-VL.
+            /// `Qwen2_5_VLForConditionalGeneration`: Qwen2.5-VL.
             Qwen2_5Vl = qwen_vl::QWEN2_5, qwen_vl::QWEN2_5_LAYERS;
-            /// `Qwen3VLForConditionalGeneration`: the text model of the dense Qwen3-VL models.
+            /// `Qwen3VLForConditionalGeneration`: the dense Qwen3-VL models.
             Qwen3Vl = qwen_vl::QWEN3, qwen_vl::QWEN3_LAYERS;
-            /// `Qwen3VLMoeForConditionalGeneration`: the text model of the sparse Qwen3-VL models.
+            /// `Qwen3VLMoeForConditionalGeneration`: the sparse Qwen3-VL models.
             Qwen3VlMoe = qwen_vl::QWEN3_MOE, qwen_vl::QWEN3_MOE_LAYERS;
             /// `Glm4vMoeForConditionalGeneration`: the text model of GLM-4.5V.
             Glm4vMoe = glm4v_moe::FAMILY, glm4v_moe::LAYERS;
@@ -111,6 +113,16 @@ macro_rules! families {
 }
 
 architectures!(families);
+
+impl VisionConfig {
+    /// Reads the fields of the `config.json` of a vision tower that was saved alone. Returns `None` for another model.
+    pub(crate) fn of_tower(
+        object: &Map<String, Value>,
+        origin: &Path,
+    ) -> Result<Option<Self>, ModelError> {
+        Self::alone(object, origin, ALL)
+    }
+}
 
 /// The data of every family, for configurations.
 const ALL: Families = Families(Architecture::family);

@@ -18,6 +18,7 @@ use crate::model::loss::{
     tied_loss,
 };
 use crate::model::sequences::Counted;
+use crate::model::vision::VisionTower;
 
 /// A decoder-only language model.
 ///
@@ -30,6 +31,8 @@ pub struct CausalLm {
     pub(crate) lm_head: Option<Linear>,
     /// The head of a reward model, `[hidden, 1]`. Such a model has no logits.
     pub(crate) score: Option<Linear>,
+    /// The vision tower, if the model was loaded with it.
+    pub(crate) visual: Option<VisionTower>,
 }
 
 /// Returns the logits `[b, s, vocab]` of hidden states, for the table of embeddings `[vocab, hidden]` as output weight.
@@ -51,6 +54,7 @@ impl ModelConfig {
             score: self
                 .rewards
                 .then(|| new_linear(self, [self.hidden_size, 1], false, device)),
+            visual: None,
         }
     }
 }

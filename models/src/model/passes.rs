@@ -21,8 +21,8 @@ impl CausalLm {
             "tokens of {} have one position",
             self.config().architecture
         );
-        let hidden = self.model.forward(batch, None);
-        let (hidden, router_logits) = hidden.expect("a pass without a cache has no error of one");
+        let (batch, seen) = self.see(batch);
+        let (hidden, router_logits) = self.model.forward_seeing(batch, seen);
         Output {
             logits: self.logits(hidden),
             router_logits,
@@ -63,16 +63,19 @@ impl CausalLm {
     ///
     /// # Errors
     ///
-    /// Returns an error as [`check_inputs`](Self::check_inputs) and [`check_axes`](Self::check_axes) do.
+    /// Returns an error as [`check_inputs`](Self::check_inputs) and [`check_axes`](Self::check_axes) do. Of pictures, returns
+    /// [`ModelError::Input`] if the model was loaded without its vision tower, if `pixel_values` and `image_grid_thw` don't
+    /// fit together or the tower, and if other numbers of tokens stand for the parts of pictures than they have.
     pub fn check_batch(&self, batch: &Batch) -> Result<(), ModelError> {
         match &batch.position_ids {
-            None => self.check_inputs(&batch.input_ids, None),
-            Some(PositionIds::One(ids)) => self.check_inputs(&batch.input_ids, Some(ids)),
+            None => self.check_inputs(&batch.input_ids, None)?,
+            Some(PositionIds::One(ids)) => self.check_inputs(&batch.input_ids, Some(ids))?,
             Some(PositionIds::Axes(ids)) => {
                 self.check_inputs(&batch.input_ids, None)?;
-                self.check_axes(&batch.input_ids, ids)
+                self.check_axes(&batch.input_ids, ids)?;
             }
         }
+        self.check_pictures(batch)
     }
 
     /// Checks a batch as [`check_batch`](Self::check_batch) does, and that there is a next token to predict.

@@ -31,6 +31,7 @@ impl CausalLm {
         Ok(Self {
             model: self.model.with_config(config),
             lm_head: None,
+            visual: self.visual,
             score: Some(Linear {
                 weight: Param::from_tensor(weight),
                 bias: None,

@@ -218,9 +218,14 @@ fn split(prefix: &str, projections: &[&str], [experts, rows, columns]: [usize; 3
     parts
 }
 
-/// Returns the name in a checkpoint of a parameter, whose name begins with `model.` unless it is the output projection.
+/// Returns the name in a checkpoint of a parameter, whose name begins with `model.` unless it is the output projection or
+/// part of the vision tower.
 pub(crate) fn in_whole_model(architecture: Architecture, name: &str) -> String {
-    let nested = architecture.family().nested;
+    let family = architecture.family();
+    if let (Some(vision), Some(rest)) = (family.vision, name.strip_prefix("visual.")) {
+        return format!("{}{rest}", vision.prefix);
+    }
+    let nested = family.nested;
     match (nested, name.strip_prefix("model.")) {
         (Some(nested), Some(rest)) => format!("{}{rest}", nested.prefix),
         _ => name.to_owned(),

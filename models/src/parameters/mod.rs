@@ -17,6 +17,39 @@ use self::layout::{ExpertStorage, Parameter, Part};
 use crate::config::Architecture;
 use crate::config::family::Axes;
 use crate::model::causal_lm::CausalLm;
+use crate::model::vision::{VisionPart, VisionTower};
+
+/// A module whose parameters have names in checkpoints.
+pub(crate) trait Configured: Module {
+    /// Returns the family that names them.
+    fn architecture(&self) -> Architecture;
+}
+
+impl Configured for CausalLm {
+    fn architecture(&self) -> Architecture {
+        self.config().architecture
+    }
+}
+
+impl Configured for VisionTower {
+    fn architecture(&self) -> Architecture {
+        self.config().architecture
+    }
+}
+
+impl Configured for VisionPart {
+    fn architecture(&self) -> Architecture {
+        self.visual.architecture()
+    }
+}
+
+impl VisionTower {
+    /// Returns the gradient of every parameter that has one, copied to the host, by its name in the checkpoint of a tower that
+    /// was saved alone.
+    pub fn gradients(&self, grads: &Gradients) -> BTreeMap<String, TensorData> {
+        gradients(self, grads)
+    }
+}
 
 /// Receives every parameter of a model; see [`CausalLm::visit_parameters`].
 pub trait ParameterVisitor {
@@ -172,7 +205,7 @@ pub(crate) trait Replace {
 }
 
 /// Visits every parameter. Uninitialised parameters stay so.
-pub(crate) fn walk(model: &CausalLm, visit: &mut impl Visit) {
+pub(crate) fn walk(model: &impl Configured, visit: &mut impl Visit) {
     model.visit(&mut Walk {
         path: Path::of(model),
         action: visit,
@@ -180,7 +213,7 @@ pub(crate) fn walk(model: &CausalLm, visit: &mut impl Visit) {
 }
 
 /// Replaces every parameter.
-pub(crate) fn rebuild(model: CausalLm, replace: &mut impl Replace) -> CausalLm {
+pub(crate) fn rebuild<M: Configured>(model: M, replace: &mut impl Replace) -> M {
     let path = Path::of(&model);
     model.map(&mut Walk {
         path,
@@ -203,7 +236,7 @@ fn named(model: &CausalLm) -> BTreeMap<String, TensorData> {
     named.0
 }
 
-fn gradients(model: &CausalLm, grads: &Gradients) -> BTreeMap<String, TensorData> {
+fn gradients(model: &impl Configured, grads: &Gradients) -> BTreeMap<String, TensorData> {
     struct Collect<'a> {
         grads: &'a Gradients,
         found: Named,
@@ -224,10 +257,12 @@ fn gradients(model: &CausalLm, grads: &Gradients) -> BTreeMap<String, TensorData
 }
 
 /// The types whose fields have no name in checkpoints: their own fields take their place.
-const UNNAMED: [&str; 5] = [
+const UNNAMED: [&str; 7] = [
     "Enum:LayerStack",
     "Enum:QkvProjections",
     "Enum:QueryProjections",
+    "Enum:VisionLayers",
+    "Enum:VisionProjections",
     "Struct:KeysAndValues",
     "Struct:Streams",
 ];
@@ -247,9 +282,9 @@ struct Step {
 }
 
 impl Path {
-    pub(crate) fn of(model: &CausalLm) -> Self {
+    pub(crate) fn of(model: &impl Configured) -> Self {
         Self {
-            architecture: model.config().architecture,
+            architecture: model.architecture(),
             steps: Vec::new(),
         }
     }
