@@ -51,7 +51,7 @@ mod nearest;
 mod parameters;
 pub mod preference;
 pub mod semantics;
-mod vision;
+pub mod vision;
 
 pub use adapters::{AdapterConfig, AdapterPatterns, load_merged, save_adapters};
 pub use checkpoint::{
@@ -90,7 +90,6 @@ pub use model::sequences::Sequences;
 pub use model::vision::{VisionFeatures, VisionTower};
 pub use parameters::ParameterVisitor;
 pub use parameters::layout::ExpertStorage;
-pub use vision::Grid;
 
 /// The code of the page about generation.
 #[cfg(doctest)]

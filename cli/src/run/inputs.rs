@@ -1,21 +1,36 @@
-//! The input file: token ids, positions and padding.
+//! The input file: token ids, positions, padding, pictures, and weights of results.
 
-use anyhow::{Context, bail};
-use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+use super::tensors::{self, Floats, Ids};
+use super::weighted::{RESULT, WEIGHTS};
+use anyhow::{Context, bail, ensure};
+use burn::tensor::{Device, FloatDType, Int, Tensor};
 use kernels_io::Limit;
-use kernels_models::{Batch, ModelError};
+use kernels_models::Batch;
+use safetensors::SafeTensors;
 use safetensors::tensor::TensorView;
-use safetensors::{Dtype, SafeTensors};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The inputs of a model.
 pub struct Inputs {
     /// Token ids `[b, s]`.
-    input_ids: Ids<2>,
+    input_ids: Option<Ids<2>>,
     /// The positions of each token. `None` means `0..s` in each row.
     position_ids: Option<Positions>,
     /// 1 for tokens and 0 for padding, `[b, s]`. `None` means no padding.
     attention_mask: Option<Ids<2>>,
+    /// The patches of pictures, if there are any.
+    pictures: Option<Pictures>,
+    /// The weights of results, by the names of these.
+    pub loss_weights: BTreeMap<String, Floats>,
+}
+
+/// The patches of pictures.
+struct Pictures {
+    /// The values of patches, `[patches, values]`.
+    pixel_values: Floats,
+    /// Frames, rows and columns of patches, `[pictures, 3]`.
+    image_grid_thw: Ids<2>,
 }
 
 /// The positions of tokens.
@@ -27,35 +42,79 @@ enum Positions {
 }
 
 impl Inputs {
-    /// Returns the inputs as tensors.
+    /// Returns the inputs of a language model as tensors, pictures in the dtype of the run.
     ///
     /// # Errors
-    /// Returns an error if the mask does not fit these token ids. The model checks the rest.
-    pub fn batch(&self, device: &Device) -> Result<Batch, ModelError> {
-        let batch = Batch::new(self.input_ids.tensor(device));
+    /// Returns an error without token ids, and if the mask does not fit them. The model checks the rest.
+    pub fn batch(&self, device: &Device, dtype: FloatDType) -> anyhow::Result<Batch> {
+        let ids = self.input_ids.as_ref();
+        let ids = ids.context(MISSING_IDS)?;
+        let batch = Batch::new(ids.tensor(device));
         let batch = match &self.position_ids {
             None => batch,
             Some(Positions::One(ids)) => batch.at(ids.tensor(device)),
             Some(Positions::Axes(ids)) => batch.at_axes(ids.tensor(device)),
         };
+        let batch = match &self.pictures {
+            None => batch,
+            Some(_) => {
+                let (pixel_values, grid) = self.pictures(device, dtype)?;
+                batch.with_pictures(pixel_values, grid)
+            }
+        };
         match &self.attention_mask {
             // The mask is read by the host alone.
-            Some(mask) => batch.masked(&mask.tensor(&Device::flex())),
+            Some(mask) => Ok(batch.masked(&mask.tensor(&Device::flex()))?),
             None => Ok(batch),
         }
     }
-}
 
-/// A tensor of integers.
-struct Ids<const D: usize> {
-    values: Vec<i64>,
-    shape: [usize; D],
-}
+    /// Refuses inputs without token ids.
+    ///
+    /// # Errors
+    /// Returns an error that names the missing tensor.
+    pub fn require_tokens(&self) -> anyhow::Result<()> {
+        ensure!(self.input_ids.is_some(), MISSING_IDS);
+        Ok(())
+    }
 
-impl<const D: usize> Ids<D> {
-    fn tensor(&self, device: &Device) -> Tensor<D, Int> {
-        let data = TensorData::new(self.values.clone(), self.shape);
-        Tensor::from_data(data, (device, DType::I64))
+    /// Returns `true` if there are pictures.
+    pub fn has_pictures(&self) -> bool {
+        self.pictures.is_some()
+    }
+
+    /// Returns the patches of pictures, in the dtype of the run, and their frames, rows and columns.
+    ///
+    /// # Errors
+    /// Returns an error without pictures.
+    pub fn pictures(
+        &self,
+        device: &Device,
+        dtype: FloatDType,
+    ) -> anyhow::Result<(Tensor<2>, Tensor<2, Int>)> {
+        let pictures = self.pictures.as_ref();
+        let pictures = pictures.context("tensor `pixel_values` is missing")?;
+        // Sizes are read by the host alone.
+        let grid = pictures.image_grid_thw.tensor(&Device::flex());
+        Ok((pictures.pixel_values.tensor(device, dtype), grid))
+    }
+
+    /// Refuses inputs of a language model.
+    ///
+    /// # Errors
+    /// Returns an error that names the first, and the model that does not take it.
+    pub fn refuse_tokens(&self, model: &str) -> anyhow::Result<()> {
+        for (name, is_there) in [
+            (INPUT_IDS, self.input_ids.is_some()),
+            (POSITION_IDS, self.position_ids.is_some()),
+            (ATTENTION_MASK, self.attention_mask.is_some()),
+        ] {
+            ensure!(
+                !is_there,
+                "tensor `{name}` is no input of {model}; leave it out"
+            );
+        }
+        Ok(())
     }
 }
 
@@ -76,74 +135,85 @@ pub fn read(path: &Path) -> anyhow::Result<Inputs> {
 
 fn parse(tensors: &SafeTensors<'_>) -> anyhow::Result<Inputs> {
     for name in tensors.names() {
-        if !INPUTS.contains(&name) && !is_result(name) {
+        let is_known = INPUTS.contains(&name) || name == IGNORED || name.starts_with(WEIGHTS);
+        if !is_known && !is_result(name) {
             bail!(
-                "tensor `{}` is unknown; inputs are `input_ids`, `position_ids` and `attention_mask`",
-                kernels_io::escape(name)
+                "tensor `{}` is unknown; inputs are `{}` and `{WEIGHTS}…`",
+                kernels_io::escape(name),
+                INPUTS.join("`, `")
             );
         }
     }
-    let input_ids = read_tensor(tensors, INPUT_IDS, |view| ids(view, "[b, s]"))?;
+    let ids = |name| tensors::read(tensors, name, |view| Ids::of(view, "[b, s]"));
+    let mut loss_weights = BTreeMap::new();
+    for name in tensors.names() {
+        if let Some(result) = name.strip_prefix(WEIGHTS) {
+            let read = |view: &TensorView<'_>| Floats::of(view, None, "of the result");
+            let weights = tensors::read(tensors, name, read)?;
+            loss_weights.extend(weights.map(|weights| (result.to_owned(), weights)));
+        }
+    }
     Ok(Inputs {
-        input_ids: input_ids.context("tensor `input_ids` is missing")?,
-        position_ids: read_tensor(tensors, POSITION_IDS, positions)?,
-        attention_mask: read_tensor(tensors, ATTENTION_MASK, |view| ids(view, "[b, s]"))?,
+        input_ids: ids(INPUT_IDS)?,
+        position_ids: tensors::read(tensors, POSITION_IDS, positions)?,
+        attention_mask: ids(ATTENTION_MASK)?,
+        pictures: pictures(tensors)?,
+        loss_weights,
     })
 }
+
+const MISSING_IDS: &str = "tensor `input_ids` is missing";
 
 const INPUT_IDS: &str = "input_ids";
 const POSITION_IDS: &str = "position_ids";
 const ATTENTION_MASK: &str = "attention_mask";
-const INPUTS: [&str; 3] = [INPUT_IDS, POSITION_IDS, ATTENTION_MASK];
+const PIXEL_VALUES: &str = "pixel_values";
+const IMAGE_GRID: &str = "image_grid_thw";
+const INPUTS: [&str; 5] = [
+    INPUT_IDS,
+    POSITION_IDS,
+    ATTENTION_MASK,
+    PIXEL_VALUES,
+    IMAGE_GRID,
+];
 
-/// Reads a tensor, if the file has it.
-fn read_tensor<T>(
-    tensors: &SafeTensors<'_>,
-    name: &str,
-    read: impl Fn(&TensorView<'_>) -> anyhow::Result<T>,
-) -> anyhow::Result<Option<T>> {
-    match tensors.tensor(name) {
-        Ok(view) => read(&view)
-            .map(Some)
-            .with_context(|| format!("tensor `{name}`")),
-        Err(_) => Ok(None),
+/// An input of `transformers` that follows from the token ids.
+const IGNORED: &str = "mm_token_type_ids";
+
+/// Reads the patches of pictures, if there are any.
+fn pictures(tensors: &SafeTensors<'_>) -> anyhow::Result<Option<Pictures>> {
+    let values = |view: &TensorView<'_>| Floats::of(view, Some(2), "[patches, values]");
+    let pixel_values = tensors::read(tensors, PIXEL_VALUES, values)?;
+    let grid = |view: &TensorView<'_>| Ids::of(view, "[pictures, 3]");
+    let grid = tensors::read(tensors, IMAGE_GRID, grid)?;
+    match (pixel_values, grid) {
+        (None, None) => Ok(None),
+        (Some(pixel_values), Some(image_grid_thw)) => Ok(Some(Pictures {
+            pixel_values,
+            image_grid_thw,
+        })),
+        (Some(_), None) => bail!("tensor `{IMAGE_GRID}` is missing: the sizes of the pictures"),
+        (None, Some(_)) => bail!("tensor `{PIXEL_VALUES}` is missing: the patches of the pictures"),
     }
 }
 
 fn positions(view: &TensorView<'_>) -> anyhow::Result<Positions> {
     match view.shape().len() {
-        3 => Ok(Positions::Axes(ids(view, "[3, b, s]")?)),
-        _ => Ok(Positions::One(ids(view, "[b, s] or [3, b, s]")?)),
+        3 => Ok(Positions::Axes(Ids::of(view, "[3, b, s]")?)),
+        _ => Ok(Positions::One(Ids::of(view, "[b, s] or [3, b, s]")?)),
     }
 }
 
 /// Returns `true` for the names of results. Files of expected values hold them beside the inputs; they are ignored.
 fn is_result(name: &str) -> bool {
-    let results = ["logits", "loss", "grad.", "act."];
+    let results = [
+        "logits",
+        "loss",
+        "grad.",
+        "act.",
+        RESULT,
+        "out_f64.",
+        "out_bf16.",
+    ];
     results.iter().any(|result| name.starts_with(result))
-}
-
-/// Reads a tensor of `D` axes. `expected` is its shape in words.
-fn ids<const D: usize>(view: &TensorView<'_>, expected: &str) -> anyhow::Result<Ids<D>> {
-    let Ok(shape) = <[usize; D]>::try_from(view.shape()) else {
-        bail!("expected shape {expected}, found {:?}", view.shape());
-    };
-    let values = match view.dtype() {
-        Dtype::I64 => view
-            .data()
-            .as_chunks()
-            .0
-            .iter()
-            .copied()
-            .map(i64::from_le_bytes)
-            .collect(),
-        Dtype::I32 => {
-            let values = view.data().as_chunks().0.iter().copied();
-            values
-                .map(|value| i32::from_le_bytes(value).into())
-                .collect()
-        }
-        other => bail!("expected dtype I64 or I32, found {other:?}"),
-    };
-    Ok(Ids { values, shape })
 }

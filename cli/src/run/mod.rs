@@ -2,14 +2,20 @@
 
 mod inputs;
 mod outputs;
+mod tensors;
+mod vision;
+mod weighted;
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
 use crate::{loading, output, screen};
 use anyhow::{Context, ensure};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_kernels::report;
+use inputs::Inputs;
 use kernels_io::escape_path;
-use kernels_models::{Batch, CausalLm, ModelConfig, load_reward_model};
+use kernels_models::{
+    Batch, CausalLm, ModelConfig, is_vision_tower, load_reward_model, load_with_vision,
+};
 use outputs::Outputs;
 use std::path::PathBuf;
 
@@ -18,14 +24,22 @@ use std::path::PathBuf;
 /// The input file holds `input_ids` [b, s] and optionally `position_ids` and `attention_mask`, all i64 or i32.
 /// `position_ids` is [b, s], or [3, b, s] (time, height, width) for models whose tokens have three positions; without it,
 /// each row has 0..s. `attention_mask` [b, s] is 1 for tokens and 0 for padding before or after the tokens of a row; logits
-/// at padding are meaningless. Tensors with names of results (`logits…`, `loss…`, `grad.…`, `act.…`) are ignored, so that a
-/// file of expected values can be the input. Any other name is an error.
+/// at padding are meaningless. Tensors with names of results (`logits…`, `loss…`, `out….…`, `grad.…`, `act.…`) are ignored, so
+/// that a file of expected values can be the input. Any other name is an error.
+///
+/// With `pixel_values` [patches, values], f32, and `image_grid_thw` [pictures, 3], a model reads pictures: the tokens that its
+/// configuration calls `image_token_id` stand for their parts. Without `position_ids`, positions are then those of
+/// `get_rope_index` in transformers. `mm_token_type_ids` is ignored, because it follows from the ids.
 ///
 /// The output file holds `logits` [b, s, vocabulary] in the dtype of the run and `loss` [] (f64 in an f64 run, else
 /// f32). The loss is the mean cross-entropy of each token that follows a token, plus the load-balancing loss of a mixture of
 /// experts if the checkpoint's `output_router_logits` is set. With --grads the file also holds `grad.<tensor name>` for every
 /// tensor of the checkpoint, in its shape and the dtype of the run; experts that the checkpoint stacks are named one by
 /// one.
+///
+/// A vision tower that was saved alone takes pictures and writes `out.embeddings`, and `out.deepstack.N` if it has such
+/// features. With `loss_weights.NAME`, f32 in the shape of each result, the loss is the sum of the products of results and
+/// weights, which --grads needs.
 ///
 /// Of a reward model (a `…ForSequenceClassification` with one label) the output file holds `scores` [b] alone: those of
 /// each row's last token by the mask, in f32 (f64 in an f64 run).
@@ -34,7 +48,7 @@ pub struct Args {
     /// The folder of the checkpoint (config.json and safetensors files, or one GGUF file), or a GGUF file.
     #[arg(long, value_name = "DIR|FILE")]
     model: PathBuf,
-    /// The safetensors file with the token ids.
+    /// The safetensors file with the token ids, or with pictures.
     #[arg(long, value_name = "FILE")]
     inputs: PathBuf,
     /// The safetensors file to write. It appears complete or not at all.
@@ -68,30 +82,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     output::refuse_unwritable(&args.outputs, "--outputs")?;
     let inputs = inputs::read(&args.inputs)?;
     let device = device(args)?;
-    let is_reward_model = ModelConfig::of_checkpoint(&args.model)?.is_reward_model();
-    ensure!(
-        !is_reward_model || !args.grads,
-        "--grads writes gradients of the loss of tokens, which a reward model does not have"
-    );
-    // Gradients are those of every weight.
-    let quantised = args.quantised.form(args.grads);
-    let dtype = args.dtype.float_dtype();
-    let (_, model) = match is_reward_model {
-        true => load_reward_model(&args.model, &device, dtype)?,
-        false => loading::load(&args.model, &device, dtype, quantised)?,
-    };
-    let batch = inputs.batch(&device);
-    let batch = batch.with_context(|| escape_path(&args.inputs))?;
-    let checked = match is_reward_model {
-        true => model.check_batch(&batch),
-        false => model.check_batch_with_loss(&batch),
-    };
-    checked.with_context(|| escape_path(&args.inputs))?;
-
-    report::reset();
-    let outputs = match is_reward_model {
-        true => Outputs::from([("scores".to_owned(), model.rewards(batch).try_into_data()?)]),
-        false => compute(&model, batch, args)?,
+    let outputs = match is_vision_tower(&args.model)? {
+        true => vision::results(args, &inputs, &device)?,
+        false => results(args, &inputs, &device)?,
     };
     outputs::write(&args.outputs, &outputs)?;
     output::note_tuned()?;
@@ -102,6 +95,47 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             output::note_page(&report::report().page(screen::stderr(), shown_by));
             Ok(())
         }
+    }
+}
+
+/// Computes the results of a language model or a reward model.
+fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outputs> {
+    inputs
+        .require_tokens()
+        .with_context(|| escape_path(&args.inputs))?;
+    let is_reward_model = ModelConfig::of_checkpoint(&args.model)?.is_reward_model();
+    ensure!(
+        !is_reward_model || !args.grads,
+        "--grads writes gradients of the loss of tokens, which a reward model does not have"
+    );
+    // Gradients are those of every weight.
+    let quantised = args.quantised.form(args.grads);
+    let dtype = args.dtype.float_dtype();
+    let (_, model) = match (is_reward_model, inputs.has_pictures()) {
+        (true, _) => load_reward_model(&args.model, device, dtype)?,
+        (false, false) => loading::load(&args.model, device, dtype, quantised)?,
+        (false, true) => loading::shown(|progress| {
+            load_with_vision(&args.model, device, dtype, quantised, progress)
+        })?,
+    };
+    let checked = || {
+        weighted::refuse(&inputs.loss_weights)?;
+        let batch = inputs.batch(device, dtype)?;
+        match is_reward_model {
+            true => model.check_batch(&batch)?,
+            false => model.check_batch_with_loss(&batch)?,
+        }
+        anyhow::Ok(batch)
+    };
+    let batch = checked().with_context(|| escape_path(&args.inputs))?;
+
+    report::reset();
+    match is_reward_model {
+        true => Ok(Outputs::from([(
+            "scores".to_owned(),
+            model.rewards(batch).try_into_data()?,
+        )])),
+        false => compute(&model, batch, args),
     }
 }
 

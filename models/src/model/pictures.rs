@@ -85,13 +85,11 @@ impl CausalLm {
         };
         let config = tower.config();
         let grids = config.grids(&pictures.pixel_values, &pictures.image_grid_thw)?;
-        let failed = |problem| ModelError::Input {
-            input: "input_ids",
-            problem,
-        };
         let ids = batch.input_ids.try_to_vec_as::<i64>();
-        let ids =
-            ids.map_err(|error| failed(format!("cannot be read from the device: {error}")))?;
+        let ids = ids.map_err(|error| ModelError::Input {
+            input: "input_ids",
+            problem: format!("cannot be read from the device: {error}"),
+        })?;
         let [_, columns] = batch.input_ids.dims();
         let tokens = Tokens {
             ids: &ids,
@@ -99,11 +97,8 @@ impl CausalLm {
             is_token: batch.padding.as_ref().map(|padding| padding.is_token()),
             marks: config.marks.expect("the tower is part of a whole model"),
         };
-        let positions = tokens.positions(&grids, &[], config.spatial_merge_size);
-        Ok(Placed {
-            positions: positions.map_err(failed)?,
-            grids,
-        })
+        let positions = tokens.positions(&grids, &[], config.spatial_merge_size)?;
+        Ok(Placed { positions, grids })
     }
 
     /// Returns a batch with the positions of its tokens, and the features of its pictures.

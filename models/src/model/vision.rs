@@ -123,7 +123,7 @@ impl VisionTower {
     /// Panics if the sizes are not those of [`VisionConfig::grids`] for these patches.
     pub fn forward(&self, pixel_values: Tensor<2>, grids: &[Grid]) -> VisionFeatures {
         let config = &self.config;
-        let patches: usize = grids.iter().map(|grid| grid.len()).sum();
+        let patches: usize = grids.iter().map(|grid| grid.count()).sum();
         assert_eq!(
             pixel_values.dims(),
             [patches, config.pixels()],

@@ -57,7 +57,7 @@ impl Grid {
     }
 
     /// Returns the number of patches, or of tokens, of all frames of a grid that fits in memory.
-    pub(crate) fn len(self) -> usize {
+    pub(crate) fn count(self) -> usize {
         self.frames * self.rows * self.columns
     }
 }

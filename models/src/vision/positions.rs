@@ -3,45 +3,58 @@
 use std::collections::VecDeque;
 
 use super::Grid;
+use crate::error::ModelError;
 
 /// The tokens that stand for parts of pictures and of clips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Marks {
-    pub(crate) image: i64,
-    pub(crate) video: i64,
+pub struct Marks {
+    /// The token of parts of pictures: `image_token_id`.
+    pub image: i64,
+    /// The token of parts of clips: `video_token_id`.
+    pub video: i64,
 }
 
 /// A clip among tokens.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Clip {
+pub enum Clip {
     /// All frames stand one after the other, so many positions apart, rounded down (Qwen2.5-VL).
-    Whole { grid: Grid, interval: f64 },
+    Whole {
+        /// The numbers of patches.
+        grid: Grid,
+        /// The positions between frames: `tokens_per_second` times the seconds between frames that patches join.
+        interval: f64,
+    },
     /// Text stands before each frame, which is a picture of its own (Qwen3-VL).
-    Frames { grid: Grid },
+    Frames {
+        /// The numbers of patches.
+        grid: Grid,
+    },
 }
 
 /// Rows of tokens.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Tokens<'a> {
+pub struct Tokens<'a> {
     /// The tokens, row by row.
-    pub(crate) ids: &'a [i64],
+    pub ids: &'a [i64],
     /// The length of a row, at least 1.
-    pub(crate) columns: usize,
+    pub columns: usize,
     /// True for tokens and false for padding, if there is padding.
-    pub(crate) is_token: Option<&'a [bool]>,
-    pub(crate) marks: Marks,
+    pub is_token: Option<&'a [bool]>,
+    /// The tokens that stand for parts of pictures and of clips.
+    pub marks: Marks,
 }
 
 /// The positions of tokens.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct TokenPositions {
+pub struct TokenPositions {
     /// Three for each token, `[3, rows, columns]`: time, height and width. They are 0 at padding.
-    pub(crate) ids: Vec<i64>,
+    pub ids: Vec<i64>,
     /// The number that is added to the number of tokens of each row to get the position of the next token.
-    pub(crate) deltas: Vec<i64>,
-    /// The places of the tokens of pictures, and of clips, in their order: `row · columns + column`.
-    pub(crate) images: Vec<usize>,
-    pub(crate) videos: Vec<usize>,
+    pub deltas: Vec<i64>,
+    /// The places of the tokens of pictures, in their order: `row · columns + column`.
+    pub images: Vec<usize>,
+    /// The places of the tokens of clips.
+    pub videos: Vec<usize>,
 }
 
 /// A picture, or a clip or frame of one, as tokens.
@@ -68,8 +81,34 @@ impl Tokens<'_> {
     /// patches; text goes on behind the longer side of the last one.
     ///
     /// # Errors
-    /// Returns what is wrong if there are more or fewer marks than tokens of pictures and clips.
-    pub(crate) fn positions(
+    /// Returns [`ModelError::Input`] if there are more or fewer marks than tokens of pictures and clips, and if rows are not
+    /// whole.
+    pub fn positions(
+        self,
+        pictures: &[Grid],
+        clips: &[Clip],
+        merge: usize,
+    ) -> Result<TokenPositions, ModelError> {
+        let tokens = self.ids.len();
+        let is_whole = self.columns > 0 && tokens.is_multiple_of(self.columns);
+        let problem = match self.is_token {
+            _ if !is_whole => format!("{tokens} tokens are not whole rows of {}", self.columns),
+            _ if merge == 0 => "a block has a patch at least".into(),
+            Some(mask) if mask.len() != tokens => {
+                format!("there are {tokens}, but a mask of {}", mask.len())
+            }
+            _ => match self.found(pictures, clips, merge) {
+                Ok(found) => return Ok(found),
+                Err(problem) => problem,
+            },
+        };
+        Err(ModelError::Input {
+            input: "input_ids",
+            problem,
+        })
+    }
+
+    fn found(
         self,
         pictures: &[Grid],
         clips: &[Clip],
@@ -88,7 +127,7 @@ impl Tokens<'_> {
             ids: vec![0; 3 * self.ids.len()],
             ..TokenPositions::default()
         };
-        for row in 0..self.ids.len() / self.columns.max(1) {
+        for row in 0..self.ids.len() / self.columns {
             let places = self.tokens_of(row);
             let (mut rest, mut position, mut last) = (places.as_slice(), 0, -1);
             while let [place, behind @ ..] = rest {
@@ -107,7 +146,7 @@ impl Tokens<'_> {
                 let part = kind.next(marks).map_err(|problem| {
                     format!("row {row}, column {}: {problem}", place % self.columns)
                 })?;
-                let (own, behind) = rest.split_at(part.grid.len());
+                let (own, behind) = rest.split_at(part.grid.count());
                 kind.places.extend(own);
                 last = last.max(found.put_part(own, part, position));
                 position += part.grid.rows.max(part.grid.columns) as i64;
@@ -159,7 +198,7 @@ impl Kind {
                 "token {mark} stands for a part of a {what}, and no {what} is left"
             ));
         };
-        match part.grid.len() {
+        match part.grid.count() {
             tokens if marks < tokens => Err(format!(
                 "{marks} tokens {mark} stand for the parts of a {what} of {tokens}"
             )),

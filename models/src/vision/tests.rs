@@ -165,7 +165,7 @@ fn other_numbers_of_tokens_are_refused() {
             is_token: None,
             marks: Marks { image: 7, video: 8 },
         };
-        tokens.positions(pictures, &[], 2).unwrap_err()
+        tokens.positions(pictures, &[], 2).unwrap_err().to_string()
     };
     for (ids, pictures, words) in [
         (
