@@ -320,7 +320,7 @@ fn pictures_that_do_not_fit_are_refused() {
         ),
         (
             &|file| {
-                let all = i64::from(u32::MAX) - 1;
+                let all = i64::from(i32::MAX) - 1;
                 file.insert("image_grid_thw".into(), grid(&[[all, all, all]]));
             },
             "but the pictures of image_grid_thw have",
@@ -360,6 +360,19 @@ fn pictures_that_do_not_fit_are_refused() {
         }
         let said = said(change);
         assert!(said.contains(words), "{said}");
+    }
+}
+
+/// The published files have names of their own for some fields.
+#[test]
+fn published_configurations_of_towers_are_read() {
+    let text = std::fs::read_to_string(common::fixtures().join("published.json")).unwrap();
+    let published: Value = serde_json::from_str(&text).unwrap();
+    for (name, depth, values) in [("Qwen2.5-VL", 32, 1176), ("Qwen3-VL", 24, 1536)] {
+        let config = ModelConfig::from_json(&published[name].to_string(), Path::new("config.json"));
+        let vision = config.unwrap().vision_config(Path::new("config.json"));
+        let vision = vision.unwrap();
+        assert_eq!((vision.depth, vision.pixels()), (depth, values), "{name}");
     }
 }
 
