@@ -15,7 +15,7 @@
 //! [`CausalLm::sequence_losses`] trains on sequences with targets of their own, of several documents each, and
 //! [`CausalLm::recomputed_losses`] does so in less memory. [`CausalLm::log_probs`] scores answers for the losses of
 //! [`preference`], and [`CausalLm::losses_of_divergence`] learns from a teacher. [`load_reward_model`] reads reward
-//! models. [`CausalLm::with_adapters`] and [`CausalLm::load_adapters`] attach low-rank adapters, and [`save_adapters`]
+//! models, and [`load_part`] the parts of Omni models that speak. [`CausalLm::with_adapters`] and [`CausalLm::load_adapters`] attach low-rank adapters, and [`save_adapters`]
 //! writes them, in PEFT's layout.
 //!
 //! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`], [`qwen3`], [`gemma2`], [`gemma3n`],
@@ -56,13 +56,13 @@ pub mod vision;
 pub use adapters::{AdapterConfig, AdapterPatterns, load_merged, save_adapters};
 pub use checkpoint::{
     Inspection, Progress, QuantisedWeights, StoredType, gguf, inspect, is_vision_tower, load,
-    load_as, load_reward_model, load_vision_tower, load_with, load_with_vision, save, save_into,
-    save_with, weight_files, weights_checksum,
+    load_as, load_part, load_reward_model, load_vision_tower, load_with, load_with_vision, save,
+    save_into, save_with, weight_files, weights_checksum,
 };
 pub use config::{
     AltUpConfig, Architecture, GroupConfig, LatentConfig, MixedConfig, ModelConfig, MoeConfig,
-    Mscale, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling, ScoreConfig, StoredDtype,
-    Temperature, VisionConfig, WindowConfig, WindowedBlocks,
+    Mscale, OmniPart, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling, ScoreConfig, SpeechConfig,
+    StoredDtype, Temperature, VisionConfig, WindowConfig, WindowedBlocks,
 };
 pub use error::{ModelError, TensorProblem};
 pub use generation::{Finish, Generated, Generation, NewToken, Sampling, Session};
@@ -72,6 +72,7 @@ pub use layers::cache::Cache;
 pub use layers::heads::Attention;
 pub use layers::latent::LatentAttention;
 pub use layers::layer::{FeedForward, SelfAttention};
+pub use layers::qwen_omni::{ResizeMlp, TalkerProjections};
 pub use layers::rope::{RotaryEmbedding, RotaryTables};
 pub use layers::sparse::SparseMoeBlock;
 pub use layers::{
@@ -79,7 +80,10 @@ pub use layers::{
     olmo2, phi3, qwen_vl, qwen2_moe, qwen3, qwen3_moe, vision as vision_layers,
 };
 pub use model::batch::Batch;
+pub use model::built::Model;
 pub use model::causal_lm::{CausalLm, Losses, Output};
+pub use model::code_predictor::CodePredictor;
+pub use model::code2wav::Code2Wav;
 pub use model::decoder::Decoder;
 pub use model::divergences::{Distilled, divergence_loss};
 pub use model::log_probs::Scored;

@@ -153,6 +153,11 @@ const QWEN2_MOE_NOTE: &str =
     "the shared expert has the same MLP; with `norm_topk_prob`, `renormalise = sum`";
 const QWEN3_MOE_NOTE: &str = "without `norm_topk_prob`, leave out `renormalise`";
 
+const CHUNKED_MROPE: RopeKey = RopeKey {
+    sections: Sections::Chunked,
+    ..RopeKey::LLAMA
+};
+
 const INTERLEAVED_MROPE: RopeKey = RopeKey {
     sections: Sections::Interleaved,
     ..RopeKey::LLAMA
@@ -290,10 +295,15 @@ static TABLE: &[ModelSemantics] = &[
         ..model("qwen2")
     },
     ModelSemantics {
-        rope: RopeKey {
-            sections: Sections::Chunked,
-            ..RopeKey::LLAMA
-        },
+        rope: CHUNKED_MROPE,
+        ..model("qwen2_5_omni_talker")
+    },
+    ModelSemantics {
+        rope: CHUNKED_MROPE,
+        ..model("qwen2_5_omni_text")
+    },
+    ModelSemantics {
+        rope: CHUNKED_MROPE,
         ..model("qwen2_5_vl_text")
     },
     ModelSemantics {
@@ -325,6 +335,27 @@ static TABLE: &[ModelSemantics] = &[
             "qwen3_next",
             MoeBlockKey::new(RouterKey::QWEN3_MOE, SharedExpert::Gated),
         )
+    },
+    ModelSemantics {
+        attention: SLIDING,
+        note: Some(
+            "configurations name no `model_type`; attention and MLP are scaled before they are added",
+        ),
+        ..model("qwen3_omni_moe_code2wav")
+    },
+    ModelSemantics {
+        qk_norm_rope: Some(QkNormRopeKey::QWEN3),
+        ..model("qwen3_omni_moe_talker_code_predictor")
+    },
+    ModelSemantics {
+        rope: INTERLEAVED_MROPE,
+        note: Some(QWEN2_MOE_NOTE),
+        ..mixture("qwen3_omni_moe_talker_text", MoeBlockKey::QWEN2_MOE)
+    },
+    ModelSemantics {
+        rope: INTERLEAVED_MROPE,
+        note: Some(QWEN3_MOE_NOTE),
+        ..mixture("qwen3_omni_moe_text", MoeBlockKey::QWEN3_MOE)
     },
     ModelSemantics {
         rope: INTERLEAVED_MROPE,

@@ -1,8 +1,8 @@
-//! The input file: token ids, positions, padding, pictures, and weights of results.
+//! The input file: token ids or embeddings, positions, padding, pictures, and weights of results.
 
 use super::tensors::{self, Floats, Ids};
 use super::weighted::{RESULT, WEIGHTS};
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, bail};
 use burn::tensor::{Device, FloatDType, Int, Tensor};
 use kernels_io::Limit;
 use kernels_models::Batch;
@@ -15,6 +15,8 @@ use std::path::Path;
 pub struct Inputs {
     /// Token ids `[b, s]`.
     input_ids: Option<Ids<2>>,
+    /// What the layers take in place of embedded tokens, `[b, s, width]`.
+    inputs_embeds: Option<Floats>,
     /// The positions of each token. `None` means `0..s` in each row.
     position_ids: Option<Positions>,
     /// 1 for tokens and 0 for padding, `[b, s]`. `None` means no padding.
@@ -42,14 +44,16 @@ enum Positions {
 }
 
 impl Inputs {
-    /// Returns the inputs of a language model as tensors, pictures in the dtype of the run.
+    /// Returns the inputs of a language model as tensors, embeddings and pictures in the dtype of the run.
     ///
     /// # Errors
     /// Returns an error without token ids, and if the mask does not fit them. The model checks the rest.
     pub fn batch(&self, device: &Device, dtype: FloatDType) -> anyhow::Result<Batch> {
-        let ids = self.input_ids.as_ref();
-        let ids = ids.context(MISSING_IDS)?;
-        let batch = Batch::new(ids.tensor(device));
+        let batch = Batch::new(self.input_ids(device)?);
+        let batch = match &self.inputs_embeds {
+            None => batch,
+            Some(embedded) => batch.embedded(embedded.tensor(device, dtype)),
+        };
         let batch = match &self.position_ids {
             None => batch,
             Some(Positions::One(ids)) => batch.at(ids.tensor(device)),
@@ -69,15 +73,6 @@ impl Inputs {
         }
     }
 
-    /// Refuses inputs without token ids.
-    ///
-    /// # Errors
-    /// Returns an error that names the missing tensor.
-    pub fn require_tokens(&self) -> anyhow::Result<()> {
-        ensure!(self.input_ids.is_some(), MISSING_IDS);
-        Ok(())
-    }
-
     /// Returns `true` if there are pictures.
     pub fn has_pictures(&self) -> bool {
         self.pictures.is_some()
@@ -93,29 +88,54 @@ impl Inputs {
         dtype: FloatDType,
     ) -> anyhow::Result<(Tensor<2>, Tensor<2, Int>)> {
         let pictures = self.pictures.as_ref();
-        let pictures = pictures.context("tensor `pixel_values` is missing")?;
+        let pictures = pictures.with_context(|| missing(PIXEL_VALUES))?;
         // Sizes are read by the host alone.
         let grid = pictures.image_grid_thw.tensor(&Device::flex());
         Ok((pictures.pixel_values.tensor(device, dtype), grid))
     }
 
-    /// Refuses inputs of a language model.
+    /// Returns the token ids.
     ///
     /// # Errors
-    /// Returns an error that names the first, and the model that does not take it.
-    pub fn refuse_tokens(&self, model: &str) -> anyhow::Result<()> {
-        for (name, is_there) in [
+    /// Returns an error without them.
+    pub fn input_ids(&self, device: &Device) -> anyhow::Result<Tensor<2, Int>> {
+        let ids = self.input_ids.as_ref();
+        let ids = ids.with_context(|| missing(INPUT_IDS))?;
+        Ok(ids.tensor(device))
+    }
+
+    /// Returns the embeddings in the dtype of the run.
+    ///
+    /// # Errors
+    /// Returns an error without them.
+    pub fn inputs_embeds(&self, device: &Device, dtype: FloatDType) -> anyhow::Result<Tensor<3>> {
+        let embedded = self.inputs_embeds.as_ref();
+        let embedded = embedded.with_context(|| missing(INPUTS_EMBEDS))?;
+        Ok(embedded.tensor(device, dtype))
+    }
+
+    /// Refuses inputs that a model does not take.
+    ///
+    /// # Errors
+    /// Returns an error that names the first, and the model.
+    pub fn refuse_others(&self, taken: &[&str], model: &str) -> anyhow::Result<()> {
+        let present = [
             (INPUT_IDS, self.input_ids.is_some()),
+            (INPUTS_EMBEDS, self.inputs_embeds.is_some()),
             (POSITION_IDS, self.position_ids.is_some()),
             (ATTENTION_MASK, self.attention_mask.is_some()),
-        ] {
-            ensure!(
-                !is_there,
-                "tensor `{name}` is no input of {model}; leave it out"
-            );
+            (PIXEL_VALUES, self.pictures.is_some()),
+        ];
+        let mut present = present.into_iter();
+        match present.find(|(name, is_there)| *is_there && !taken.contains(name)) {
+            None => Ok(()),
+            Some((name, _)) => bail!("tensor `{name}` is no input of {model}; leave it out"),
         }
-        Ok(())
     }
+}
+
+fn missing(name: &str) -> String {
+    format!("tensor `{name}` is missing")
 }
 
 /// Reads the file.
@@ -135,6 +155,9 @@ pub fn read(path: &Path) -> anyhow::Result<Inputs> {
 
 fn parse(tensors: &SafeTensors<'_>) -> anyhow::Result<Inputs> {
     for name in tensors.names() {
+        if let Some((_, what)) = UNBUILT.iter().find(|(own, _)| *own == name) {
+            bail!("tensor `{name}` is for {what}, which is not built; leave it out for text alone");
+        }
         let is_known = INPUTS.contains(&name) || name == IGNORED || name.starts_with(WEIGHTS);
         if !is_known && !is_result(name) {
             bail!(
@@ -145,6 +168,7 @@ fn parse(tensors: &SafeTensors<'_>) -> anyhow::Result<Inputs> {
         }
     }
     let ids = |name| tensors::read(tensors, name, |view| Ids::of(view, "[b, s]"));
+    let embedded = |view: &TensorView<'_>| Floats::of(view, Some(3), "[b, s, width]");
     let mut loss_weights = BTreeMap::new();
     for name in tensors.names() {
         if let Some(result) = name.strip_prefix(WEIGHTS) {
@@ -155,6 +179,7 @@ fn parse(tensors: &SafeTensors<'_>) -> anyhow::Result<Inputs> {
     }
     Ok(Inputs {
         input_ids: ids(INPUT_IDS)?,
+        inputs_embeds: tensors::read(tensors, INPUTS_EMBEDS, embedded)?,
         position_ids: tensors::read(tensors, POSITION_IDS, positions)?,
         attention_mask: ids(ATTENTION_MASK)?,
         pictures: pictures(tensors)?,
@@ -162,15 +187,15 @@ fn parse(tensors: &SafeTensors<'_>) -> anyhow::Result<Inputs> {
     })
 }
 
-const MISSING_IDS: &str = "tensor `input_ids` is missing";
-
-const INPUT_IDS: &str = "input_ids";
-const POSITION_IDS: &str = "position_ids";
-const ATTENTION_MASK: &str = "attention_mask";
-const PIXEL_VALUES: &str = "pixel_values";
+pub const INPUT_IDS: &str = "input_ids";
+pub const INPUTS_EMBEDS: &str = "inputs_embeds";
+pub const POSITION_IDS: &str = "position_ids";
+pub const ATTENTION_MASK: &str = "attention_mask";
+pub const PIXEL_VALUES: &str = "pixel_values";
 const IMAGE_GRID: &str = "image_grid_thw";
-const INPUTS: [&str; 5] = [
+const INPUTS: [&str; 6] = [
     INPUT_IDS,
+    INPUTS_EMBEDS,
     POSITION_IDS,
     ATTENTION_MASK,
     PIXEL_VALUES,
@@ -179,6 +204,14 @@ const INPUTS: [&str; 5] = [
 
 /// An input of `transformers` that follows from the token ids.
 const IGNORED: &str = "mm_token_type_ids";
+
+/// Inputs of parts of models that are not built.
+const UNBUILT: [(&str, &str); 4] = [
+    ("input_features", "an encoder of audio"),
+    ("feature_attention_mask", "an encoder of audio"),
+    ("audio_feature_lengths", "an encoder of audio"),
+    ("pixel_values_videos", "clips"),
+];
 
 /// Reads the patches of pictures, if there are any.
 fn pictures(tensors: &SafeTensors<'_>) -> anyhow::Result<Option<Pictures>> {

@@ -2,6 +2,7 @@
 
 mod inputs;
 mod outputs;
+mod parts;
 mod tensors;
 mod vision;
 mod weighted;
@@ -11,10 +12,12 @@ use crate::{loading, output, screen};
 use anyhow::{Context, ensure};
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_kernels::report;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use inputs::Inputs;
 use kernels_io::escape_path;
 use kernels_models::{
-    Batch, CausalLm, ModelConfig, is_vision_tower, load_reward_model, load_with_vision,
+    CausalLm, Model, ModelConfig, OmniPart, is_vision_tower, load_part, load_reward_model,
+    load_with_vision,
 };
 use outputs::Outputs;
 use std::path::PathBuf;
@@ -24,8 +27,9 @@ use std::path::PathBuf;
 /// The input file holds `input_ids` [b, s] and optionally `position_ids` and `attention_mask`, all i64 or i32.
 /// `position_ids` is [b, s], or [3, b, s] (time, height, width) for models whose tokens have three positions; without it,
 /// each row has 0..s. `attention_mask` [b, s] is 1 for tokens and 0 for padding before or after the tokens of a row; logits
-/// at padding are meaningless. Tensors with names of results (`logits…`, `loss…`, `out….…`, `grad.…`, `act.…`) are ignored, so
-/// that a file of expected values can be the input. Any other name is an error.
+/// at padding are meaningless. `inputs_embeds` [b, s, width], f32, is what the layers take in place of the embedded ids, which
+/// are then the targets of the loss alone. Tensors with names of results (`logits…`, `loss…`, `out….…`, `grad.…`, `act.…`) are
+/// ignored, so that a file of expected values can be the input. Any other name is an error.
 ///
 /// With `pixel_values` [patches, values], f32, and `image_grid_thw` [pictures, 3], a model reads pictures: the tokens that its
 /// configuration calls `image_token_id` stand for their parts. Without `position_ids`, positions are then those of
@@ -37,8 +41,13 @@ use std::path::PathBuf;
 /// tensor of the checkpoint, in its shape and the dtype of the run; experts that the checkpoint stacks are named one by
 /// one.
 ///
-/// A vision tower that was saved alone takes pictures and writes `out.embeddings`, and `out.deepstack.N` if it has such
-/// features. With `loss_weights.NAME`, f32 in the shape of each result, the loss is the sum of the products of results and
+/// Of a checkpoint of one of Qwen's Omni models, `--part` says what runs: by default the thinker, from text to text. A talker
+/// is a language model of codes of sound. A code predictor takes `inputs_embeds` [b, 2, width], the talker's last hidden state
+/// and its embedding of a frame's first code, and in `input_ids` the other codes. The transformer of a vocoder, `code2wav`,
+/// takes `inputs_embeds` alone. A vision tower that was saved alone takes pictures.
+///
+/// Models without a loss of their own write `out.NAME` for each result, such as `out.embeddings` and `out.deepstack.N` of a
+/// vision tower. With `loss_weights.NAME`, f32 in the shape of each result, the loss is the sum of the products of results and
 /// weights, which --grads needs.
 ///
 /// Of a reward model (a `…ForSequenceClassification` with one label) the output file holds `scores` [b] alone: those of
@@ -48,6 +57,9 @@ pub struct Args {
     /// The folder of the checkpoint (config.json and safetensors files, or one GGUF file), or a GGUF file.
     #[arg(long, value_name = "DIR|FILE")]
     model: PathBuf,
+    /// The part of a checkpoint of one of Qwen's Omni models.
+    #[arg(long, value_name = "PART", value_parser = part_parser())]
+    part: Option<OmniPart>,
     /// The safetensors file with the token ids, or with pictures.
     #[arg(long, value_name = "FILE")]
     inputs: PathBuf,
@@ -72,6 +84,16 @@ pub struct Args {
     report: Option<PathBuf>,
 }
 
+/// Reads the name of a part.
+fn part_parser() -> impl TypedValueParser<Value = OmniPart> {
+    let names = PossibleValuesParser::new(OmniPart::ALL.map(OmniPart::name));
+    names.map(|name| {
+        let mut parts = OmniPart::ALL.into_iter();
+        let part = parts.find(|part| part.name() == name);
+        part.expect("names are those of parts")
+    })
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -82,9 +104,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     output::refuse_unwritable(&args.outputs, "--outputs")?;
     let inputs = inputs::read(&args.inputs)?;
     let device = device(args)?;
-    let outputs = match is_vision_tower(&args.model)? {
-        true => vision::results(args, &inputs, &device)?,
-        false => results(args, &inputs, &device)?,
+    let outputs = if is_vision_tower(&args.model)? {
+        ensure!(args.part.is_none(), "--part: a vision tower has no parts");
+        vision::results(args, &inputs, &device)?
+    } else if ModelConfig::of_checkpoint_part(&args.model, args.part)?.is_reward_model() {
+        rewards(args, &inputs, &device)?
+    } else {
+        results(args, &inputs, &device)?
     };
     outputs::write(&args.outputs, &outputs)?;
     output::note_tuned()?;
@@ -98,61 +124,73 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Computes the results of a language model or a reward model.
-fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outputs> {
-    inputs
-        .require_tokens()
-        .with_context(|| escape_path(&args.inputs))?;
-    let is_reward_model = ModelConfig::of_checkpoint(&args.model)?.is_reward_model();
+/// Computes the scores of a reward model.
+fn rewards(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outputs> {
     ensure!(
-        !is_reward_model || !args.grads,
+        !args.grads,
         "--grads writes gradients of the loss of tokens, which a reward model does not have"
     );
-    // Gradients are those of every weight.
-    let quantised = args.quantised.form(args.grads);
     let dtype = args.dtype.float_dtype();
-    let (_, model) = match (is_reward_model, inputs.has_pictures()) {
-        (true, _) => load_reward_model(&args.model, device, dtype)?,
-        (false, false) => loading::load(&args.model, device, dtype, quantised)?,
-        (false, true) => loading::shown(|progress| {
-            load_with_vision(&args.model, device, dtype, quantised, progress)
-        })?,
-    };
+    let (_, model) = load_reward_model(&args.model, device, dtype)?;
     let checked = || {
         weighted::refuse(&inputs.loss_weights)?;
         let batch = inputs.batch(device, dtype)?;
-        match is_reward_model {
-            true => model.check_batch(&batch)?,
-            false => model.check_batch_with_loss(&batch)?,
-        }
+        model.check_batch(&batch)?;
         anyhow::Ok(batch)
     };
     let batch = checked().with_context(|| escape_path(&args.inputs))?;
-
     report::reset();
-    match is_reward_model {
-        true => Ok(Outputs::from([(
-            "scores".to_owned(),
-            model.rewards(batch).try_into_data()?,
-        )])),
-        false => compute(&model, batch, args),
-    }
+    let scores = model.rewards(batch).try_into_data()?;
+    Ok(Outputs::from([("scores".to_owned(), scores)]))
 }
 
-fn compute(model: &CausalLm, batch: Batch, args: &Args) -> anyhow::Result<Outputs> {
-    let (logits, loss) = model.loss_of(batch);
-    let gradients = if args.grads {
-        model.gradients(&loss.backward())
-    } else {
-        Default::default()
+/// Computes the results of any other model.
+fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outputs> {
+    // Gradients are those of every weight.
+    let quantised = args.quantised.form(args.grads);
+    let dtype = args.dtype.float_dtype();
+    let (path, part) = (&args.model, args.part);
+    let model = loading::shown(|progress| match inputs.has_pictures() {
+        false => Ok(load_part(path, part, device, dtype, quantised, progress)?.1),
+        true => {
+            let (_, model) = load_with_vision(path, device, dtype, quantised, progress)?;
+            Ok(Model::Language(model))
+        }
+    })?;
+    let run = parts::Run {
+        args,
+        inputs,
+        device,
+        dtype,
     };
-    let mut outputs = Outputs::new();
-    outputs.insert("logits".to_owned(), logits.try_into_data()?);
-    outputs.insert("loss".to_owned(), scalar(loss, args.dtype)?);
-    for (name, gradient) in gradients {
-        outputs.insert(format!("grad.{name}"), gradient);
+    let (mut outputs, loss) = match &model {
+        Model::Language(model) => language(&run, model)?,
+        Model::CodePredictor(model) => run.code_predictor(model)?,
+        Model::Code2Wav(model) => run.code2wav(model)?,
+    };
+    if let (Some(loss), true) = (&loss, args.grads) {
+        for (name, gradient) in model.gradients(&loss.backward()) {
+            outputs.insert(format!("grad.{name}"), gradient);
+        }
+    }
+    if let Some(loss) = loss {
+        outputs.insert("loss".to_owned(), scalar(loss, args.dtype)?);
     }
     Ok(outputs)
+}
+
+/// Computes the logits and the loss of a language model.
+fn language(run: &parts::Run<'_>, model: &CausalLm) -> anyhow::Result<parts::Results> {
+    let batch = run.checked(|| {
+        weighted::refuse(&run.inputs.loss_weights)?;
+        let batch = run.inputs.batch(run.device, run.dtype)?;
+        model.check_batch_with_loss(&batch)?;
+        Ok(batch)
+    })?;
+    report::reset();
+    let (logits, loss) = model.loss_of(batch);
+    let outputs = Outputs::from([("logits".to_owned(), logits.try_into_data()?)]);
+    Ok((outputs, Some(loss)))
 }
 
 /// Returns the device for parameters and token ids, with autodiff if gradients are requested.

@@ -1,6 +1,6 @@
 //! Runs of vision towers that were saved alone.
 
-use super::inputs::Inputs;
+use super::inputs::{Inputs, PIXEL_VALUES};
 use super::outputs::Outputs;
 use super::weighted::Weighted;
 use super::{Args, scalar};
@@ -18,7 +18,7 @@ pub fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<
     let dtype = args.dtype.float_dtype();
     let tower = load_vision_tower(&args.model, device, dtype)?;
     let checked = || {
-        inputs.refuse_tokens("a vision tower")?;
+        inputs.refuse_others(&[PIXEL_VALUES], "a vision tower")?;
         let (pixel_values, grid) = inputs.pictures(device, dtype)?;
         let grids = tower.config().grids(&pixel_values, &grid)?;
         anyhow::Ok((pixel_values, grids))
@@ -41,7 +41,7 @@ pub fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<
         return Ok(outputs);
     };
     if args.grads {
-        for (name, gradient) in tower.gradients(&loss.clone().backward()) {
+        for (name, gradient) in tower.gradients(&loss.backward()) {
             outputs.insert(format!("grad.{name}"), gradient);
         }
     }

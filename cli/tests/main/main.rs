@@ -27,6 +27,7 @@ mod plan_bin;
 mod profile;
 mod quantize;
 mod run;
+mod run_parts;
 mod run_pictures;
 mod semantics;
 #[cfg(unix)]

@@ -4,7 +4,7 @@
 
 use crate::page;
 
-use crate::models::{MODELS, fixtures};
+use crate::models::{MODELS, PARTS, fixtures};
 use burn::tensor::Device;
 use burn_kernels::registry;
 use burn_kernels::semantics::SemanticsKey;
@@ -25,7 +25,9 @@ the input of its experts, so it is not a sum of experts, and not a site.
 
 Families are text models for causal language modelling, with the class names of transformers. Of models of several
 modalities, these are the sites of the text model. Qwen2.5-VL and Qwen3-VL, dense or sparse, also read pictures: the norms,
-units, rotations, attention and products of their vision towers are sites, too. Other towers are not read.
+units, rotations, attention and products of their vision towers are sites, too. Other towers are not read. Of Omni models, the
+thinker is the text model, and the parts that speak are families, too: talkers, the code predictor, and the transformer of the
+vocoder, without the vocoder's convolutions.
 ";
 
 const CLASSES: &str = "\
@@ -36,14 +38,13 @@ family in the last column:
 /// The classes, each with its family here or the reason why it has none.
 const LLAMA_FACTORY: [(&str, Result<Architecture, &str>); 25] = {
     use Architecture::*;
-    const OMNI: Result<Architecture, &str> = Err("the Omni families");
     [
         ("Qwen3VLMoeTextMLP", Ok(Qwen3VlMoe)),
         ("Qwen3VLTextMLP", Ok(Qwen3Vl)),
-        ("Qwen3OmniMoeThinkerTextMLP", OMNI),
-        ("Qwen3OmniMoeMLP", OMNI),
-        ("Qwen3OmniMoeTalkerTextMLP", OMNI),
-        ("Qwen3OmniMoeCode2WavMlp", OMNI),
+        ("Qwen3OmniMoeThinkerTextMLP", Ok(Qwen3OmniMoeThinker)),
+        ("Qwen3OmniMoeMLP", Ok(Qwen3OmniMoeCodePredictor)),
+        ("Qwen3OmniMoeTalkerTextMLP", Ok(Qwen3OmniMoeTalker)),
+        ("Qwen3OmniMoeCode2WavMlp", Ok(Qwen3OmniMoeCode2Wav)),
         ("Qwen3NextMLP", Err("gated delta rules")),
         ("Qwen3MoeMLP", Ok(Qwen3Moe)),
         ("Qwen3MLP", Ok(Qwen3)),
@@ -81,12 +82,14 @@ fn units(family: Architecture) -> BTreeSet<String> {
         name.ends_with("::forward") && matches!(site.spec().key, SemanticsKey::Glu(_))
     };
     let mut units = BTreeSet::new();
-    for name in MODELS {
+    for name in MODELS.into_iter().chain(PARTS) {
         let path = fixtures().join("models").join(name).join("config.json");
         let mut config = ModelConfig::from_file(&path).unwrap();
         if config.architecture == family {
-            // Some mixtures of the fixtures have no dense layer.
-            if let Some(moe) = &mut config.moe {
+            // Some mixtures of the fixtures have no dense layer. A shared expert is of the same kind as dense layers.
+            if let Some(moe) = &mut config.moe
+                && moe.shared_expert_intermediate_size.is_none()
+            {
                 moe.mlp_only_layers = vec![0];
             }
             let reached = config.reached_sites(&Device::flex().autodiff()).unwrap();

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-const MODELS: [&str; 9] = [
+const MODELS: [&str; 11] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -19,6 +19,8 @@ const MODELS: [&str; 9] = [
     "mixtral",
     "qwen2",
     "mistral_sw8",
+    "qwen3_omni_talker",
+    "qwen3_omni_code_predictor",
 ];
 
 /// Runs a fixture on its own file of expected values and returns the output.

@@ -1,12 +1,12 @@
 //! `docs/models.md`: tables of what the sites of every family run, made from reports of their test models.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use crate::models::{MODELS, model_dir};
+use crate::models::{MODELS, PARTS, model_dir};
 use burn::tensor::{Device, FloatDType, Int, Tensor};
 use burn_kernels::registry;
 use burn_kernels::report;
 use burn_kernels::semantics::{SemanticsKey, as_written};
-use kernels_models::{Architecture, load};
+use kernels_models::{Architecture, Model, QuantisedWeights, load, load_part};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,38 @@ pub fn table(device: &Device, letter: char) -> String {
         let row = rows.entry(config.architecture.class_name()).or_default();
         add_report(row);
     }
+    for name in PARTS {
+        add_part(name, &device.clone().autodiff(), &mut rows);
+    }
     written(&rows, letter)
+}
+
+/// Adds the row of a part of an Omni model.
+fn add_part(name: &str, device: &Device, rows: &mut BTreeMap<&str, [Ran; 10]>) {
+    let decoded = QuantisedWeights::Decoded;
+    let loaded = load_part(
+        &model_dir(name),
+        None,
+        device,
+        FloatDType::BF16,
+        decoded,
+        &mut |_| {},
+    );
+    let (config, model) = loaded.unwrap();
+    report::reset();
+    let embedded = |count| {
+        let zeros = Tensor::<3>::zeros([2, count, config.hidden_size], device);
+        zeros.cast(FloatDType::BF16)
+    };
+    match &model {
+        Model::CodePredictor(model) => {
+            model.loss(embedded(2), Tensor::<2, Int>::zeros([2, 4], device));
+        }
+        Model::Code2Wav(model) => drop(model.forward(embedded(12))),
+        Model::Language(_) => unreachable!("{name} is a part"),
+    }
+    device.sync().unwrap();
+    add_report(rows.entry(config.architecture.class_name()).or_default());
 }
 
 /// Adds the calls that the report counts.

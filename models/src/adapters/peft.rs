@@ -50,13 +50,14 @@ fn is_of(name: &str, module: &str, parameter: &str) -> bool {
 
 /// The families whose projections of MLPs PEFT can't adapt as modules, because it takes their names for those of experts,
 /// which `transformers` once had as modules. It renames any target that ends in one of them.
-const RENAMED: [&str; 6] = [
+const RENAMED: [&str; 7] = [
     "qwen2_moe",
     "qwen3_moe",
     "deepseek_v2",
     "deepseek_v3",
     "glm4_moe",
     "glm4v_moe",
+    "qwen3_omni_moe_thinker",
 ];
 
 /// The place of the text model in models of several modalities.
@@ -64,7 +65,14 @@ const NESTED: &str = "model.language_model.";
 
 /// Returns the name that `transformers` gives to the layer or parameter of this name.
 pub(super) fn name(architecture: Architecture, name: &str) -> String {
-    let nested = architecture.family().nested.is_some();
+    let family = architecture.family();
+    for (own, stored) in family.names {
+        if let Some(rest) = format!("{name}.").strip_prefix(own) {
+            return format!("{stored}{rest}").trim_end_matches('.').to_owned();
+        }
+    }
+    // The decoder of a talker is in no other model.
+    let nested = family.nested.is_some() && family.speech.is_none();
     match name.strip_prefix("model.").filter(|_| nested) {
         Some(rest) => format!("{NESTED}{rest}"),
         None => name.to_owned(),

@@ -34,7 +34,7 @@ pub(super) struct Experts {
 pub(super) type Targets = BTreeMap<ParamId, Target>;
 
 /// The names of the output projection and of the head of reward models, which are adapted only if they are named.
-const HEADS: [&str; 2] = ["lm_head", "score"];
+const HEADS: [&str; 3] = ["lm_head", "codec_head", "score"];
 
 impl Target {
     fn of(info: &ParameterInfo, shape: &[usize]) -> Option<Self> {

@@ -11,14 +11,20 @@ use super::CONFIG;
 use super::matrices::Matrix;
 use super::shards::{Shards, counted};
 use super::storage::Storage;
+use crate::config::Speech;
 use crate::parameters::layout::{Encoding, Part, expert_of, in_whole_model};
 use crate::parameters::{Configured, ParameterInfo, Visit, walk};
-use crate::{CausalLm, ModelConfig, ModelError, TensorProblem, nearest};
+use crate::{ModelConfig, ModelError, TensorProblem, nearest};
 
 const EMBEDDING: &str = "model.embed_tokens.weight";
 
-/// The starts of the names of vision towers.
-const VISION: [&str; 2] = ["visual.", "model.visual."];
+/// The starts of the names of vision towers and of encoders of audio.
+const TOWERS: [&str; 4] = [
+    "visual.",
+    "model.visual.",
+    "audio_tower.",
+    "model.audio_tower.",
+];
 
 /// The start of the names of a vision tower's parameters in memory.
 const TOWER: &str = "visual.";
@@ -35,17 +41,18 @@ pub(super) fn check_tensors(
     dir: &Path,
     config: &ModelConfig,
     shards: &Shards,
-    model: &CausalLm,
+    model: &impl Configured,
 ) -> Result<Vec<String>, ModelError> {
     let (expected, mut problems) = compared(dir, shards, model);
     let decoder = in_whole_model(config.architecture, "model.");
     let modules = expected.iter().filter_map(|name| module(&decoder, name));
     let modules: BTreeSet<&str> = modules.collect();
-    let sees = model.vision_tower().is_some();
+    let tower = in_whole_model(config.architecture, TOWER);
+    let sees = expected.iter().any(|name| name.starts_with(&tower));
     // Such as a head for another task.
     let is_outside = |name: &str| {
         let own = module(&decoder, name);
-        let is_vision = sees && name.starts_with(&in_whole_model(config.architecture, TOWER));
+        let is_vision = sees && name.starts_with(&tower);
         !is_vision && !name.starts_with("lm_head.") && own.is_none_or(|own| !modules.contains(own))
     };
     let mut unread: BTreeMap<_, Vec<&str>> = BTreeMap::new();
@@ -81,6 +88,9 @@ pub(super) fn check_tensors(
         problems.extend(problem?);
     }
     name_nearest(&mut problems);
+    for problem in &mut problems {
+        problem.tensor = shards.shown_name(&problem.tensor);
+    }
     Err(ModelError::Tensors {
         dir: dir.into(),
         problems,
@@ -140,9 +150,12 @@ fn module<'a>(decoder: &str, name: &'a str) -> Option<&'a str> {
 
 /// Returns the reason why a tensor is rightly not loaded, if there is one.
 fn unread_because(config: &ModelConfig, sees: bool, name: &str) -> Option<&'static str> {
-    let is_vision = |start: &&str| name.starts_with(*start);
-    if config.family().nested.is_some() && !sees && VISION.iter().any(is_vision) {
+    let is_tower = |start: &&str| name.starts_with(*start);
+    if config.family().nested.is_some() && !sees && TOWERS.iter().any(is_tower) {
         Some("only the text model is")
+    } else if config.family().speech == Some(Speech::Talker) && name.starts_with("code_predictor.")
+    {
+        Some("the code predictor is a part of its own")
     } else if is_shared(config, name) {
         Some("their layers have the keys and values of others")
     } else if predicts_further(config, name) {

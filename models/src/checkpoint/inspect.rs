@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::check::check_tensors;
 use super::file::TensorFile;
-use super::open::gguf_file;
+use super::open::{gguf_file, part_of};
 use super::shards::Shards;
 use super::{CONFIG, gguf, quantised};
 use crate::parameters::{ParameterInfo, Visit, walk};
@@ -122,11 +122,15 @@ impl Found {
 
     fn directory(&mut self, dir: &Path) {
         let path = dir.join(CONFIG);
-        let mut quantisation = None;
+        let (mut quantisation, mut outer) = (None, "");
         let read = ModelConfig::read_fields(&path);
         if let Some(mut fields) = self.kept(read) {
-            let parse = |fields: &Map<String, Value>| ModelConfig::from_fields(fields, &path);
-            self.config = attempts(&mut fields, parse, outermost, remove, &mut self.problems);
+            let parse = |fields: &Map<String, Value>| ModelConfig::of_part(fields, &path, None);
+            let made = attempts(&mut fields, parse, outermost, remove, &mut self.problems);
+            self.config = made.map(|(config, tensors)| {
+                outer = tensors;
+                config
+            });
             // It has no errors, or was removed.
             let config = self.config.as_ref();
             quantisation = config.and_then(|config| config.quantisation(&fields, &path).ok()?);
@@ -136,7 +140,13 @@ impl Found {
             }
         }
         match Shards::open_all(dir) {
-            Ok(shards) => self.shards = Some(shards.quantised(quantisation)),
+            Ok(shards) => {
+                let part = match &self.config {
+                    Some(config) => part_of(shards, config, outer, dir),
+                    None => Ok(shards),
+                };
+                self.shards = self.kept(part).map(|own| own.quantised(quantisation));
+            }
             Err(errors) => self.problems.extend(errors.iter().flat_map(sentences)),
         }
     }
@@ -151,7 +161,7 @@ impl Found {
         let (mut parameters, mut weights) = (None, BTreeMap::new());
         let mut remarks = Vec::new();
         if let Some(config) = &self.config {
-            let model = config.init(device);
+            let model = config.build(device);
             let mut count = Count(0);
             walk(&model, &mut count);
             parameters = Some(count.0);

@@ -13,7 +13,7 @@ use super::matrices::Matrices;
 use super::shards::counted;
 
 /// The beginnings of names that packages and versions of packages put or leave out.
-const OUTER: [&str; 2] = ["model.", "language_model."];
+const OUTER: [&str; 4] = ["model.", "language_model.", "thinker.", "talker."];
 
 /// Returns a remark on each kind of difference.
 pub(super) fn differences<'a>(

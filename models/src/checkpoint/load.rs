@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use burn::module::{Module, Param, ParamId};
+use burn::module::{Param, ParamId};
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData, bf16, f16};
 use burn_kernels::nn::Quantize;
 use burn_kernels::ops::quantized_linear;
@@ -26,6 +26,8 @@ use super::shards::Shards;
 use super::source::Source;
 #[cfg(feature = "remote")]
 use super::storage::Storage;
+use crate::config::OmniPart;
+use crate::model::built::Model;
 use crate::model::vision::VisionPart;
 use crate::parameters::layout::{Encoding, MXFP4_BLOCK, Part, in_whole_model};
 use crate::parameters::{Configured, ParameterInfo, Replace, rebuild};
@@ -46,10 +48,12 @@ use crate::{CausalLm, ModelConfig, ModelError, VisionConfig, VisionTower};
 ///
 /// Beside the model, memory holds at most a piece of a tensor, whatever the dtypes, or one quantised weight of a directory.
 ///
-/// Vision towers ([`load_with_vision`] reads them), layers that predict further tokens, and tensors outside of the decoder, such as other heads, are not
-/// loaded, with a warning; [`save`](crate::save) writes the text model alone. A base model that was saved alone, whose
-/// names lack `model.`, and tensors that the index doesn't list or that two files hold (the last counts), are read with a
-/// warning.
+/// Of a checkpoint of one of Qwen's Omni models, this is the thinker; [`load_part`] reads the other parts.
+///
+/// Vision towers ([`load_with_vision`] reads them), encoders of audio, layers that predict further tokens, and tensors outside
+/// of the decoder, such as other heads, are not loaded, with a warning; [`save`](crate::save) writes the text model alone. A
+/// base model that was saved alone, whose names lack `model.`, and tensors that the index doesn't list or that two files hold
+/// (the last counts), are read with a warning.
 ///
 /// Rotary frequencies in old checkpoints are ignored, because they follow from the configuration. A stored output
 /// projection of a tied model is accepted if it equals the embedding. For a remote device of this machine the server
@@ -111,6 +115,48 @@ pub fn load_as(
 ) -> Result<(ModelConfig, CausalLm), ModelError> {
     check_dtype(device, dtype)?;
     let checkpoint = Checkpoint::open(path)?;
+    checkpoint.config.require_language_model(path)?;
+    refuse_reward_model(&checkpoint, path)?;
+    read(
+        checkpoint,
+        ModelConfig::init,
+        device,
+        dtype,
+        quantised,
+        progress,
+    )
+}
+
+/// Reads a model of any kind: of a checkpoint of one of Qwen's Omni models a part, by default its thinker, and otherwise the
+/// model of a directory or file, without a part. Parts have the tensors whose names begin with `thinker.`, `talker.`,
+/// `talker.code_predictor.` and `code2wav.pre_transformer.`. A part may also be in a directory of its own. Everything else is
+/// as [`load_as`] does it.
+///
+/// # Errors
+///
+/// Returns an error as [`load`] does, and for a part that the checkpoint does not have.
+pub fn load_part(
+    path: &Path,
+    part: Option<OmniPart>,
+    device: &Device,
+    dtype: FloatDType,
+    quantised: QuantisedWeights,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(ModelConfig, Model), ModelError> {
+    check_dtype(device, dtype)?;
+    let checkpoint = Checkpoint::open_part(path, part)?;
+    refuse_reward_model(&checkpoint, path)?;
+    read(
+        checkpoint,
+        ModelConfig::build,
+        device,
+        dtype,
+        quantised,
+        progress,
+    )
+}
+
+fn refuse_reward_model(checkpoint: &Checkpoint, path: &Path) -> Result<(), ModelError> {
     if checkpoint.config.is_reward_model() {
         let problem = "this is a reward model, which gives a score in place of tokens; `kernels run` scores texts with it";
         return Err(ModelError::field(
@@ -119,8 +165,7 @@ pub fn load_as(
             problem,
         ));
     }
-    let model = checkpoint.config.init(device);
-    read(checkpoint, model, (device, dtype), quantised, progress)
+    Ok(())
 }
 
 /// Reads a model with its vision tower as [`load_as`] reads its text model alone. [`Batch::with_pictures`] adds pictures to its
@@ -140,10 +185,12 @@ pub fn load_with_vision(
 ) -> Result<(ModelConfig, CausalLm), ModelError> {
     check_dtype(device, dtype)?;
     let checkpoint = Checkpoint::open(path)?;
-    let config = &checkpoint.config;
-    let vision = config.vision_config(&path.join(CONFIG))?;
-    let model = config.init(device).with_vision(vision.init(device));
-    read(checkpoint, model, (device, dtype), quantised, progress)
+    refuse_reward_model(&checkpoint, path)?;
+    let vision = checkpoint.config.vision_config(&path.join(CONFIG))?;
+    let new = |config: &ModelConfig, device: &Device| {
+        config.init(device).with_vision(vision.init(device))
+    };
+    read(checkpoint, new, device, dtype, quantised, progress)
 }
 
 /// Reads a vision tower: one that was saved alone, or that of a model. Weights become floats of `dtype`.
@@ -234,29 +281,31 @@ pub fn load_reward_model(
             problem,
         ));
     }
-    let model = checkpoint.config.init(device);
     read(
         checkpoint,
-        model,
-        (device, dtype),
+        ModelConfig::init,
+        device,
+        dtype,
         QuantisedWeights::Decoded,
         &mut |_| {},
     )
 }
 
-/// Reads the weights of a checkpoint's model.
-fn read(
+/// Reads the weights of a checkpoint into the model that `new` makes.
+fn read<M: Configured>(
     checkpoint: Checkpoint,
-    model: CausalLm,
-    (device, dtype): (&Device, FloatDType),
+    new: impl FnOnce(&ModelConfig, &Device) -> M,
+    device: &Device,
+    dtype: FloatDType,
     quantised: QuantisedWeights,
     progress: &mut dyn FnMut(Progress),
-) -> Result<(ModelConfig, CausalLm), ModelError> {
+) -> Result<(ModelConfig, M), ModelError> {
     let Checkpoint {
         config,
         shards,
         path,
     } = checkpoint;
+    let model = new(&config, device);
     for remark in check_tensors(&path, &config, &shards, &model)? {
         tracing::warn!("{}: {remark}", kernels_io::escape_path(&path));
     }

@@ -29,8 +29,8 @@ pub use self::checksum::weights_checksum;
 pub(crate) use self::file::TensorFile;
 pub use self::inspect::{Inspection, StoredType, inspect};
 pub use self::load::{
-    QuantisedWeights, is_vision_tower, load, load_as, load_reward_model, load_vision_tower,
-    load_with, load_with_vision,
+    QuantisedWeights, is_vision_tower, load, load_as, load_part, load_reward_model,
+    load_vision_tower, load_with, load_with_vision,
 };
 pub use self::progress::Progress;
 pub(crate) use self::save::refuse_occupied;

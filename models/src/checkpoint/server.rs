@@ -83,7 +83,7 @@ impl ServerFiles {
         let (file, _) = stored.expect("every part was looked up before anything is read");
         let path = real(file.path());
         let name = shards.stored_name(&part.name);
-        remote::load_flat(&self.device, &path, name, &part.shape, dtype).map_err(
+        remote::load_flat(&self.device, &path, &name, &part.shape, dtype).map_err(
             |error: LoadError| ModelError::Remote {
                 file: path,
                 problem: error.to_string(),

@@ -1,5 +1,6 @@
 //! The files of a checkpoint, with an index of their tensors.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
@@ -11,7 +12,7 @@ use serde_json::Value;
 use super::file::{StoredTensor, TensorFile};
 use super::left_out;
 use super::matrices::{Matrices, Matrix};
-use super::{INDEX, SINGLE};
+use super::{CONFIG, INDEX, SINGLE};
 use crate::ModelError;
 
 /// The opened files of a checkpoint. As in `transformers`, their tensors are read whatever the index says of them.
@@ -19,6 +20,8 @@ pub(super) struct Shards {
     files: Vec<TensorFile>,
     /// The index in `files` by tensor name. Of two files with a tensor of the same name, the last counts.
     places: BTreeMap<String, usize>,
+    /// The beginning of the names of a part of a checkpoint, which the names here lack.
+    outer: &'static str,
     /// True if the files leave out the beginning [`MODEL`] of names.
     bare: bool,
     /// The weights that several tensors hold together.
@@ -29,6 +32,10 @@ pub(super) struct Shards {
 /// The beginning of the names of all parameters but the output projection. A base model that was saved alone has names
 /// without it.
 const MODEL: &str = "model.";
+
+/// The remark on such files.
+const BARE: &str =
+    "the names of the tensors lack `model.`, as in a base model that was saved alone";
 
 impl Shards {
     /// Opens `model.safetensors`, or all files that `model.safetensors.index.json` lists. Returns the first error.
@@ -67,23 +74,71 @@ impl Shards {
     }
 
     fn of_all(files: Vec<TensorFile>) -> Self {
-        let stored = || files.iter().flat_map(TensorFile::names);
-        let has_layers =
-            |name: &str| name.starts_with("layers.") || name.starts_with("language_model.layers.");
-        let bare = stored().any(has_layers) && !stored().any(|name| name.starts_with(MODEL));
-        let places = files.iter().enumerate().flat_map(|(at, file)| {
-            let names = file.names();
+        Self::within(files, "", true)
+    }
+
+    /// Returns the tensors of a part: those whose names begin with `outer`. `has_model` is true for a part whose parameters
+    /// have names that begin with [`MODEL`].
+    fn within(files: Vec<TensorFile>, outer: &'static str, has_model: bool) -> Self {
+        let names = |file: &'_ TensorFile| -> Vec<String> {
+            let own = file.names().filter_map(|name| name.strip_prefix(outer));
+            own.map(str::to_owned).collect()
+        };
+        let names: Vec<Vec<String>> = files.iter().map(names).collect();
+        let stored = || names.iter().flatten();
+        let has_layers = |name: &String| {
+            name.starts_with("layers.") || name.starts_with("language_model.layers.")
+        };
+        let bare =
+            has_model && stored().any(has_layers) && !stored().any(|name| name.starts_with(MODEL));
+        let places = names.iter().enumerate().flat_map(|(at, names)| {
+            let names = names.iter();
             names.map(move |name| (full_name(name, bare), at))
         });
-        let remark =
-            "the names of the tensors lack `model.`, as in a base model that was saved alone";
         Self {
             places: places.collect(),
             files,
+            outer,
             bare,
             matrices: Matrices::default(),
-            remarks: bare.then(|| remark.to_owned()).into_iter().collect(),
+            remarks: bare.then(|| BARE.to_owned()).into_iter().collect(),
         }
+    }
+
+    /// Returns the tensors of a part of a checkpoint, with the names that they have in files of the part alone. Their names
+    /// begin with `outer`, and without that with [`MODEL`] if `has_model`.
+    ///
+    /// # Errors
+    /// Returns an error if there is none.
+    pub(super) fn of_part(
+        self,
+        outer: &'static str,
+        has_model: bool,
+        dir: &Path,
+    ) -> Result<Self, ModelError> {
+        if outer.is_empty() && has_model {
+            return Ok(self);
+        }
+        let others = self.names().filter(|name| !name.starts_with(outer));
+        let others: Vec<&str> = others.collect();
+        if others.len() == self.places.len() {
+            let problem = format!(
+                "holds no tensor `{outer}…`, though {CONFIG} is that of a whole with this part; use the {CONFIG} that \
+                 belongs to the weights"
+            );
+            return Err(ModelError::Layout {
+                dir: dir.into(),
+                problem,
+            });
+        }
+        let others =
+            counted(&others).map(|names| format!("{names} of other parts, and not loaded"));
+        let mut remarks = self.remarks;
+        remarks.retain(|remark| remark != BARE);
+        remarks.extend(others);
+        let mut part = Self::within(self.files, outer, has_model);
+        part.remarks.splice(0..0, remarks);
+        Ok(part)
     }
 
     /// Finds the quantised weights, if the configuration says that there are any.
@@ -191,10 +246,22 @@ impl Shards {
     }
 
     /// Returns the name of a tensor in its file.
-    pub(super) fn stored_name<'a>(&self, name: &'a str) -> &'a str {
-        match self.bare {
+    pub(super) fn stored_name<'a>(&self, name: &'a str) -> Cow<'a, str> {
+        let name = match self.bare {
             true => name.strip_prefix(MODEL).unwrap_or(name),
             false => name,
+        };
+        match self.outer {
+            "" => Cow::Borrowed(name),
+            outer => Cow::Owned(format!("{outer}{name}")),
+        }
+    }
+
+    /// Returns a name as errors show it: with the beginning that the names of a part lack.
+    pub(super) fn shown_name(&self, name: &str) -> String {
+        match self.outer {
+            "" => name.to_owned(),
+            _ => self.stored_name(name).into_owned(),
         }
     }
 
@@ -210,12 +277,12 @@ impl Shards {
     /// Returns a tensor's file and description.
     pub(super) fn find(&self, name: &str) -> Option<(&TensorFile, &StoredTensor)> {
         let file = &self.files[*self.places.get(name)?];
-        Some((file, file.info(self.stored_name(name))?))
+        Some((file, file.info(&self.stored_name(name))?))
     }
 
     /// Returns every file that has tensors, with the name of one of them.
     #[cfg(feature = "remote")]
-    pub(super) fn samples(&self) -> Vec<(&Path, &str)> {
+    pub(super) fn samples(&self) -> Vec<(&Path, Cow<'_, str>)> {
         let mut samples: Vec<Option<&str>> = vec![None; self.files.len()];
         for (name, file) in &self.places {
             samples[*file].get_or_insert(name);

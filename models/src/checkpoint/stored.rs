@@ -19,7 +19,7 @@ use crate::parameters::{ParameterInfo, Visit, walk};
 pub(crate) fn stored_dtypes(path: &Path) -> Result<BTreeMap<String, FloatDType>, ModelError> {
     let Checkpoint { config, shards, .. } = Checkpoint::open(path)?;
     // Nothing of it is initialised.
-    let model = config.init(&Device::flex());
+    let model = config.build(&Device::flex());
     let named = config.dtype.map(StoredDtype::float_dtype);
     let mut find = Find {
         shards: &shards,

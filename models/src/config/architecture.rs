@@ -28,7 +28,8 @@ architectures!(enumeration);
 impl Architecture {
     pub(super) fn parse(fields: Fields<'_>, families: Families) -> Result<Self, ModelError> {
         let classes = fields.strings("architectures")?;
-        let model_type = fields.string("model_type")?;
+        // Parts of Omni models have no `model_type`, or an empty one.
+        let model_type = fields.string("model_type")?.filter(|name| !name.is_empty());
         let by_class = match classes.as_deref() {
             None => None,
             Some([class]) => Some(

@@ -6,7 +6,7 @@ use std::fmt;
 
 use burn_kernels::semantics::RouterKey;
 
-use super::{Architecture, GroupConfig, Refusal, ScoreConfig};
+use super::{Architecture, GroupConfig, Refusal, ScoreConfig, Speech};
 
 /// The data of every family.
 #[derive(Clone, Copy)]
@@ -41,6 +41,10 @@ pub(crate) struct Family {
     pub(crate) nested: Option<Nested>,
     /// The vision tower, if it can be read.
     pub(crate) vision: Option<Vision>,
+    /// The kind of a part of an Omni model that speaks.
+    pub(crate) speech: Option<Speech>,
+    /// The starts of names of parameters in memory that differ in checkpoints, each with the start there.
+    pub(crate) names: &'static [(&'static str, &'static str)],
     /// The norms of queries and keys, if there are any.
     pub(crate) head_norms: Option<HeadNorms>,
     /// True if `use_qk_norm` decides whether there are norms of queries and keys.
@@ -314,6 +318,8 @@ pub(crate) struct ExpertNames {
     pub(crate) mxfp4: bool,
     /// True if the matrices of stacks may be transposed.
     pub(crate) transposed: bool,
+    /// True if experts are stacked in published checkpoints, and one by one in others.
+    pub(crate) published_stacked: bool,
 }
 
 impl ExpertNames {
@@ -324,6 +330,7 @@ impl ExpertNames {
         down: &[],
         mxfp4: false,
         transposed: false,
+        published_stacked: false,
     };
 
     /// The names of parameters in memory.
@@ -333,5 +340,6 @@ impl ExpertNames {
         down: &["down_proj"],
         mxfp4: false,
         transposed: false,
+        published_stacked: false,
     };
 }

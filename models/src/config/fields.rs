@@ -14,6 +14,8 @@ pub(crate) const MAX_SIZE: u64 = i32::MAX as u64;
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a> {
     origin: &'a Path,
+    /// Names of the objects around those of `prefix`, each followed by a dot.
+    outer: &'a str,
     /// Names of the enclosing objects, each followed by a dot.
     prefix: &'a str,
     object: &'a Map<String, Value>,
@@ -23,8 +25,17 @@ impl<'a> Fields<'a> {
     pub(crate) fn new(origin: &'a Path, prefix: &'a str, object: &'a Map<String, Value>) -> Self {
         Self {
             origin,
+            outer: "",
             prefix,
             object,
+        }
+    }
+
+    /// Returns the fields of an object inside of this one. `prefix` is its name, followed by a dot.
+    pub(crate) fn inside(&self, prefix: &'a str, object: &'a Map<String, Value>) -> Self {
+        Self {
+            outer: self.prefix,
+            ..Self::new(self.origin, prefix, object)
         }
     }
 
@@ -33,7 +44,8 @@ impl<'a> Fields<'a> {
     }
 
     pub(crate) fn error(&self, name: &str, problem: impl Into<String>) -> ModelError {
-        ModelError::field(self.origin, format!("{}{name}", self.prefix), problem)
+        let name = format!("{}{}{name}", self.outer, self.prefix);
+        ModelError::field(self.origin, name, problem)
     }
 
     pub(crate) fn value(&self, name: &str) -> Option<&'a Value> {

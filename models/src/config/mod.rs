@@ -11,7 +11,9 @@ mod misspelt;
 mod mixed;
 mod moe;
 mod nested;
+mod omni;
 mod parse;
+mod part;
 mod quantisation;
 mod qwen3;
 mod rewards;
@@ -35,6 +37,10 @@ use self::fields::{Fields, MAX_SIZE, brief};
 pub use self::latent::LatentConfig;
 pub use self::mixed::{MixedConfig, Temperature};
 pub use self::moe::{GroupConfig, MoeConfig};
+pub(crate) use self::omni::Speech;
+pub use self::omni::SpeechConfig;
+pub use self::part::OmniPart;
+pub(crate) use self::part::{Chosen, PartOf, Whole};
 pub use self::qwen3::{Qwen3MoeSize, Qwen3Size};
 pub use self::rope::RopeConfig;
 pub use self::scaling::{Mscale, RopeScaling};
@@ -101,6 +107,8 @@ pub struct ModelConfig {
     pub mixed: Option<MixedConfig>,
     /// The layers with a sliding window, if there are any.
     pub sliding_window: Option<WindowConfig>,
+    /// The sizes of a part of an Omni model that speaks.
+    pub speech: Option<SpeechConfig>,
     /// The mixture of experts, if the architecture has one.
     pub moe: Option<MoeConfig>,
     /// The scale and the caps of attention scores and logits, in families that choose them.
@@ -133,13 +141,29 @@ impl ModelConfig {
         parse_fields(&kernels_io::read_text(path, LIMIT)?, path)
     }
 
-    /// Checks the fields of a `config.json` of one of the families. Errors name the file `origin`.
+    /// Checks the fields of a `config.json` of one of the families. Errors name the file `origin`, and before each field the
+    /// objects `prefix` that the fields stand in.
     pub(crate) fn of_fields(
         object: &Map<String, Value>,
         origin: &Path,
+        prefix: &str,
         families: Families,
     ) -> Result<Self, ModelError> {
-        Self::parse(Fields::new(origin, "", object), object, families)
+        Self::parse(Fields::new(origin, prefix, object), object, families)
+    }
+
+    /// Returns `true` for a model from token ids to logits of the next token: of parts of Omni models, a thinker or a
+    /// talker.
+    pub fn is_language_model(&self) -> bool {
+        self.family().speech.is_none_or(Speech::is_language_model)
+    }
+
+    /// Returns the width of the embeddings of tokens. Of a talker of Qwen2.5-Omni it differs from `hidden_size`.
+    pub fn embedding_width(&self) -> usize {
+        match self.speech {
+            Some(SpeechConfig::ProjectedTalker { embedding_size }) => embedding_size,
+            _ => self.hidden_size,
+        }
     }
 
     /// Returns `true` if a layer, counted from 0, is a mixture of experts.
@@ -315,7 +339,7 @@ impl ModelConfig {
 
     fn sizes(&self) -> [(&'static str, usize); 8] {
         [
-            ("vocab_size", self.vocab_size),
+            (omni::vocabulary(self.family()), self.vocab_size),
             ("hidden_size", self.hidden_size),
             ("intermediate_size", self.intermediate_size),
             ("num_hidden_layers", self.num_hidden_layers),
@@ -344,7 +368,9 @@ impl ModelConfig {
         let altup = self.altup.as_ref().map_or(0, |altup| {
             altup.weights(self.hidden_size, self.num_hidden_layers)
         });
-        8 * (2 * vocab * hidden + layers * layer + altup)
+        let speech = self.speech.as_ref();
+        let speech = speech.map_or(0, |speech| speech.weights(vocab, hidden, inter));
+        8 * (2 * vocab * hidden + layers * layer + altup + speech)
     }
 
     /// Returns the `config.json` of this model. Rotary settings and the number of experts are in both spellings, so
@@ -386,6 +412,9 @@ impl ModelConfig {
         }
         if let Some(altup) = &self.altup {
             altup.write(&mut object);
+        }
+        if let Some(speech) = &self.speech {
+            speech.write(&mut object);
         }
         if let Some(mixed) = &self.mixed {
             mixed.write(self.num_hidden_layers, &mut object);

@@ -133,6 +133,8 @@ impl MoeConfig {
         };
         let size = |name| fields.required(name, fields.size(name)?);
         let moe_intermediate_size = size(experts.width)?;
+        let is_read = |name| family.refuses.iter().all(|(field, ..)| *field != name);
+        let (step, dense) = ("decoder_sparse_step", "mlp_only_layers");
         Ok(Some(Self {
             num_experts: num_experts(fields, experts)?,
             num_experts_per_tok: size("num_experts_per_tok")?,
@@ -149,8 +151,14 @@ impl MoeConfig {
             norm_topk_prob: fields
                 .boolean("norm_topk_prob")?
                 .unwrap_or(family.defaults.norm_topk_prob),
-            decoder_sparse_step: fields.size("decoder_sparse_step")?.unwrap_or(1),
-            mlp_only_layers: dense_layers(fields)?,
+            decoder_sparse_step: match is_read(step) {
+                true => fields.size(step)?.unwrap_or(1),
+                false => 1,
+            },
+            mlp_only_layers: match is_read(dense) {
+                true => dense_layers(fields)?,
+                false => Vec::new(),
+            },
             router_aux_loss_coef: fields
                 .number("router_aux_loss_coef")?
                 .unwrap_or(DEFAULT_COEFFICIENT),

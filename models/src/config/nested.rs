@@ -33,7 +33,7 @@ pub(super) fn text<'a>(
     let Some(text) = fields.object(TEXT)? else {
         return Ok((fields, object));
     };
-    let fields = Fields::new(fields.origin(), "text_config.", text);
+    let fields = fields.inside("text_config.", text);
     match fields.string("model_type")? {
         Some(other) if other != nested.model_type => {
             let problem = format!(

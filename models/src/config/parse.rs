@@ -6,8 +6,8 @@ use super::family::{Families, Family};
 use super::fields::Fields;
 use super::{
     AltUpConfig, Architecture, LatentConfig, MixedConfig, ModelConfig, MoeConfig, RopeConfig,
-    ScoreConfig, StoredDtype, WindowConfig, altup, latent, mixed, moe, nested, quantisation,
-    rewards, rope, scores, unsupported, window,
+    ScoreConfig, SpeechConfig, StoredDtype, WindowConfig, altup, latent, mixed, moe, nested, omni,
+    quantisation, rewards, rope, scores, unsupported, window,
 };
 use crate::ModelError;
 
@@ -80,7 +80,7 @@ impl ModelConfig {
         let config = Self {
             architecture,
             families,
-            vocab_size: size("vocab_size")?,
+            vocab_size: size(omni::vocabulary(family))?,
             hidden_size,
             intermediate_size: match &altup {
                 Some(_) => {
@@ -114,6 +114,7 @@ impl ModelConfig {
             altup,
             mixed,
             sliding_window,
+            speech: SpeechConfig::parse(outer, fields, family)?,
             moe: MoeConfig::parse(fields, family)?,
             scores: ScoreConfig::parse(fields, family)?,
             initializer_range: fields.number("initializer_range")?.unwrap_or(0.02),
@@ -142,6 +143,8 @@ fn is_known(family: &Family, windowed: bool, rope: &RopeConfig, name: &str) -> b
         || (family.chosen_norms && name == "use_qk_norm")
         || (family.scores.is_some() && scores::KNOWN.contains(&name))
         || (family.altup && altup::KNOWN.contains(&name))
+        || (family.speech.is_some() && omni::KNOWN.contains(&name))
+        || name == omni::vocabulary(family)
         || (family.mixed_layers && mixed::KNOWN.contains(&name))
         || (family.latent && latent::KNOWN.contains(&name))
         || (windowed && window::KNOWN.contains(&name))

@@ -70,6 +70,7 @@ impl ModelConfig {
             altup: None,
             mixed: None,
             sliding_window: None,
+            speech: None,
             moe: None,
             scores: None,
             rope: RopeConfig::default(),

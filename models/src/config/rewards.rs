@@ -13,7 +13,7 @@ const CLASS: &str = "ForSequenceClassification";
 /// The fields that name labels.
 const LABELS: [&str; 2] = ["id2label", "label2id"];
 
-/// Returns the class of a family's reward models. The text models of several modalities have none.
+/// Returns the class of a family's reward models. The text models of several modalities have none, and those that speak.
 fn class(family: &Family) -> Option<String> {
     let own = family.class_name.split("For").next()?;
     let own = match own {
@@ -21,7 +21,8 @@ fn class(family: &Family) -> Option<String> {
         "Gemma3" => "Gemma3Text",
         own => own,
     };
-    family.nested.is_none().then(|| format!("{own}{CLASS}"))
+    let has_none = family.nested.is_some() || family.speech.is_some();
+    (!has_none).then(|| format!("{own}{CLASS}"))
 }
 
 /// Returns `true` for the class of a family's reward models.

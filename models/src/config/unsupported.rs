@@ -15,6 +15,8 @@ use crate::{ModelConfig, ModelError};
 pub(crate) enum Neutral {
     /// Any value has an effect.
     Nothing,
+    /// No value has an effect: the family does not read the field.
+    Anything,
     False,
     True,
     Number(f64),
@@ -26,6 +28,7 @@ impl Neutral {
     pub(crate) fn admits(self, value: &Value) -> bool {
         match self {
             Neutral::Nothing => false,
+            Neutral::Anything => true,
             Neutral::False => value == &Value::Bool(false),
             Neutral::True => value == &Value::Bool(true),
             Neutral::Number(neutral) => value.as_f64() == Some(neutral),

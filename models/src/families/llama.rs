@@ -11,6 +11,8 @@ pub(crate) static FAMILY: Family = Family {
     model_type: "llama",
     nested: None,
     vision: None,
+    speech: None,
+    names: &[],
     head_norms: None,
     chosen_norms: false,
     sinks: false,

@@ -25,6 +25,7 @@ pub(crate) static FAMILY: Family = Family {
             down: &["w2"],
             mxfp4: false,
             transposed: false,
+            published_stacked: false,
         },
         axes: Axes::OutIn,
     }),

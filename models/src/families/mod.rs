@@ -22,6 +22,7 @@ mod qwen2;
 mod qwen2_moe;
 mod qwen3;
 mod qwen3_moe;
+mod qwen_omni;
 mod qwen_vl;
 mod seed_oss;
 
@@ -32,7 +33,8 @@ use serde_json::{Map, Value};
 
 use crate::config::family::{Families, Family};
 use crate::config::{
-    Architecture, ModelConfig, Qwen3MoeSize, Qwen3Size, VisionConfig, parse_fields,
+    Architecture, Chosen, ModelConfig, OmniPart, PartOf, Qwen3MoeSize, Qwen3Size, Speech,
+    VisionConfig, parse_fields,
 };
 use crate::error::ModelError;
 use crate::layers::kinds::Layers;
@@ -83,6 +85,20 @@ macro_rules! architectures {
             Qwen3Vl = qwen_vl::QWEN3, qwen_vl::QWEN3_LAYERS;
             /// `Qwen3VLMoeForConditionalGeneration`: the sparse Qwen3-VL models.
             Qwen3VlMoe = qwen_vl::QWEN3_MOE, qwen_vl::QWEN3_MOE_LAYERS;
+            /// `Qwen2_5OmniThinkerForConditionalGeneration`: the text model of Qwen2.5-Omni.
+            Qwen2_5OmniThinker = qwen_omni::THINKER2_5, qwen_omni::THINKER2_5_LAYERS;
+            /// `Qwen2_5OmniTalkerForConditionalGeneration`: Qwen2.5-Omni's language model of codes of sound.
+            Qwen2_5OmniTalker = qwen_omni::TALKER2_5, qwen_omni::TALKER2_5_LAYERS;
+            /// `Qwen3OmniMoeThinkerForConditionalGeneration`: the text model of Qwen3-Omni.
+            Qwen3OmniMoeThinker = qwen_omni::THINKER3, qwen_omni::THINKER3_LAYERS;
+            /// `Qwen3OmniMoeTalkerForConditionalGeneration`: Qwen3-Omni's language model of the first codes of sound.
+            Qwen3OmniMoeTalker = qwen_omni::TALKER3, qwen_omni::TALKER3_LAYERS;
+            /// `Qwen3OmniMoeTalkerCodePredictorModelForConditionalGeneration`: the model of the other codes, which is not a
+            /// language model.
+            Qwen3OmniMoeCodePredictor = qwen_omni::CODE_PREDICTOR, qwen_omni::CODE_PREDICTOR_LAYERS;
+            /// `Qwen3OmniMoeCode2WavTransformerModel`: the transformer of Qwen3-Omni's vocoder, which is not a language
+            /// model.
+            Qwen3OmniMoeCode2Wav = qwen_omni::CODE2WAV, qwen_omni::CODE2WAV_LAYERS;
             /// `Glm4vMoeForConditionalGeneration`: the text model of GLM-4.5V.
             Glm4vMoe = glm4v_moe::FAMILY, glm4v_moe::LAYERS;
             /// `DeepseekV2ForCausalLM`: DeepSeek-V2, with latent attention.
@@ -147,6 +163,11 @@ impl Architecture {
             .map_or(family.model_type, |nested| nested.model_type)
     }
 
+    /// Returns `true` for families of models from token ids to logits of the next token.
+    pub fn is_language_model(self) -> bool {
+        self.family().speech.is_none_or(Speech::is_language_model)
+    }
+
     /// Returns `true` if layers of this family are, or can be, mixtures of experts.
     pub fn has_experts(self) -> bool {
         self.family().experts.is_some()
@@ -175,7 +196,47 @@ impl ModelConfig {
         object: &Map<String, Value>,
         origin: &Path,
     ) -> Result<Self, ModelError> {
-        Self::of_fields(object, origin, ALL)
+        Self::of_part(object, origin, None).map(|(config, _)| config)
+    }
+
+    /// Checks the fields of a `config.json`, and returns the configuration of a part, if the checkpoint has several, with
+    /// the start of the names of its tensors.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for a part that the checkpoint does not have.
+    pub(crate) fn of_part(
+        object: &Map<String, Value>,
+        origin: &Path,
+        part: Option<OmniPart>,
+    ) -> Result<(Self, &'static str), ModelError> {
+        let whole = qwen_omni::WHOLES.iter().find(|whole| whole.is(object));
+        if let Some(whole) = whole {
+            if let Some(Chosen { of, fields }) = whole.choose(object, origin, part)? {
+                let config = Self::of_fields(&fields, origin, of.object, ALL)?;
+                return Ok((config, of.tensors));
+            }
+            return Ok((Self::of_fields(object, origin, "", ALL)?, ""));
+        }
+        let config = Self::of_fields(object, origin, "", ALL)?;
+        match part {
+            Some(part) if config.places_in_wholes().all(|own| own.part != part) => {
+                let problem = format!(
+                    "{} is no checkpoint with a {}; leave out the part, or name the checkpoint of the whole",
+                    config.architecture,
+                    part.name()
+                );
+                Err(ModelError::field(origin, "architectures", problem))
+            }
+            _ => Ok((config, "")),
+        }
+    }
+
+    /// Returns the places of this model in checkpoints of several models.
+    pub(crate) fn places_in_wholes(&self) -> impl Iterator<Item = &'static PartOf> {
+        let class = self.family().class_name;
+        let parts = qwen_omni::WHOLES.iter().flat_map(|whole| whole.parts);
+        parts.filter(move |own| own.class == class)
     }
 
     /// Returns a Qwen3 configuration of the given sizes, with the family's usual settings for the rest.

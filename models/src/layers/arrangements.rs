@@ -6,8 +6,9 @@ use burn_kernels::nn::CacheError;
 
 use crate::layers::blocks::RmsNorm;
 use crate::layers::cache::LayerCache;
+use crate::layers::code2wav::Code2WavLayer;
 use crate::layers::kinds::{Arrangement, Build};
-use crate::layers::layer::{FeedForward, NewLayer, Parts, Residual, SelfAttention};
+use crate::layers::layer::{After, FeedForward, NewLayer, Parts, Residual, SelfAttention};
 use crate::layers::place::Place;
 
 /// A decoder layer, with its norms as the family places them.
@@ -27,6 +28,8 @@ pub enum DecoderLayer {
     Glm4(Glm4Layer),
     /// Norms after attention and MLP.
     Olmo2(Olmo2Layer),
+    /// Norms before attention and MLP, and scales after them.
+    Code2Wav(Code2WavLayer),
 }
 
 impl DecoderLayer {
@@ -38,6 +41,7 @@ impl DecoderLayer {
             Arrangement::Gemma2 => Self::Gemma2(Gemma2Layer::new(new)),
             Arrangement::Glm4 => Self::Glm4(Glm4Layer::new(new)),
             Arrangement::Olmo2 => Self::Olmo2(Olmo2Layer::new(new)),
+            Arrangement::Code2Wav => Self::Code2Wav(Code2WavLayer::new(new)),
         }
     }
 
@@ -58,6 +62,7 @@ impl DecoderLayer {
             Self::Gemma2(layer) => layer.parts(),
             Self::Glm4(layer) => layer.parts(),
             Self::Olmo2(layer) => layer.parts(),
+            Self::Code2Wav(layer) => layer.parts(),
         }
     }
 }
@@ -121,10 +126,10 @@ impl Gemma2Layer {
         Parts {
             before_attention: Some(&self.input_layernorm),
             attention: &self.self_attn,
-            after_attention: Some(&self.post_attention_layernorm),
+            after_attention: Some(After::Norm(&self.post_attention_layernorm)),
             before_mlp: Some(&self.pre_feedforward_layernorm),
             mlp: &self.mlp,
-            after_mlp: Some(&self.post_feedforward_layernorm),
+            after_mlp: Some(After::Norm(&self.post_feedforward_layernorm)),
         }
     }
 }
@@ -156,10 +161,10 @@ impl Glm4Layer {
         Parts {
             before_attention: Some(&self.input_layernorm),
             attention: &self.self_attn,
-            after_attention: Some(&self.post_self_attn_layernorm),
+            after_attention: Some(After::Norm(&self.post_self_attn_layernorm)),
             before_mlp: Some(&self.post_attention_layernorm),
             mlp: &self.mlp,
-            after_mlp: Some(&self.post_mlp_layernorm),
+            after_mlp: Some(After::Norm(&self.post_mlp_layernorm)),
         }
     }
 }
@@ -218,10 +223,10 @@ impl Olmo2Layer {
         Parts {
             before_attention: None,
             attention: &self.self_attn,
-            after_attention: Some(&self.post_attention_layernorm),
+            after_attention: Some(After::Norm(&self.post_attention_layernorm)),
             before_mlp: None,
             mlp: &self.mlp,
-            after_mlp: Some(&self.post_feedforward_layernorm),
+            after_mlp: Some(After::Norm(&self.post_feedforward_layernorm)),
         }
     }
 }

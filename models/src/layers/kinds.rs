@@ -59,6 +59,8 @@ pub(crate) enum Arrangement {
     Glm4,
     /// Norms after attention and MLP.
     Olmo2,
+    /// Norms before attention and MLP, and scales after them.
+    Code2Wav,
 }
 
 pub(crate) type Rotate = fn(Tensor<4>, Tensor<4>, Tensor<3>, Tensor<3>) -> (Tensor<4>, Tensor<4>);

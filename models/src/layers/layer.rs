@@ -8,6 +8,7 @@ use burn_kernels::nn::CacheError;
 
 use crate::layers::blocks::{Mlp, RmsNorm};
 use crate::layers::cache::LayerCache;
+use crate::layers::code2wav::LayerScale;
 use crate::layers::heads::Attention;
 use crate::layers::kinds::Build;
 use crate::layers::latent::LatentAttention;
@@ -103,15 +104,30 @@ impl NewLayer<'_> {
     }
 }
 
-/// The parts of a layer by their place. A norm before attention or MLP takes the residual stream; a norm after one takes
-/// its output, before this is added to the stream.
+/// What takes the output of attention or MLP before it is added to the residual stream.
+#[derive(Clone, Copy)]
+pub(crate) enum After<'a> {
+    Norm(&'a RmsNorm),
+    Scale(&'a LayerScale),
+}
+
+impl After<'_> {
+    fn forward(self, output: Tensor<3>) -> Tensor<3> {
+        match self {
+            Self::Norm(norm) => norm.forward(output),
+            Self::Scale(scale) => scale.forward(output),
+        }
+    }
+}
+
+/// The parts of a layer by their place. A norm before attention or MLP takes the residual stream.
 pub(crate) struct Parts<'a> {
     pub(crate) before_attention: Option<&'a RmsNorm>,
     pub(crate) attention: &'a SelfAttention,
-    pub(crate) after_attention: Option<&'a RmsNorm>,
+    pub(crate) after_attention: Option<After<'a>>,
     pub(crate) before_mlp: Option<&'a RmsNorm>,
     pub(crate) mlp: &'a FeedForward,
-    pub(crate) after_mlp: Option<&'a RmsNorm>,
+    pub(crate) after_mlp: Option<After<'a>>,
 }
 
 impl Parts<'_> {
@@ -145,10 +161,10 @@ impl Residual {
         }
     }
 
-    /// Adds an output, normalised if there is a norm after it.
-    fn of(sum: Tensor<3>, output: Tensor<3>, norm: Option<&RmsNorm>) -> Self {
-        let last = match norm {
-            Some(norm) => norm.forward(output),
+    /// Adds an output, with what is after it.
+    fn of(sum: Tensor<3>, output: Tensor<3>, after: Option<After<'_>>) -> Self {
+        let last = match after {
+            Some(after) => after.forward(output),
             None => output,
         };
         Self {

@@ -10,6 +10,7 @@ use burn_kernels::ops::moe::load_balancing_loss;
 use crate::config::{ModelConfig, MoeConfig};
 use crate::error::ModelError;
 use crate::layers::blocks::new_linear;
+use crate::layers::qwen_omni::TalkerProjections;
 use crate::layers::scores::capped;
 use crate::model::batch::Batch;
 use crate::model::decoder::Decoder;
@@ -33,6 +34,8 @@ pub struct CausalLm {
     pub(crate) score: Option<Linear>,
     /// The vision tower, if the model was loaded with it.
     pub(crate) visual: Option<VisionTower>,
+    /// The projections of the thinker's states, of a talker of Qwen3-Omni.
+    pub(crate) projections: Option<TalkerProjections>,
 }
 
 /// Returns the logits `[b, s, vocab]` of hidden states, for the table of embeddings `[vocab, hidden]` as output weight.
@@ -46,7 +49,16 @@ impl ModelConfig {
     /// with standard deviation `initializer_range`, normalisation weights are 1, biases are 0.
     ///
     /// [`Device::seed`] sets the seed. Weights are allocated on first use.
+    ///
+    /// # Panics
+    ///
+    /// Panics if this is no [language model](Self::is_language_model).
     pub fn init(&self, device: &Device) -> CausalLm {
+        assert!(
+            self.is_language_model(),
+            "{} is no language model",
+            self.architecture
+        );
         CausalLm {
             model: Decoder::new(self, device),
             lm_head: (!self.tie_word_embeddings && !self.rewards)
@@ -55,6 +67,7 @@ impl ModelConfig {
                 .rewards
                 .then(|| new_linear(self, [self.hidden_size, 1], false, device)),
             visual: None,
+            projections: TalkerProjections::new(self, device),
         }
     }
 }
@@ -345,6 +358,12 @@ impl CausalLm {
         Ok(())
     }
 
+    /// Returns the projections of the thinker's states, of a talker of Qwen3-Omni. The inputs of a talker are sums of
+    /// projected states and embedded codes; see [`Batch::embedded`].
+    pub fn projections(&self) -> Option<&TalkerProjections> {
+        self.projections.as_ref()
+    }
+
     /// Returns the configuration that the model was built from.
     pub fn config(&self) -> &ModelConfig {
         self.model.config()
@@ -368,7 +387,7 @@ fn unpadded(input_ids: Tensor<2, Int>, position_ids: Option<Tensor<2, Int>>) -> 
     }
 }
 
-fn check_values(
+pub(super) fn check_values(
     input: &'static str,
     ids: &Tensor<2, Int>,
     limit: usize,

@@ -3,12 +3,12 @@
 use burn::module::Module;
 use burn::nn::Embedding;
 use burn::tensor::{Device, Int, Tensor};
-use burn_kernels::nn::CacheError;
+use burn_kernels::nn::{CacheError, Linear};
 use burn_kernels::policy;
 
-use crate::config::ModelConfig;
+use crate::config::{ModelConfig, SpeechConfig};
 use crate::layers::arrangements::DecoderLayer;
-use crate::layers::blocks::{RmsNorm, new_weight};
+use crate::layers::blocks::{RmsNorm, new_linear, new_weight};
 use crate::layers::cache::Cache;
 use crate::layers::gemma3n::{Gemma3nLayer, SharedKeys, Streams};
 use crate::layers::kinds::Build;
@@ -66,6 +66,8 @@ impl LayerStack {
 #[derive(Module, Debug)]
 pub struct Decoder {
     pub(crate) embed_tokens: Embedding,
+    /// The projection of embeddings to the width of the layers, if their widths differ.
+    thinker_to_talker_proj: Option<Linear>,
     stack: LayerStack,
     norm: RmsNorm,
     #[module(skip)]
@@ -81,10 +83,14 @@ impl Decoder {
             layers: config.architecture.layers(),
             device,
         };
+        let (width, hidden) = (config.embedding_width(), config.hidden_size);
+        let is_projected = matches!(config.speech, Some(SpeechConfig::ProjectedTalker { .. }));
         Self {
             embed_tokens: Embedding {
-                weight: new_weight(config, [config.vocab_size, config.hidden_size], device),
+                weight: new_weight(config, [config.vocab_size, width], device),
             },
+            thinker_to_talker_proj: is_projected
+                .then(|| new_linear(config, [width, hidden], true, device)),
             stack: LayerStack::new(build),
             norm: build.norm(config.hidden_size),
             rotary: Rotary::new(config),
@@ -110,7 +116,7 @@ impl Decoder {
         cache: Option<&mut Cache>,
     ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
         assert!(batch.pictures.is_none(), "this pass takes no pictures");
-        let hidden = self.embed(batch.input_ids.clone());
+        let hidden = self.enter(&batch);
         let places = self
             .rotary
             .places(&self.config, &hidden, &batch, cache.as_deref());
@@ -123,7 +129,7 @@ impl Decoder {
         batch: Batch,
         seen: Option<SeenPictures>,
     ) -> (Tensor<3>, Vec<Tensor<2>>) {
-        let hidden = self.embed(batch.input_ids.clone());
+        let hidden = self.enter(&batch);
         let hidden = match &seen {
             Some(seen) => seen.insert(hidden),
             None => hidden,
@@ -139,7 +145,7 @@ impl Decoder {
         batch: Batch,
         documents: Documents,
     ) -> (Tensor<3>, Vec<Tensor<2>>) {
-        let hidden = self.embed(batch.input_ids.clone());
+        let hidden = self.enter(&batch);
         let places = self.places_of(&hidden, &batch, documents);
         let passed = self.layers(batch.input_ids, hidden, &places, (None, None));
         passed.expect("a pass without a cache has no error of one")
@@ -222,8 +228,23 @@ impl Decoder {
         Ok(own.around.close(streams))
     }
 
+    /// Returns what the layers take for a batch.
+    fn enter(&self, batch: &Batch) -> Tensor<3> {
+        match &batch.inputs_embeds {
+            Some(embedded) => self.projected(embedded.clone()),
+            None => self.embed(batch.input_ids.clone()),
+        }
+    }
+
+    fn projected(&self, embedded: Tensor<3>) -> Tensor<3> {
+        match &self.thinker_to_talker_proj {
+            Some(projection) => projection.forward(embedded),
+            None => embedded,
+        }
+    }
+
     pub(crate) fn embed(&self, input_ids: Tensor<2, Int>) -> Tensor<3> {
-        let hidden = self.embed_tokens.forward(input_ids);
+        let hidden = self.projected(self.embed_tokens.forward(input_ids));
         if !self.config.family().scaled_embeddings {
             return hidden;
         }

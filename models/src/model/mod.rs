@@ -1,7 +1,10 @@
 //! Models: from token ids to logits, losses and gradients.
 
 pub(crate) mod batch;
+pub(crate) mod built;
 pub(crate) mod causal_lm;
+pub(crate) mod code2wav;
+pub(crate) mod code_predictor;
 pub(crate) mod decoder;
 mod decoding;
 pub(crate) mod divergences;
@@ -16,4 +19,5 @@ mod recompute;
 mod rewards;
 pub(crate) mod sequences;
 mod sites;
+mod trunk;
 pub(crate) mod vision;

@@ -63,10 +63,12 @@ impl CausalLm {
     ///
     /// # Errors
     ///
-    /// Returns an error as [`check_inputs`](Self::check_inputs) and [`check_axes`](Self::check_axes) do. Of pictures, returns
-    /// [`ModelError::Input`] if the model was loaded without its vision tower, if `pixel_values` and `image_grid_thw` don't
-    /// fit together or the tower, and if other numbers of tokens stand for the parts of pictures than they have.
+    /// Returns an error as [`check_inputs`](Self::check_inputs) and [`check_axes`](Self::check_axes) do, and for embeddings
+    /// of another shape or of a family that takes none. Of pictures, returns [`ModelError::Input`] if the model was loaded
+    /// without its vision tower, if `pixel_values` and `image_grid_thw` don't fit together or the tower, and if other numbers
+    /// of tokens stand for the parts of pictures than they have.
     pub fn check_batch(&self, batch: &Batch) -> Result<(), ModelError> {
+        self.check_embedded(batch)?;
         match &batch.position_ids {
             None => self.check_inputs(&batch.input_ids, None)?,
             Some(PositionIds::One(ids)) => self.check_inputs(&batch.input_ids, Some(ids))?,
@@ -76,6 +78,31 @@ impl CausalLm {
             }
         }
         self.check_pictures(batch)
+    }
+
+    /// Checks the embeddings of a batch, if it has its own.
+    fn check_embedded(&self, batch: &Batch) -> Result<(), ModelError> {
+        let Some(embedded) = &batch.inputs_embeds else {
+            return Ok(());
+        };
+        let config = self.config();
+        let [rows, seq] = batch.input_ids.dims();
+        let (expected, found) = ([rows, seq, config.embedding_width()], embedded.dims());
+        let family = config.family();
+        let problem = if family.scaled_embeddings || family.altup {
+            format!(
+                "{} scales embeddings of token ids, or reads the ids again: it takes no embeddings",
+                config.architecture
+            )
+        } else if found != expected {
+            format!("expected shape {expected:?}, found {found:?}")
+        } else {
+            return Ok(());
+        };
+        Err(ModelError::Input {
+            input: "inputs_embeds",
+            problem,
+        })
     }
 
     /// Checks a batch as [`check_batch`](Self::check_batch) does, and that there is a next token to predict.

@@ -53,7 +53,22 @@ impl Rotary {
         batch: &Batch,
         cache: Option<&Cache>,
     ) -> Places {
-        let position_ids = &batch.position_ids;
+        self.places_at(config, hidden, &batch.position_ids, cache)
+            .with_padding(&batch.padding)
+    }
+
+    /// Returns the places of hidden states at the positions `0..s`.
+    pub(crate) fn places_in_order(&self, config: &ModelConfig, hidden: &Tensor<3>) -> Places {
+        self.places_at(config, hidden, &None, None)
+    }
+
+    fn places_at(
+        &self,
+        config: &ModelConfig,
+        hidden: &Tensor<3>,
+        position_ids: &Option<PositionIds>,
+        cache: Option<&Cache>,
+    ) -> Places {
         let [_, seq, _] = hidden.dims();
         let device = hidden.device();
         let dtype = match hidden.dtype() {
@@ -90,7 +105,7 @@ impl Rotary {
             local: self.local.as_ref().map(tables),
             // As in `transformers`, explicit positions have no effect on it.
             query_factor: temperature.map(|own| positions.query_factor(own, &device, dtype)),
-            lengths: batch.padding.as_ref().and_then(Padding::lengths),
+            lengths: None,
             documents: None,
         }
     }
@@ -147,6 +162,12 @@ impl Positions<'_> {
 }
 
 impl Places {
+    /// Adds the padding of a batch.
+    fn with_padding(mut self, padding: &Option<Padding>) -> Self {
+        self.lengths = padding.as_ref().and_then(Padding::lengths);
+        self
+    }
+
     /// Adds the lengths of documents.
     pub(crate) fn with_documents(mut self, documents: Option<Arc<[usize]>>) -> Self {
         self.documents = documents;

@@ -30,6 +30,7 @@ impl CausalLm {
         let weight = Tensor::from_data(drawn.val().into_data(), (&device, dtype));
         Ok(Self {
             model: self.model.with_config(config),
+            projections: None,
             lm_head: None,
             visual: self.visual,
             score: Some(Linear {

@@ -7,8 +7,9 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_kernels::policy::{self, Policy};
 use burn_kernels::report;
 
-use crate::config::ModelConfig;
+use crate::config::{ModelConfig, SpeechConfig};
 use crate::error::ModelError;
+use crate::model::built::Model;
 use crate::model::causal_lm::CausalLm;
 
 /// The widest head of a model whose sites can be found.
@@ -41,9 +42,12 @@ impl ModelConfig {
             ));
         }
         let _policy = policy::scope(Policy::reference());
-        let model = self.miniature().init(device);
+        let model = self.miniature().build(device);
         let before = calls();
-        run(&model, device)?;
+        match &model {
+            Model::Language(model) => run(model, device)?,
+            Model::CodePredictor(_) | Model::Code2Wav(_) => run_part(&model, device),
+        }
         let new = calls().into_iter().zip(before);
         let new = new.filter(|((_, after), (_, before))| after > before);
         Ok(new.map(|((name, _), _)| name).collect())
@@ -77,6 +81,18 @@ impl ModelConfig {
             altup.hidden_size_per_layer_input = 4;
             altup.laurel_rank = 4;
         }
+        small.speech = small.speech.map(|speech| match speech {
+            SpeechConfig::ProjectedTalker { .. } => {
+                SpeechConfig::ProjectedTalker { embedding_size: 16 }
+            }
+            SpeechConfig::Talker { .. } => SpeechConfig::Talker {
+                thinker_hidden_size: 16,
+            },
+            SpeechConfig::CodePredictor { .. } => {
+                SpeechConfig::CodePredictor { num_code_groups: 3 }
+            }
+            own @ SpeechConfig::Code2Wav { .. } => own,
+        });
         if let Some(mixed) = &mut small.mixed {
             mixed.intermediate_size_mlp = 16;
         }
@@ -124,6 +140,19 @@ fn run(model: &CausalLm, device: &Device) -> Result<(), ModelError> {
     model.next_padded(ids.clone(), &[TOKENS - 1, TOKENS], &mut cache)?;
     model.next(ids.narrow(1, 0, 1), &mut cache)?;
     Ok(())
+}
+
+/// Runs a part that is no language model.
+fn run_part(model: &Model, device: &Device) {
+    let width = model.config().hidden_size;
+    let embedded = |count| Tensor::<3>::zeros([2, count, width], device);
+    match model {
+        Model::CodePredictor(model) => {
+            model.loss(embedded(2), Tensor::<2, Int>::zeros([2, 2], device));
+        }
+        Model::Code2Wav(model) => drop(model.forward(embedded(TOKENS))),
+        Model::Language(_) => {}
+    }
 }
 
 /// Returns the number of calls of every site, in a fixed order.

@@ -72,6 +72,10 @@ pub(crate) struct Parameter<'a> {
 impl Parameter<'_> {
     /// Returns the tensors that hold the parameter in a checkpoint of the given kind, in the order of their rows.
     pub(crate) fn parts(self, storage: ExpertStorage) -> Vec<Part> {
+        let storage = match self.names().published_stacked {
+            true => ExpertStorage::Stacked,
+            false => storage,
+        };
         let block = match storage {
             ExpertStorage::PerExpert => self.names().block,
             ExpertStorage::Stacked => BLOCK,
@@ -82,12 +86,15 @@ impl Parameter<'_> {
     /// Returns every set of tensors that may hold the parameter, the usual one first.
     pub(crate) fn alternatives(self) -> Vec<Vec<Part>> {
         let mut ways: Vec<Vec<Part>> = Vec::new();
+        let mut add = |way: Vec<Part>| {
+            if !ways.contains(&way) {
+                ways.push(way);
+            }
+        };
+        add(self.parts(ExpertStorage::default()));
         for storage in [ExpertStorage::PerExpert, ExpertStorage::Stacked] {
             for block in [self.names().block, BLOCK] {
-                let way = self.parts_in(block, storage);
-                if !ways.contains(&way) {
-                    ways.push(way);
-                }
+                add(self.parts_in(block, storage));
             }
         }
         ways.extend(self.quantised());
@@ -224,6 +231,11 @@ pub(crate) fn in_whole_model(architecture: Architecture, name: &str) -> String {
     let family = architecture.family();
     if let (Some(vision), Some(rest)) = (family.vision, name.strip_prefix("visual.")) {
         return format!("{}{rest}", vision.prefix);
+    }
+    for (own, stored) in family.names {
+        if let Some(rest) = name.strip_prefix(own) {
+            return format!("{stored}{rest}");
+        }
     }
     let nested = family.nested;
     match (nested, name.strip_prefix("model.")) {

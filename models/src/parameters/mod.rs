@@ -16,6 +16,7 @@ use burn::tensor::{Gradients, Tensor, TensorData};
 use self::layout::{ExpertStorage, Parameter, Part};
 use crate::config::Architecture;
 use crate::config::family::Axes;
+use crate::model::built::Model;
 use crate::model::causal_lm::CausalLm;
 use crate::model::vision::{VisionPart, VisionTower};
 
@@ -26,6 +27,12 @@ pub(crate) trait Configured: Module {
 }
 
 impl Configured for CausalLm {
+    fn architecture(&self) -> Architecture {
+        self.config().architecture
+    }
+}
+
+impl Configured for Model {
     fn architecture(&self) -> Architecture {
         self.config().architecture
     }
@@ -58,6 +65,20 @@ pub trait ParameterVisitor {
     fn visit<const D: usize>(&mut self, name: &str, tensor: Tensor<D>);
 }
 
+impl Model {
+    /// Returns the gradient of every parameter that has one, as [`CausalLm::gradients`] does.
+    pub fn gradients(&self, grads: &Gradients) -> BTreeMap<String, TensorData> {
+        gradients(self, grads)
+    }
+
+    /// Returns every parameter by its checkpoint name, as [`CausalLm::named_parameters`] does.
+    pub fn named_parameters(&self) -> BTreeMap<String, TensorData> {
+        let mut named = Named(BTreeMap::new());
+        show_all(self, ExpertStorage::PerExpert, &mut named);
+        named.0
+    }
+}
+
 impl CausalLm {
     /// Passes every parameter to `visitor`, in the model's order. It skips the parameters of attached adapters, which
     /// are not part of the checkpoint.
@@ -85,16 +106,21 @@ impl CausalLm {
         experts: ExpertStorage,
         visitor: &mut impl ParameterVisitor,
     ) {
-        struct Show<'a, V>(ExpertStorage, &'a mut V);
-        impl<V: ParameterVisitor> Visit for Show<'_, V> {
-            fn visit<const D: usize>(&mut self, info: &ParameterInfo, param: &Param<Tensor<D>>) {
-                // A quantised weight is saved as the floats that it decodes to.
-                let saved = param.transform_for_save().base();
-                info.show(saved.without_autodiff(), self.0, self.1);
-            }
-        }
-        walk(self, &mut Show(experts, visitor));
+        show_all(self, experts, visitor);
     }
+}
+
+/// Passes every parameter of a model to `visitor`, as the tensors of a checkpoint that stores experts as `experts` says.
+fn show_all(model: &impl Configured, experts: ExpertStorage, visitor: &mut impl ParameterVisitor) {
+    struct Show<'a, V>(ExpertStorage, &'a mut V);
+    impl<V: ParameterVisitor> Visit for Show<'_, V> {
+        fn visit<const D: usize>(&mut self, info: &ParameterInfo, param: &Param<Tensor<D>>) {
+            // A quantised weight is saved as the floats that it decodes to.
+            let saved = param.transform_for_save().base();
+            info.show(saved.without_autodiff(), self.0, self.1);
+        }
+    }
+    walk(model, &mut Show(experts, visitor));
 }
 
 /// A parameter's name and its orientation in memory.
@@ -257,7 +283,7 @@ fn gradients(model: &impl Configured, grads: &Gradients) -> BTreeMap<String, Ten
 }
 
 /// The types whose fields have no name in checkpoints: their own fields take their place.
-const UNNAMED: [&str; 7] = [
+const UNNAMED: [&str; 9] = [
     "Enum:LayerStack",
     "Enum:QkvProjections",
     "Enum:QueryProjections",
@@ -265,6 +291,8 @@ const UNNAMED: [&str; 7] = [
     "Enum:VisionProjections",
     "Struct:KeysAndValues",
     "Struct:Streams",
+    "Struct:TalkerProjections",
+    "Struct:Trunk",
 ];
 
 /// The type under which a walk enters the parameters of an adapter.

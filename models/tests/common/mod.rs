@@ -19,7 +19,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 30] = [
+pub const MODELS: [&str; 34] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -50,10 +50,14 @@ pub const MODELS: [&str; 30] = [
     "qwen3_vl_moe",
     "gemma3n_kvshare",
     "glm4v_moe",
+    "qwen2_5_omni_thinker",
+    "qwen2_5_omni_talker",
+    "qwen3_omni_thinker",
+    "qwen3_omni_talker",
 ];
 
 /// The [`MODELS`] that are mixtures of experts.
-pub const SPARSE: [&str; 14] = [
+pub const SPARSE: [&str; 16] = [
     "qwen2_moe",
     "qwen2_moe_step2",
     "qwen3_moe",
@@ -68,7 +72,12 @@ pub const SPARSE: [&str; 14] = [
     "llama4_chunk8",
     "qwen3_vl_moe",
     "glm4v_moe",
+    "qwen3_omni_thinker",
+    "qwen3_omni_talker",
 ];
+
+/// The parts of Omni models that are no language models.
+pub const PARTS: [&str; 2] = ["qwen3_omni_code_predictor", "qwen3_omni_code2wav"];
 
 /// Returns the folder `tests/fixtures` of the repository, from whichever package has this module.
 pub fn fixtures() -> PathBuf {

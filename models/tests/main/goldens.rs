@@ -265,7 +265,9 @@ fn a_slightly_wrong_parameter_is_noticed() {
         let expected = golden["logits"].values();
         let device = Device::default();
         let input_ids = ints(&golden["input_ids"], &device);
-        for parameter in read(&model_dir(model).join("model.safetensors")).into_keys() {
+        let parameters = read(&model_dir(model).join("model.safetensors")).into_keys();
+        // Those of a talker take states of the thinker, and not tokens.
+        for parameter in parameters.filter(|name| !name.contains("_projection.linear_fc")) {
             // This one only decides which experts a token goes to.
             let only_chooses = parameter.ends_with("e_score_correction_bias");
             let factor = if only_chooses { -40.0 } else { 1.01 };

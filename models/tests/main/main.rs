@@ -23,6 +23,8 @@ mod kept;
 mod learning;
 mod log_probs;
 mod masked;
+mod omni;
+mod omni_wholes;
 mod preference;
 mod preference_edges;
 mod published;

@@ -63,7 +63,11 @@ goldens! {
     llama4_chunk8
     olmo2
     phi3_longrope
+    qwen2_5_omni_talker
+    qwen2_5_omni_thinker
     qwen2_5_vl
+    qwen3_omni_talker
+    qwen3_omni_thinker
     qwen3_vl
     qwen3_vl_moe
     seed_oss
