@@ -183,6 +183,19 @@ pub fn chain(error: &anyhow::Error) -> String {
     })
 }
 
+/// Refuses a `--model` that is a file, in commands that read only the configuration.
+///
+/// # Errors
+/// Returns an error that names the file.
+pub fn refuse_model_file(model: &Path) -> anyhow::Result<()> {
+    ensure!(
+        !model.is_file(),
+        "--model: {} is a file; this command reads the config.json of a folder in Hugging Face layout",
+        escape_path(model)
+    );
+    Ok(())
+}
+
 /// Refuses an output that would replace another file of the command.
 ///
 /// # Errors

@@ -101,6 +101,7 @@ const OF_A_MODEL: &str = "These are the sites of the checkpoint's family. A site
 
 /// Removes the sites that a checkpoint does not reach.
 fn keep_sites_of(folder: &Path, mode: Mode, plan: &mut Plan) -> anyhow::Result<()> {
+    output::refuse_model_file(folder)?;
     let config = ModelConfig::from_file(&folder.join("config.json"))?;
     // A small model of the kind runs on the CPU, which is there whatever the plan is for.
     let device = match mode {

@@ -136,6 +136,7 @@ fn config(args: &Args) -> anyhow::Result<ModelConfig> {
     let Some(folder) = &args.model else {
         return Ok(args.preset.config(needed)?);
     };
+    output::refuse_model_file(folder)?;
     let path = folder.join("config.json");
     let config = ModelConfig::from_file(&path)?;
     let most = config.max_position_embeddings;

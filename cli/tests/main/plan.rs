@@ -177,4 +177,7 @@ fn the_plan_of_a_checkpoint_is_written_and_compared() {
     let (code, said) = check(&path, &[&flag, missing.to_str().unwrap()]);
     assert_eq!(code, Some(1));
     assert!(said.contains("config.json"), "{said}");
+    let (code, said) = check(&path, &[&flag, file]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("plan.toml is a file"), "{said}");
 }
