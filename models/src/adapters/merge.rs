@@ -122,8 +122,10 @@ impl Replace for Merge {
 /// Returns `false` if a value is infinite or NaN. A tensor that can't be read is left to the program that reads it.
 fn is_finite<const D: usize>(tensor: Tensor<D>) -> bool {
     // Products with zero are zero, or NaN.
-    let sum = (tensor * 0.0).sum().try_into_vec_as::<f64>();
-    sum.map_or(true, |sum| sum.iter().all(|sum| !sum.is_nan()))
+    match tensor.mul_scalar(0.0).sum().try_into_vec_as::<f64>() {
+        Ok(sum) => sum.iter().all(|sum| !sum.is_nan()),
+        Err(_) => true,
+    }
 }
 
 /// Gives each parameter the dtype of its name.
