@@ -51,8 +51,8 @@ impl CausalLm {
     /// least. The model then costs what it does without adapters.
     ///
     /// # Errors
-    /// Returns an error as [`load_adapters`](Self::load_adapters) does, if the model has quantised weights, and if a sum is not
-    /// finite in the dtype of its weight.
+    /// Returns an error as [`load_adapters`](Self::load_adapters) does, if the model has quantised weights, and if a sum
+    /// is not finite in the dtype of its weight.
     pub fn merge_adapters(self, dir: &Path) -> Result<Self, ModelError> {
         if Quantized::is_in(&self) {
             let problem = "the model has quantised weights, which a sum would round once more; load it with decoded ones, and \
@@ -73,8 +73,8 @@ impl CausalLm {
             None => Ok(merged),
             Some(name) => Err(ModelError::Adapter {
                 problem: format!(
-                    "`{name}` with its adapter is not finite: the adapter or the base is damaged, the alpha is too large, or the \
-                     dtype of the weight is too narrow (f16 ends at 65504)"
+                    "`{name}` with its adapter is not finite: the adapter or the base is damaged, the alpha is too \
+                     large, or the dtype of the weight is too narrow (f16 ends at 65504)"
                 ),
             }),
         }
