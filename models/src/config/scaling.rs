@@ -111,8 +111,8 @@ impl RopeScaling {
         original: Option<usize>,
         longest: usize,
     ) -> Result<Self, ModelError> {
-        // The first files of Phi-3 say `su`. Qwen2.5-VL's name the three positions and not a scaling, also beside a `rope_type`
-        // in files that transformers saved.
+        // The first files of Phi-3 say `su`. Qwen2.5-VL's name the three positions and not a scaling, also beside a
+        // `rope_type` in files that transformers saved.
         let plain = |kind| match kind {
             "su" if positions.longrope() => "longrope",
             "mrope" if positions.sections.is_some() => "default",
