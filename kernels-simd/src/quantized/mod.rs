@@ -11,6 +11,7 @@
 
 mod decode;
 mod few;
+pub mod int8;
 mod panels;
 
 use crate::product::Gemm;

@@ -5,6 +5,7 @@
 #[path = "../../../kernels-quant/tests/main/stored.rs"]
 mod stored;
 
+mod int8;
 mod made;
 
 use half::{bf16, f16};

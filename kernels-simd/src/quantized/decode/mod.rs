@@ -4,6 +4,7 @@ mod blocks;
 mod columns;
 mod groups;
 
+pub(super) use blocks::{fifth, high, low, part, shifted, single, sixes, with_bits};
 pub(super) use columns::{ColumnCodes, DecodeColumns, INPUTS};
 
 use crate::lanes::Task;
