@@ -64,7 +64,7 @@ pub struct Args {
 /// Returns an error that names the file and the field or tensor if the checkpoint, the inputs or the output path are
 /// invalid.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    args.policy.install()?;
+    args.policy.install_preferring(args.quantised.preferred())?;
     output::refuse_unwritable(&args.outputs, "--outputs")?;
     let inputs = inputs::read(&args.inputs)?;
     let device = device(args)?;
@@ -80,6 +80,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         true => load_reward_model(&args.model, &device, dtype)?,
         false => loading::load(&args.model, &device, dtype, quantised)?,
     };
+    args.quantised.check(&model, &device)?;
     let batch = inputs.batch(&device);
     let batch = batch.with_context(|| escape_path(&args.inputs))?;
     let checked = match is_reward_model {
