@@ -105,7 +105,7 @@ impl Text {
 /// Returns an error if the checkpoint, its tokenizer, the prompts or a setting is invalid, all but the weights before
 /// these are read; and [`Interrupted`] after Ctrl-C.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    args.policy.install()?;
+    args.policy.install_preferring(args.quantised.preferred())?;
     let config = ModelConfig::of_checkpoint(&args.model)?;
     if let Some(folder) = &args.adapter {
         AdapterConfig::of_folder(folder, &config)?;
@@ -196,6 +196,7 @@ fn load(args: &Args) -> anyhow::Result<CausalLm> {
     let quantised = args.quantised.form(args.adapter.is_some());
     let dtype = args.dtype.float_dtype();
     let (_, model) = loading::load(&args.model, &device, dtype, quantised)?;
+    args.quantised.check(&model, &device)?;
     match &args.adapter {
         Some(folder) => Ok(model.merge_adapters(folder)?),
         None => Ok(model),
