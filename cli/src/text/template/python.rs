@@ -18,6 +18,7 @@ pub(super) fn add(environment: &mut Environment<'static>) {
     environment.add_filter("int", integer);
     environment.add_filter("default", default);
     environment.add_filter("d", default);
+    environment.add_filter("string", string);
     environment.add_filter("escape", escape);
     environment.add_filter("e", escape);
     // That of the engine writes other text than Python's.
@@ -69,13 +70,25 @@ fn written(format: &str, text: Result<String, jiff::Error>) -> Result<String, Er
 
 /// Prints a value: floats as Python does, and everything else as the engine does.
 fn print(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
-    match f64::try_from(value.clone()) {
-        Ok(number)
-            if value.kind() == ValueKind::Number && !value.is_integer() && number.is_finite() =>
-        {
-            out.write_str(&json::float(number)).map_err(Error::from)
-        }
-        _ => minijinja::escape_formatter(out, state, value),
+    match float(value) {
+        Some(number) => out.write_str(&json::float(number)).map_err(Error::from),
+        None => minijinja::escape_formatter(out, state, value),
+    }
+}
+
+/// Returns a finite number that is a float.
+fn float(value: &Value) -> Option<f64> {
+    let is_float = value.kind() == ValueKind::Number && !value.is_integer();
+    let number = is_float.then(|| f64::try_from(value.clone()).ok())?;
+    number.filter(|number| number.is_finite())
+}
+
+/// Returns a value as a text: floats as Python writes them, and everything else as the engine does.
+fn string(value: &Value) -> Value {
+    match float(value) {
+        Some(number) => Value::from(json::float(number)),
+        None if value.kind() == ValueKind::String => value.clone(),
+        None => Value::from(value.to_string()),
     }
 }
 
