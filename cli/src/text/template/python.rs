@@ -83,12 +83,11 @@ fn float(value: &Value) -> Option<f64> {
     number.filter(|number| number.is_finite())
 }
 
-/// Returns a value as a text: floats as Python writes them, and everything else as the engine does.
-fn string(value: &Value) -> Value {
+/// Returns a value as a text: floats as Python writes them, and everything else as the engine does, within its limits.
+fn string(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
     match float(value) {
-        Some(number) => Value::from(json::float(number)),
-        None if value.kind() == ValueKind::String => value.clone(),
-        None => Value::from(value.to_string()),
+        Some(number) => Ok(Value::from(json::float(number))),
+        None => minijinja::filters::string(state, value),
     }
 }
 
@@ -141,12 +140,13 @@ fn integer(
 }
 
 /// Escapes a text for HTML, with the entities that Python's `markupsafe` writes.
-fn escape(value: &Value) -> Value {
+fn escape(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
     if value.is_safe() {
-        return value.clone();
+        return Ok(value.clone());
     }
-    let mut escaped = String::new();
-    for character in value.to_string().chars() {
+    let text = string(state, value)?.to_string();
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
         match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
@@ -156,7 +156,7 @@ fn escape(value: &Value) -> Value {
             other => escaped.push(other),
         }
     }
-    Value::from_safe_string(escaped)
+    Ok(Value::from_safe_string(escaped))
 }
 
 /// Returns another value in place of an undefined one, or, with `boolean`, in place of a false one.
