@@ -6,7 +6,9 @@
 //! architectures. A setting that would change the result and is not implemented is an error that names the file and the
 //! field.
 //!
-//! [`Batch`] adds explicit positions and padding. [`CausalLm::generate`] continues prompts, greedily or by sampling, with
+//! [`load_with_vision`] also reads the vision tower of Qwen2.5-VL and Qwen3-VL, and [`load_vision_tower`] one alone.
+//!
+//! [`Batch`] adds explicit positions, padding and pictures. [`CausalLm::generate`] continues prompts, greedily or by sampling, with
 //! the settings of a [`Generation`]. Under it, [`CausalLm::next`] decodes with a [`Cache`] of keys and values, and
 //! [`CausalLm::next_padded`] begins with prompts of different lengths.
 //!
@@ -17,7 +19,7 @@
 //! writes them, in PEFT's layout.
 //!
 //! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`], [`qwen3`], [`gemma2`], [`gemma3n`],
-//! [`olmo2`], [`glm4`], [`phi3`], [`qwen_vl`] and [`glm4v_moe`] hold the normalisation, the MLP, the rotary function or the
+//! [`olmo2`], [`glm4`], [`phi3`], [`qwen_vl`], [`glm4v_moe`] and [`vision_layers`] hold the normalisation, the MLP, the rotary function or the
 //! attention of each; [`qwen2_moe`], [`qwen3_moe`], [`mixtral`], [`glm4_moe`], [`deepseek_v2`], [`llama4`] and [`gpt_oss`]
 //! hold the experts and the block with the router. All architectures share the remaining code.
 //!
@@ -49,16 +51,18 @@ mod nearest;
 mod parameters;
 pub mod preference;
 pub mod semantics;
+pub mod vision;
 
 pub use adapters::{AdapterConfig, AdapterPatterns, load_merged, save_adapters};
 pub use checkpoint::{
-    Inspection, Progress, QuantisedWeights, StoredType, gguf, inspect, load, load_as, load_part,
-    load_reward_model, load_with, save, save_into, save_with, weight_files, weights_checksum,
+    Inspection, Progress, QuantisedWeights, StoredType, gguf, inspect, is_vision_tower, load,
+    load_as, load_part, load_reward_model, load_vision_tower, load_with, load_with_vision, save,
+    save_into, save_with, weight_files, weights_checksum,
 };
 pub use config::{
     AltUpConfig, Architecture, GroupConfig, LatentConfig, MixedConfig, ModelConfig, MoeConfig,
     Mscale, OmniPart, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling, ScoreConfig, SpeechConfig,
-    StoredDtype, Temperature, WindowConfig,
+    StoredDtype, Temperature, VisionConfig, WindowConfig, WindowedBlocks,
 };
 pub use error::{ModelError, TensorProblem};
 pub use generation::{Finish, Generated, Generation, NewToken, Sampling, Session};
@@ -73,7 +77,7 @@ pub use layers::rope::{RotaryEmbedding, RotaryTables};
 pub use layers::sparse::SparseMoeBlock;
 pub use layers::{
     deepseek_v2, gemma2, gemma3n, glm4, glm4_moe, glm4v_moe, gpt_oss, llama, llama4, mixtral,
-    olmo2, phi3, qwen_vl, qwen2_moe, qwen3, qwen3_moe,
+    olmo2, phi3, qwen_vl, qwen2_moe, qwen3, qwen3_moe, vision as vision_layers,
 };
 pub use model::batch::Batch;
 pub use model::built::Model;
@@ -87,6 +91,7 @@ pub use model::loss::next_token_loss;
 pub use model::observed::Observed;
 pub use model::projection::Projection;
 pub use model::sequences::Sequences;
+pub use model::vision::{VisionFeatures, VisionTower};
 pub use parameters::ParameterVisitor;
 pub use parameters::layout::ExpertStorage;
 

@@ -25,6 +25,7 @@ const MODELS: Crate = Crate {
         ("nearest", &["nearest"]),
         ("preference", &["preference"]),
         ("semantics", &["semantics"]),
+        ("vision", &["vision"]),
         ("config", &["config"]),
         ("layers", &["layers"]),
         ("families", &["families"]),

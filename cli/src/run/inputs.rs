@@ -1,4 +1,4 @@
-//! The input file: token ids or embeddings, positions, padding, and weights of results.
+//! The input file: token ids or embeddings, positions, padding, pictures, and weights of results.
 
 use super::tensors::{self, Floats, Ids};
 use super::weighted::{RESULT, WEIGHTS};
@@ -21,8 +21,18 @@ pub struct Inputs {
     position_ids: Option<Positions>,
     /// 1 for tokens and 0 for padding, `[b, s]`. `None` means no padding.
     attention_mask: Option<Ids<2>>,
+    /// The patches of pictures, if there are any.
+    pictures: Option<Pictures>,
     /// The weights of results, by the names of these.
     pub loss_weights: BTreeMap<String, Floats>,
+}
+
+/// The patches of pictures.
+struct Pictures {
+    /// The values of patches, `[patches, values]`.
+    pixel_values: Floats,
+    /// Frames, rows and columns of patches, `[pictures, 3]`.
+    image_grid_thw: Ids<2>,
 }
 
 /// The positions of tokens.
@@ -34,7 +44,7 @@ enum Positions {
 }
 
 impl Inputs {
-    /// Returns the inputs of a language model as tensors, embeddings in the dtype of the run.
+    /// Returns the inputs of a language model as tensors, embeddings and pictures in the dtype of the run.
     ///
     /// # Errors
     /// Returns an error without token ids, and if the mask does not fit them. The model checks the rest.
@@ -49,11 +59,39 @@ impl Inputs {
             Some(Positions::One(ids)) => batch.at(ids.tensor(device)),
             Some(Positions::Axes(ids)) => batch.at_axes(ids.tensor(device)),
         };
+        let batch = match &self.pictures {
+            None => batch,
+            Some(_) => {
+                let (pixel_values, grid) = self.pictures(device, dtype)?;
+                batch.with_pictures(pixel_values, grid)
+            }
+        };
         match &self.attention_mask {
             // The mask is read by the host alone.
             Some(mask) => Ok(batch.masked(&mask.tensor(&Device::flex()))?),
             None => Ok(batch),
         }
+    }
+
+    /// Returns `true` if there are pictures.
+    pub fn has_pictures(&self) -> bool {
+        self.pictures.is_some()
+    }
+
+    /// Returns the patches of pictures, in the dtype of the run, and their frames, rows and columns.
+    ///
+    /// # Errors
+    /// Returns an error without pictures.
+    pub fn pictures(
+        &self,
+        device: &Device,
+        dtype: FloatDType,
+    ) -> anyhow::Result<(Tensor<2>, Tensor<2, Int>)> {
+        let pictures = self.pictures.as_ref();
+        let pictures = pictures.with_context(|| missing(PIXEL_VALUES))?;
+        // Sizes are read by the host alone.
+        let grid = pictures.image_grid_thw.tensor(&Device::flex());
+        Ok((pictures.pixel_values.tensor(device, dtype), grid))
     }
 
     /// Returns the token ids.
@@ -86,6 +124,7 @@ impl Inputs {
             (INPUTS_EMBEDS, self.inputs_embeds.is_some()),
             (POSITION_IDS, self.position_ids.is_some()),
             (ATTENTION_MASK, self.attention_mask.is_some()),
+            (PIXEL_VALUES, self.pictures.is_some()),
         ];
         let mut present = present.into_iter();
         match present.find(|(name, is_there)| *is_there && !taken.contains(name)) {
@@ -119,7 +158,8 @@ fn parse(tensors: &SafeTensors<'_>) -> anyhow::Result<Inputs> {
         if let Some((_, what)) = UNBUILT.iter().find(|(own, _)| *own == name) {
             bail!("tensor `{name}` is for {what}, which is not built; leave it out for text alone");
         }
-        if !INPUTS.contains(&name) && !name.starts_with(WEIGHTS) && !is_result(name) {
+        let is_known = INPUTS.contains(&name) || name == IGNORED || name.starts_with(WEIGHTS);
+        if !is_known && !is_result(name) {
             bail!(
                 "tensor `{}` is unknown; inputs are `{}` and `{WEIGHTS}…`",
                 kernels_io::escape(name),
@@ -142,6 +182,7 @@ fn parse(tensors: &SafeTensors<'_>) -> anyhow::Result<Inputs> {
         inputs_embeds: tensors::read(tensors, INPUTS_EMBEDS, embedded)?,
         position_ids: tensors::read(tensors, POSITION_IDS, positions)?,
         attention_mask: ids(ATTENTION_MASK)?,
+        pictures: pictures(tensors)?,
         loss_weights,
     })
 }
@@ -150,16 +191,44 @@ pub const INPUT_IDS: &str = "input_ids";
 pub const INPUTS_EMBEDS: &str = "inputs_embeds";
 pub const POSITION_IDS: &str = "position_ids";
 pub const ATTENTION_MASK: &str = "attention_mask";
-const INPUTS: [&str; 4] = [INPUT_IDS, INPUTS_EMBEDS, POSITION_IDS, ATTENTION_MASK];
+pub const PIXEL_VALUES: &str = "pixel_values";
+const IMAGE_GRID: &str = "image_grid_thw";
+const INPUTS: [&str; 6] = [
+    INPUT_IDS,
+    INPUTS_EMBEDS,
+    POSITION_IDS,
+    ATTENTION_MASK,
+    PIXEL_VALUES,
+    IMAGE_GRID,
+];
+
+/// An input of `transformers` that follows from the token ids.
+const IGNORED: &str = "mm_token_type_ids";
 
 /// Inputs of parts of models that are not built.
-const UNBUILT: [(&str, &str); 5] = [
+const UNBUILT: [(&str, &str); 4] = [
     ("input_features", "an encoder of audio"),
     ("feature_attention_mask", "an encoder of audio"),
     ("audio_feature_lengths", "an encoder of audio"),
-    ("pixel_values", "a vision tower"),
-    ("pixel_values_videos", "a vision tower"),
+    ("pixel_values_videos", "clips"),
 ];
+
+/// Reads the patches of pictures, if there are any.
+fn pictures(tensors: &SafeTensors<'_>) -> anyhow::Result<Option<Pictures>> {
+    let values = |view: &TensorView<'_>| Floats::of(view, Some(2), "[patches, values]");
+    let pixel_values = tensors::read(tensors, PIXEL_VALUES, values)?;
+    let grid = |view: &TensorView<'_>| Ids::of(view, "[pictures, 3]");
+    let grid = tensors::read(tensors, IMAGE_GRID, grid)?;
+    match (pixel_values, grid) {
+        (None, None) => Ok(None),
+        (Some(pixel_values), Some(image_grid_thw)) => Ok(Some(Pictures {
+            pixel_values,
+            image_grid_thw,
+        })),
+        (Some(_), None) => bail!("tensor `{IMAGE_GRID}` is missing: the sizes of the pictures"),
+        (None, Some(_)) => bail!("tensor `{PIXEL_VALUES}` is missing: the patches of the pictures"),
+    }
+}
 
 fn positions(view: &TensorView<'_>) -> anyhow::Result<Positions> {
     match view.shape().len() {

@@ -4,6 +4,7 @@ mod inputs;
 mod outputs;
 mod parts;
 mod tensors;
+mod vision;
 mod weighted;
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
@@ -14,7 +15,10 @@ use burn_kernels::report;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use inputs::Inputs;
 use kernels_io::escape_path;
-use kernels_models::{CausalLm, Model, ModelConfig, OmniPart, load_part, load_reward_model};
+use kernels_models::{
+    CausalLm, Model, ModelConfig, OmniPart, is_vision_tower, load_part, load_reward_model,
+    load_with_vision,
+};
 use outputs::Outputs;
 use std::path::PathBuf;
 
@@ -27,6 +31,10 @@ use std::path::PathBuf;
 /// are then the targets of the loss alone. Tensors with names of results (`logits…`, `loss…`, `out….…`, `grad.…`, `act.…`) are
 /// ignored, so that a file of expected values can be the input. Any other name is an error.
 ///
+/// With `pixel_values` [patches, values], f32, and `image_grid_thw` [pictures, 3], a model reads pictures: the tokens that its
+/// configuration calls `image_token_id` stand for their parts. Without `position_ids`, positions are then those of
+/// `get_rope_index` in transformers. `mm_token_type_ids` is ignored, because it follows from the ids.
+///
 /// The output file holds `logits` [b, s, vocabulary] in the dtype of the run and `loss` [] (f64 in an f64 run, else
 /// f32). The loss is the mean cross-entropy of each token that follows a token, plus the load-balancing loss of a mixture of
 /// experts if the checkpoint's `output_router_logits` is set. With --grads the file also holds `grad.<tensor name>` for every
@@ -36,10 +44,11 @@ use std::path::PathBuf;
 /// Of a checkpoint of one of Qwen's Omni models, `--part` says what runs: by default the thinker, from text to text. A talker
 /// is a language model of codes of sound. A code predictor takes `inputs_embeds` [b, 2, width], the talker's last hidden state
 /// and its embedding of a frame's first code, and in `input_ids` the other codes. The transformer of a vocoder, `code2wav`,
-/// takes `inputs_embeds` alone.
+/// takes `inputs_embeds` alone. A vision tower that was saved alone takes pictures.
 ///
-/// Models without a loss of their own write `out.NAME` for each result. With `loss_weights.NAME`, f32 in the shape of each
-/// result, the loss is the sum of the products of results and weights, which --grads needs.
+/// Models without a loss of their own write `out.NAME` for each result, such as `out.embeddings` and `out.deepstack.N` of a
+/// vision tower. With `loss_weights.NAME`, f32 in the shape of each result, the loss is the sum of the products of results and
+/// weights, which --grads needs.
 ///
 /// Of a reward model (a `…ForSequenceClassification` with one label) the output file holds `scores` [b] alone: those of
 /// each row's last token by the mask, in f32 (f64 in an f64 run).
@@ -51,7 +60,7 @@ pub struct Args {
     /// The part of a checkpoint of one of Qwen's Omni models.
     #[arg(long, value_name = "PART", value_parser = part_parser())]
     part: Option<OmniPart>,
-    /// The safetensors file with the token ids.
+    /// The safetensors file with the token ids, or with pictures.
     #[arg(long, value_name = "FILE")]
     inputs: PathBuf,
     /// The safetensors file to write. It appears complete or not at all.
@@ -95,10 +104,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     refuse_lost_files(args)?;
     let inputs = inputs::read(&args.inputs)?;
     let device = device(args)?;
-    let config = ModelConfig::of_checkpoint_part(&args.model, args.part)?;
-    let outputs = match config.is_reward_model() {
-        true => rewards(args, &inputs, &device)?,
-        false => results(args, &inputs, &device)?,
+    let outputs = if is_vision_tower(&args.model)? {
+        ensure!(args.part.is_none(), "--part: a vision tower has no parts");
+        vision::results(args, &inputs, &device)?
+    } else if ModelConfig::of_checkpoint_part(&args.model, args.part)?.is_reward_model() {
+        rewards(args, &inputs, &device)?
+    } else {
+        results(args, &inputs, &device)?
     };
     outputs::write(&args.outputs, &outputs)?;
     output::note_tuned()?;
@@ -152,8 +164,13 @@ fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outp
     // Gradients are those of every weight.
     let quantised = args.quantised.form(args.grads);
     let dtype = args.dtype.float_dtype();
-    let (_, model) = loading::shown(|progress| {
-        load_part(&args.model, args.part, device, dtype, quantised, progress)
+    let (path, part) = (&args.model, args.part);
+    let model = loading::shown(|progress| match inputs.has_pictures() {
+        false => Ok(load_part(path, part, device, dtype, quantised, progress)?.1),
+        true => {
+            let (_, model) = load_with_vision(path, device, dtype, quantised, progress)?;
+            Ok(Model::Language(model))
+        }
     })?;
     let run = parts::Run {
         args,

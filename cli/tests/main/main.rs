@@ -28,6 +28,7 @@ mod profile;
 mod quantize;
 mod run;
 mod run_parts;
+mod run_pictures;
 mod semantics;
 #[cfg(unix)]
 mod survival;

@@ -24,8 +24,10 @@ part of another: where queries and keys are normalised, their norm and rotation 
 the input of its experts, so it is not a sum of experts, and not a site.
 
 Families are text models for causal language modelling, with the class names of transformers. Of models of several
-modalities, the text model is read, and not the towers. Of Omni models, the thinker is the text model, and the parts that speak
-are families, too: talkers, the code predictor, and the transformer of the vocoder, without the vocoder's convolutions.
+modalities, these are the sites of the text model. Qwen2.5-VL and Qwen3-VL, dense or sparse, also read pictures: the norms,
+units, rotations, attention and products of their vision towers are sites, too. Other towers are not read. Of Omni models, the
+thinker is the text model, and the parts that speak are families, too: talkers, the code predictor, and the transformer of the
+vocoder, without the vocoder's convolutions.
 ";
 
 const CLASSES: &str = "\
@@ -48,14 +50,8 @@ const LLAMA_FACTORY: [(&str, Result<Architecture, &str>); 25] = {
         ("Qwen3MLP", Ok(Qwen3)),
         ("Qwen2MLP", Ok(Qwen2)),
         ("Qwen2MoeMLP", Ok(Qwen2Moe)),
-        (
-            "Qwen2_5_VLMLP",
-            Err("vision towers; the text model has Qwen2MLP"),
-        ),
-        (
-            "Qwen2_5OmniMLP",
-            Err("vision towers; the text model has Qwen2MLP"),
-        ),
+        ("Qwen2_5_VLMLP", Err(TOWER)),
+        ("Qwen2_5OmniMLP", Err(TOWER)),
         ("Llama4TextMLP", Ok(Llama4)),
         ("LlamaMLP", Ok(Llama)),
         ("Glm4MLP", Ok(Glm4)),
@@ -70,6 +66,12 @@ const LLAMA_FACTORY: [(&str, Result<Architecture, &str>); 25] = {
         ("SeedOssMLP", Ok(SeedOss)),
     ]
 };
+
+/// The family of classes that are units of vision towers.
+const TOWER: &str = "vision towers of Qwen2.5-VL, and of Qwen2.5-Omni if saved alone";
+
+/// The site of units of vision towers.
+const TOWER_UNIT: &str = "kernels_models::layers::vision::qwen2_5::VisionMlp::forward";
 
 /// Returns the sites of the dense MLPs of a family: those of layers without a mixture, and of shared experts.
 fn units(family: Architecture) -> BTreeSet<String> {
@@ -102,6 +104,10 @@ fn classes() -> String {
     let mut known: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for (class, family) in LLAMA_FACTORY {
         let row = match family {
+            Err(TOWER) => {
+                assert!(registry::sites().any(|site| site.name() == TOWER_UNIT));
+                format!("| `{class}` | `{TOWER_UNIT}` | {TOWER} |\n")
+            }
             Err(why) => format!("| `{class}` | absent | {why} |\n"),
             Ok(family) => {
                 let name = family.class_name();

@@ -26,6 +26,9 @@ const TOWERS: [&str; 4] = [
     "model.audio_tower.",
 ];
 
+/// The start of the names of a vision tower's parameters in memory.
+const TOWER: &str = "visual.";
+
 const LM_HEAD: &str = "lm_head.weight";
 
 /// The types of GGUF files that are read.
@@ -40,25 +43,17 @@ pub(super) fn check_tensors(
     shards: &Shards,
     model: &impl Configured,
 ) -> Result<Vec<String>, ModelError> {
-    let mut check = Check {
-        dir,
-        shards,
-        expected: BTreeSet::new(),
-        problems: Vec::new(),
-    };
-    walk(model, &mut check);
-    let Check {
-        expected,
-        mut problems,
-        ..
-    } = check;
+    let (expected, mut problems) = compared(dir, shards, model);
     let decoder = in_whole_model(config.architecture, "model.");
     let modules = expected.iter().filter_map(|name| module(&decoder, name));
     let modules: BTreeSet<&str> = modules.collect();
+    let tower = in_whole_model(config.architecture, TOWER);
+    let sees = expected.iter().any(|name| name.starts_with(&tower));
     // Such as a head for another task.
     let is_outside = |name: &str| {
         let own = module(&decoder, name);
-        !name.starts_with("lm_head.") && own.is_none_or(|own| !modules.contains(own))
+        let is_vision = sees && name.starts_with(&tower);
+        !is_vision && !name.starts_with("lm_head.") && own.is_none_or(|own| !modules.contains(own))
     };
     let mut unread: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     let mut outside = Vec::new();
@@ -66,7 +61,7 @@ pub(super) fn check_tensors(
         if expected.contains(name) || is_buffer(name) {
             continue;
         }
-        let why = unread_because(config, name).or_else(|| beside_quantised(shards, name));
+        let why = unread_because(config, sees, name).or_else(|| beside_quantised(shards, name));
         if let Some(why) = why {
             unread.entry(why).or_default().push(name);
         } else if is_outside(name) {
@@ -103,15 +98,60 @@ pub(super) fn check_tensors(
     })
 }
 
+/// Compares the tensors of a part of a model with its parameters. Other tensors whose names begin with `prefix` are problems.
+pub(super) fn check_part(
+    dir: &Path,
+    shards: &Shards,
+    part: &impl Configured,
+    prefix: &str,
+) -> Result<(), ModelError> {
+    let (expected, mut problems) = compared(dir, shards, part);
+    let own = shards.names().filter(|name| name.starts_with(prefix));
+    for name in own.filter(|name| !expected.contains(*name) && !is_buffer(name)) {
+        if let Some(file) = shards.file_of(name) {
+            problems.push(TensorProblem {
+                file: file.path().into(),
+                tensor: name.into(),
+                problem: "unexpected: this configuration has no such parameter".into(),
+            });
+        }
+    }
+    if problems.is_empty() {
+        return Ok(());
+    }
+    name_nearest(&mut problems);
+    Err(ModelError::Tensors {
+        dir: dir.into(),
+        problems,
+        remarks: shards.remarks().into(),
+    })
+}
+
+/// Returns the names of the tensors that hold a model, and the problems with them.
+fn compared(
+    dir: &Path,
+    shards: &Shards,
+    model: &impl Configured,
+) -> (BTreeSet<String>, Vec<TensorProblem>) {
+    let mut check = Check {
+        dir,
+        shards,
+        expected: BTreeSet::new(),
+        problems: Vec::new(),
+    };
+    walk(model, &mut check);
+    (check.expected, check.problems)
+}
+
 /// Returns the module of the decoder that a tensor belongs to: `layers` of `model.layers.0.mlp.down_proj.weight`.
 fn module<'a>(decoder: &str, name: &'a str) -> Option<&'a str> {
     name.strip_prefix(decoder)?.split('.').next()
 }
 
 /// Returns the reason why a tensor is rightly not loaded, if there is one.
-fn unread_because(config: &ModelConfig, name: &str) -> Option<&'static str> {
+fn unread_because(config: &ModelConfig, sees: bool, name: &str) -> Option<&'static str> {
     let is_tower = |start: &&str| name.starts_with(*start);
-    if config.family().nested.is_some() && TOWERS.iter().any(is_tower) {
+    if config.family().nested.is_some() && !sees && TOWERS.iter().any(is_tower) {
         Some("only the text model is")
     } else if config.family().speech == Some(Speech::Talker) && name.starts_with("code_predictor.")
     {

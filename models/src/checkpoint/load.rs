@@ -10,7 +10,7 @@ use burn_kernels::ops::quantized_linear;
 use kernels_quant::OwnedWeight;
 
 use super::CONFIG;
-use super::check::{check_tensors, stored_ways};
+use super::check::{check_part, check_tensors, stored_ways};
 use super::decode::Wanted;
 #[cfg(feature = "remote")]
 use super::file::Change;
@@ -28,9 +28,10 @@ use super::source::Source;
 use super::storage::Storage;
 use crate::config::OmniPart;
 use crate::model::built::Model;
-use crate::parameters::layout::{Encoding, MXFP4_BLOCK, Part};
+use crate::model::vision::VisionPart;
+use crate::parameters::layout::{Encoding, MXFP4_BLOCK, Part, in_whole_model};
 use crate::parameters::{Configured, ParameterInfo, Replace, rebuild};
-use crate::{CausalLm, ModelConfig, ModelError};
+use crate::{CausalLm, ModelConfig, ModelError, VisionConfig, VisionTower};
 
 /// Reads a model: from a directory in Hugging Face layout, with `config.json`, and `model.safetensors` or the files of
 /// `model.safetensors.index.json`; or from a GGUF file, or a directory that holds one and no such files.
@@ -49,10 +50,10 @@ use crate::{CausalLm, ModelConfig, ModelError};
 ///
 /// Of a checkpoint of one of Qwen's Omni models, this is the thinker; [`load_part`] reads the other parts.
 ///
-/// Vision towers, encoders of audio, layers that predict further tokens, and tensors outside of the decoder, such as other
-/// heads, are not loaded, with a warning; [`save`](crate::save) writes the text model alone. A base model that was saved alone, whose
-/// names lack `model.`, and tensors that the index doesn't list or that two files hold (the last counts), are read with a
-/// warning.
+/// Vision towers ([`load_with_vision`] reads them), encoders of audio, layers that predict further tokens, and tensors outside
+/// of the decoder, such as other heads, are not loaded, with a warning; [`save`](crate::save) writes the text model alone. A
+/// base model that was saved alone, whose names lack `model.`, and tensors that the index doesn't list or that two files hold
+/// (the last counts), are read with a warning.
 ///
 /// Rotary frequencies in old checkpoints are ignored, because they follow from the configuration. A stored output
 /// projection of a tied model is accepted if it equals the embedding. For a remote device of this machine the server
@@ -165,6 +166,97 @@ fn refuse_reward_model(checkpoint: &Checkpoint, path: &Path) -> Result<(), Model
         ));
     }
     Ok(())
+}
+
+/// Reads a model with its vision tower as [`load_as`] reads its text model alone. [`Batch::with_pictures`] adds pictures to its
+/// tokens, and [`save`](crate::save) writes the tower, too.
+///
+/// [`Batch::with_pictures`]: crate::Batch::with_pictures
+///
+/// # Errors
+///
+/// Returns an error as [`load`] does, if the family has no vision tower that can be read, and for an invalid `vision_config`.
+pub fn load_with_vision(
+    path: &Path,
+    device: &Device,
+    dtype: FloatDType,
+    quantised: QuantisedWeights,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(ModelConfig, CausalLm), ModelError> {
+    check_dtype(device, dtype)?;
+    let checkpoint = Checkpoint::open(path)?;
+    refuse_reward_model(&checkpoint, path)?;
+    let vision = checkpoint.config.vision_config(&path.join(CONFIG))?;
+    let new = |config: &ModelConfig, device: &Device| {
+        config.init(device).with_vision(vision.init(device))
+    };
+    read(checkpoint, new, device, dtype, quantised, progress)
+}
+
+/// Reads a vision tower: one that was saved alone, or that of a model. Weights become floats of `dtype`.
+///
+/// # Errors
+///
+/// Returns an error as [`load`] does, if there is no vision tower that can be read, and for an invalid configuration of it.
+pub fn load_vision_tower(
+    path: &Path,
+    device: &Device,
+    dtype: FloatDType,
+) -> Result<VisionTower, ModelError> {
+    check_dtype(device, dtype)?;
+    let file = path.join(CONFIG);
+    let fields = ModelConfig::read_fields(&file)?;
+    if let Some(config) = VisionConfig::of_tower(&fields, &file)? {
+        let shards = Shards::open(path)?;
+        let tower = config.init(device);
+        check_part(path, &shards, &tower, "")?;
+        return read_floats(tower, &shards, device, dtype);
+    }
+    let config = ModelConfig::from_fields(&fields, &file)?;
+    let quantisation = config.quantisation(&fields, &file)?;
+    let shards = Shards::open(path)?.quantised(quantisation);
+    let visual = config.vision_config(&file)?.init(device);
+    let part = VisionPart { visual };
+    let prefix = in_whole_model(config.architecture, "visual.");
+    check_part(path, &shards, &part, &prefix)?;
+    Ok(read_floats(part, &shards, device, dtype)?.visual)
+}
+
+/// Returns `true` for the folder of a vision tower that was saved alone; see [`load_vision_tower`].
+///
+/// # Errors
+///
+/// Returns an error if `config.json` can't be read, and for the configuration of such a tower that is invalid.
+pub fn is_vision_tower(path: &Path) -> Result<bool, ModelError> {
+    let file = path.join(CONFIG);
+    if !kernels_io::is_there(&file) {
+        return Ok(false);
+    }
+    let fields = ModelConfig::read_fields(&file)?;
+    Ok(VisionConfig::of_tower(&fields, &file)?.is_some())
+}
+
+/// Reads the weights of a part of a model as floats.
+fn read_floats<M: Configured>(
+    part: M,
+    shards: &Shards,
+    device: &Device,
+    dtype: FloatDType,
+) -> Result<M, ModelError> {
+    let mut unseen = |_| {};
+    let mut read = Read {
+        counter: Counter::new(shards, &part, &mut unseen),
+        shards,
+        device,
+        dtype,
+        failure: None,
+        kept: None,
+        quantised: QuantisedWeights::Decoded,
+        #[cfg(feature = "remote")]
+        server: ServerFiles::of(device, shards),
+    };
+    let part = rebuild(part, &mut read);
+    read.failure.map_or(Ok(part), Err)
 }
 
 /// Reads a reward model as [`load`] reads others: a `…ForSequenceClassification` with one label, as transformers and

@@ -28,7 +28,10 @@ mod stored;
 pub use self::checksum::weights_checksum;
 pub(crate) use self::file::TensorFile;
 pub use self::inspect::{Inspection, StoredType, inspect};
-pub use self::load::{QuantisedWeights, load, load_as, load_part, load_reward_model, load_with};
+pub use self::load::{
+    QuantisedWeights, is_vision_tower, load, load_as, load_part, load_reward_model,
+    load_vision_tower, load_with, load_with_vision,
+};
 pub use self::progress::Progress;
 pub(crate) use self::save::refuse_occupied;
 pub use self::save::{save, save_into, save_with};

@@ -39,6 +39,8 @@ pub(crate) struct Family {
     pub(crate) model_type: &'static str,
     /// The place of the text model, if it is a part of another.
     pub(crate) nested: Option<Nested>,
+    /// The vision tower, if it can be read.
+    pub(crate) vision: Option<Vision>,
     /// The kind of a part of an Omni model that speaks.
     pub(crate) speech: Option<Speech>,
     /// The starts of names of parameters in memory that differ in checkpoints, each with the start there.
@@ -109,6 +111,34 @@ pub(crate) struct Nested {
     pub(crate) model_type: &'static str,
     /// The start of the names of its parameters in checkpoints.
     pub(crate) prefix: &'static str,
+}
+
+/// The vision tower of a family.
+#[derive(Clone, Copy)]
+pub(crate) struct Vision {
+    /// The names of its configuration as `model_type`.
+    pub(crate) model_types: &'static [&'static str],
+    /// The `model_type` of towers that were saved alone, and their kinds: its own, and those of other models that differ in
+    /// nothing else.
+    pub(crate) alone: &'static [(&'static str, Tower)],
+    /// The start of the names of its parameters in checkpoints of the whole model.
+    pub(crate) prefix: &'static str,
+    pub(crate) tower: Tower,
+}
+
+/// The kinds of vision towers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tower {
+    /// Norms without a mean, gated MLPs, and windows in most blocks.
+    Qwen2_5 {
+        /// True if queries, keys and values have a projection each.
+        separate: bool,
+    },
+    /// Norms with a mean, MLPs without gates, and a table of positions.
+    Qwen3 {
+        /// True if features of some blocks are added behind the first layers of the text model.
+        deepstack: bool,
+    },
 }
 
 /// The norms of queries and keys.

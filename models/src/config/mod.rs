@@ -21,6 +21,7 @@ mod rope;
 mod scaling;
 mod scores;
 mod unsupported;
+mod vision;
 mod window;
 
 use std::path::Path;
@@ -45,6 +46,7 @@ pub use self::rope::RopeConfig;
 pub use self::scaling::{Mscale, RopeScaling};
 pub use self::scores::ScoreConfig;
 pub(crate) use self::unsupported::{Neutral, Refusal};
+pub use self::vision::{VisionConfig, WindowedBlocks};
 pub use self::window::WindowConfig;
 use crate::ModelError;
 

@@ -10,6 +10,7 @@ pub(crate) static FAMILY: Family = Family {
     class_name: "LlamaForCausalLM",
     model_type: "llama",
     nested: None,
+    vision: None,
     speech: None,
     names: &[],
     head_norms: None,

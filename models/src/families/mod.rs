@@ -34,7 +34,7 @@ use serde_json::{Map, Value};
 use crate::config::family::{Families, Family};
 use crate::config::{
     Architecture, Chosen, ModelConfig, OmniPart, PartOf, Qwen3MoeSize, Qwen3Size, Speech,
-    parse_fields,
+    VisionConfig, parse_fields,
 };
 use crate::error::ModelError;
 use crate::layers::kinds::Layers;
@@ -79,11 +79,11 @@ macro_rules! architectures {
             SeedOss = seed_oss::FAMILY, seed_oss::LAYERS;
             /// `Llama4ForCausalLM`: the text models of Llama 4.
             Llama4 = llama4::FAMILY, llama4::LAYERS;
-            /// `Qwen2_5_VLForConditionalGeneration`: the text model of Qwen2.5-VL.
+            /// `Qwen2_5_VLForConditionalGeneration`: Qwen2.5-VL.
             Qwen2_5Vl = qwen_vl::QWEN2_5, qwen_vl::QWEN2_5_LAYERS;
-            /// `Qwen3VLForConditionalGeneration`: the text model of the dense Qwen3-VL models.
+            /// `Qwen3VLForConditionalGeneration`: the dense Qwen3-VL models.
             Qwen3Vl = qwen_vl::QWEN3, qwen_vl::QWEN3_LAYERS;
-            /// `Qwen3VLMoeForConditionalGeneration`: the text model of the sparse Qwen3-VL models.
+            /// `Qwen3VLMoeForConditionalGeneration`: the sparse Qwen3-VL models.
             Qwen3VlMoe = qwen_vl::QWEN3_MOE, qwen_vl::QWEN3_MOE_LAYERS;
             /// `Qwen2_5OmniThinkerForConditionalGeneration`: the text model of Qwen2.5-Omni.
             Qwen2_5OmniThinker = qwen_omni::THINKER2_5, qwen_omni::THINKER2_5_LAYERS;
@@ -129,6 +129,16 @@ macro_rules! families {
 }
 
 architectures!(families);
+
+impl VisionConfig {
+    /// Reads the fields of the `config.json` of a vision tower that was saved alone. Returns `None` for another model.
+    pub(crate) fn of_tower(
+        object: &Map<String, Value>,
+        origin: &Path,
+    ) -> Result<Option<Self>, ModelError> {
+        Self::alone(object, origin, ALL)
+    }
+}
 
 /// The data of every family, for configurations.
 const ALL: Families = Families(Architecture::family);

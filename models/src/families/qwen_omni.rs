@@ -94,6 +94,8 @@ pub(crate) static THINKER2_5: Family = Family {
     }),
     defaults: DEFAULTS2_5,
     window: WINDOW2_5,
+    // Its tower has names and positions of its own.
+    vision: None,
     ..qwen_vl::QWEN2_5
 };
 

@@ -1,4 +1,4 @@
-//! The text models of Qwen2.5-VL and Qwen3-VL: Qwen2's and Qwen3's layers with three positions for each token, which are
+//! Qwen2.5-VL and Qwen3-VL. Their text models have Qwen2's and Qwen3's layers, with three positions for each token, which are
 //! equal for text: time, height and width.
 
 use super::llama;
@@ -7,7 +7,7 @@ use super::qwen3;
 use super::qwen3_moe;
 use crate::config::Neutral;
 use crate::config::family::{
-    Defaults, ExpertNames, Experts, Family, Nested, Positions, SectionOrder, Window,
+    Defaults, ExpertNames, Experts, Family, Nested, Positions, SectionOrder, Tower, Vision, Window,
 };
 use crate::layers::kinds::Layers;
 use crate::layers::qwen_vl::{
@@ -20,6 +20,18 @@ pub(crate) static QWEN2_5: Family = Family {
     nested: Some(Nested {
         model_type: "qwen2_5_vl_text",
         prefix: "model.",
+    }),
+    vision: Some(Vision {
+        model_types: &["qwen2_5_vl_vision", "qwen2_5_vl"],
+        alone: &[
+            ("qwen2_5_vl_vision", Tower::Qwen2_5 { separate: false }),
+            (
+                "qwen2_5_omni_vision_encoder",
+                Tower::Qwen2_5 { separate: true },
+            ),
+        ],
+        prefix: "visual.",
+        tower: Tower::Qwen2_5 { separate: false },
     }),
     positions: Positions {
         sections: Some(SectionOrder::Chunked),
@@ -44,10 +56,18 @@ const NESTED: Nested = Nested {
     prefix: "model.language_model.",
 };
 
+const VISION: Vision = Vision {
+    model_types: &["qwen3_vl_vision", "qwen3_vl"],
+    alone: &[("qwen3_vl_vision", Tower::Qwen3 { deepstack: true })],
+    prefix: "model.visual.",
+    tower: Tower::Qwen3 { deepstack: true },
+};
+
 pub(crate) static QWEN3: Family = Family {
     class_name: "Qwen3VLForConditionalGeneration",
     model_type: "qwen3_vl",
     nested: Some(NESTED),
+    vision: Some(VISION),
     positions: Positions {
         sections: Some(SectionOrder::Interleaved),
         ..qwen3::FAMILY.positions
@@ -66,6 +86,11 @@ pub(crate) static QWEN3_MOE: Family = Family {
     nested: Some(Nested {
         model_type: "qwen3_vl_moe_text",
         ..NESTED
+    }),
+    vision: Some(Vision {
+        model_types: &["qwen3_vl_moe_vision", "qwen3_vl_moe"],
+        alone: &[("qwen3_vl_moe_vision", Tower::Qwen3 { deepstack: true })],
+        ..VISION
     }),
     experts: match qwen3_moe::FAMILY.experts {
         Some(experts) => Some(Experts {

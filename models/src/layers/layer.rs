@@ -192,7 +192,7 @@ impl Residual {
         }
     }
 
-    fn sum(self) -> Tensor<3> {
+    pub(crate) fn sum(self) -> Tensor<3> {
         match self.last {
             Some(last) => last + self.sum,
             None => self.sum,

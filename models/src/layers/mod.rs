@@ -35,3 +35,4 @@ pub mod qwen_vl;
 pub(crate) mod rope;
 pub(crate) mod scores;
 pub(crate) mod sparse;
+pub mod vision;

@@ -4,8 +4,9 @@ use burn::tensor::{Bool, DType, Int, Tensor, TensorData};
 
 use crate::error::ModelError;
 use crate::model::loss::{IGNORED, next_tokens, require_next_token};
+use crate::model::pictures::Pictures;
 
-/// Token ids `[b, s]`, and if they differ from the usual, their positions and the padding among them.
+/// Token ids `[b, s]`, and if they differ from the usual, their positions and the padding and pictures among them.
 ///
 /// ```no_run
 /// use burn::tensor::{Device, FloatDType, Int, Tensor};
@@ -30,6 +31,7 @@ pub struct Batch {
     pub(crate) inputs_embeds: Option<Tensor<3>>,
     pub(crate) position_ids: Option<PositionIds>,
     pub(crate) padding: Option<Padding>,
+    pub(crate) pictures: Option<Pictures>,
 }
 
 /// Explicit positions of tokens.
@@ -57,6 +59,7 @@ impl Batch {
             inputs_embeds: None,
             position_ids: None,
             padding: None,
+            pictures: None,
         }
     }
 
@@ -192,6 +195,11 @@ impl Padding {
             }
         }
         Ok(Self { shape, is_token })
+    }
+
+    /// Returns `true` for each token and `false` for padding, row by row.
+    pub(crate) fn is_token(&self) -> &[bool] {
+        &self.is_token
     }
 
     /// Returns the number of columns of each row from its first token on, or `None` if every row begins with a token. The

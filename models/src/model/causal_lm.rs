@@ -19,6 +19,7 @@ use crate::model::loss::{
     tied_loss,
 };
 use crate::model::sequences::Counted;
+use crate::model::vision::VisionTower;
 
 /// A decoder-only language model.
 ///
@@ -31,6 +32,8 @@ pub struct CausalLm {
     pub(crate) lm_head: Option<Linear>,
     /// The head of a reward model, `[hidden, 1]`. Such a model has no logits.
     pub(crate) score: Option<Linear>,
+    /// The vision tower, if the model was loaded with it.
+    pub(crate) visual: Option<VisionTower>,
     /// The projections of the thinker's states, of a talker of Qwen3-Omni.
     pub(crate) projections: Option<TalkerProjections>,
 }
@@ -63,6 +66,7 @@ impl ModelConfig {
             score: self
                 .rewards
                 .then(|| new_linear(self, [self.hidden_size, 1], false, device)),
+            visual: None,
             projections: TalkerProjections::new(self, device),
         }
     }

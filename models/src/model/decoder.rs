@@ -14,6 +14,7 @@ use crate::layers::gemma3n::{Gemma3nLayer, SharedKeys, Streams};
 use crate::layers::kinds::Build;
 use crate::layers::layer::Residual;
 use crate::model::batch::Batch;
+use crate::model::pictures::SeenPictures;
 use crate::model::places::{Places, Rotary};
 use crate::model::sequences::Documents;
 
@@ -114,11 +115,28 @@ impl Decoder {
         batch: Batch,
         cache: Option<&mut Cache>,
     ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
+        assert!(batch.pictures.is_none(), "this pass takes no pictures");
         let hidden = self.enter(&batch);
         let places = self
             .rotary
             .places(&self.config, &hidden, &batch, cache.as_deref());
-        self.layers(batch.input_ids, hidden, &places, cache)
+        self.layers(batch.input_ids, hidden, &places, (cache, None))
+    }
+
+    /// Returns the results of [`forward`](Self::forward) without a cache, of a batch with the pictures that are seen.
+    pub(crate) fn forward_seeing(
+        &self,
+        batch: Batch,
+        seen: Option<SeenPictures>,
+    ) -> (Tensor<3>, Vec<Tensor<2>>) {
+        let hidden = self.enter(&batch);
+        let hidden = match &seen {
+            Some(seen) => seen.insert(hidden),
+            None => hidden,
+        };
+        let places = self.rotary.places(&self.config, &hidden, &batch, None);
+        let passed = self.layers(batch.input_ids, hidden, &places, (None, seen.as_ref()));
+        passed.expect("a pass without a cache has no error of one")
     }
 
     /// Returns the results of [`forward`](Self::forward) of sequences that are several documents, one after the other.
@@ -129,7 +147,7 @@ impl Decoder {
     ) -> (Tensor<3>, Vec<Tensor<2>>) {
         let hidden = self.enter(&batch);
         let places = self.places_of(&hidden, &batch, documents);
-        let passed = self.layers(batch.input_ids, hidden, &places, None);
+        let passed = self.layers(batch.input_ids, hidden, &places, (None, None));
         passed.expect("a pass without a cache has no error of one")
     }
 
@@ -157,13 +175,13 @@ impl Decoder {
         residual.normalise(&self.norm).0
     }
 
-    /// Passes embedded tokens through all layers.
+    /// Passes embedded tokens through all layers, with a cache or pictures.
     fn layers(
         &self,
         input_ids: Tensor<2, Int>,
         hidden: Tensor<3>,
         places: &Places,
-        mut cache: Option<&mut Cache>,
+        (mut cache, seen): (Option<&mut Cache>, Option<&SeenPictures>),
     ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
         let layers = match &self.stack {
             LayerStack::Usual(own) => &own.layers,
@@ -181,6 +199,9 @@ impl Decoder {
             let place = places.of(&self.config, index);
             (residual, router_logits) = layer.forward(residual, place, cache)?;
             routers.extend(router_logits);
+            if let Some(seen) = seen {
+                residual = seen.add(index, residual);
+            }
         }
         Ok((self.normalise(residual), routers))
     }

@@ -21,8 +21,8 @@ impl CausalLm {
             "tokens of {} have one position",
             self.config().architecture
         );
-        let hidden = self.model.forward(batch, None);
-        let (hidden, router_logits) = hidden.expect("a pass without a cache has no error of one");
+        let (batch, seen) = self.see(batch);
+        let (hidden, router_logits) = self.model.forward_seeing(batch, seen);
         Output {
             logits: self.logits(hidden),
             router_logits,
@@ -64,17 +64,20 @@ impl CausalLm {
     /// # Errors
     ///
     /// Returns an error as [`check_inputs`](Self::check_inputs) and [`check_axes`](Self::check_axes) do, and for embeddings
-    /// of another shape or of a family that takes none.
+    /// of another shape or of a family that takes none. Of pictures, returns [`ModelError::Input`] if the model was loaded
+    /// without its vision tower, if `pixel_values` and `image_grid_thw` don't fit together or the tower, and if other numbers
+    /// of tokens stand for the parts of pictures than they have.
     pub fn check_batch(&self, batch: &Batch) -> Result<(), ModelError> {
         self.check_embedded(batch)?;
         match &batch.position_ids {
-            None => self.check_inputs(&batch.input_ids, None),
-            Some(PositionIds::One(ids)) => self.check_inputs(&batch.input_ids, Some(ids)),
+            None => self.check_inputs(&batch.input_ids, None)?,
+            Some(PositionIds::One(ids)) => self.check_inputs(&batch.input_ids, Some(ids))?,
             Some(PositionIds::Axes(ids)) => {
                 self.check_inputs(&batch.input_ids, None)?;
-                self.check_axes(&batch.input_ids, ids)
+                self.check_axes(&batch.input_ids, ids)?;
             }
         }
+        self.check_pictures(batch)
     }
 
     /// Checks the embeddings of a batch, if it has its own.

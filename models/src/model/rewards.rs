@@ -32,6 +32,7 @@ impl CausalLm {
             model: self.model.with_config(config),
             projections: None,
             lm_head: None,
+            visual: self.visual,
             score: Some(Linear {
                 weight: Param::from_tensor(weight),
                 bias: None,

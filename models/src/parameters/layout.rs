@@ -225,9 +225,13 @@ fn split(prefix: &str, projections: &[&str], [experts, rows, columns]: [usize; 3
     parts
 }
 
-/// Returns the name in a checkpoint of a parameter, whose name begins with `model.` unless it is the output projection.
+/// Returns the name in a checkpoint of a parameter, whose name begins with `model.` unless it is the output projection or
+/// part of the vision tower.
 pub(crate) fn in_whole_model(architecture: Architecture, name: &str) -> String {
     let family = architecture.family();
+    if let (Some(vision), Some(rest)) = (family.vision, name.strip_prefix("visual.")) {
+        return format!("{}{rest}", vision.prefix);
+    }
     for (own, stored) in family.names {
         if let Some(rest) = name.strip_prefix(own) {
             return format!("{stored}{rest}");

@@ -14,33 +14,55 @@ use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor, TensorData};
 
 use self::layout::{ExpertStorage, Parameter, Part};
+use crate::config::Architecture;
 use crate::config::family::Axes;
-use crate::config::{Architecture, ModelConfig};
 use crate::model::built::Model;
 use crate::model::causal_lm::CausalLm;
+use crate::model::vision::{VisionPart, VisionTower};
+
+/// A module whose parameters have names in checkpoints.
+pub(crate) trait Configured: Module {
+    /// Returns the family that names them.
+    fn architecture(&self) -> Architecture;
+}
+
+impl Configured for CausalLm {
+    fn architecture(&self) -> Architecture {
+        self.config().architecture
+    }
+}
+
+impl Configured for Model {
+    fn architecture(&self) -> Architecture {
+        self.config().architecture
+    }
+}
+
+impl Configured for VisionTower {
+    fn architecture(&self) -> Architecture {
+        self.config().architecture
+    }
+}
+
+impl Configured for VisionPart {
+    fn architecture(&self) -> Architecture {
+        self.visual.architecture()
+    }
+}
+
+impl VisionTower {
+    /// Returns the gradient of every parameter that has one, copied to the host, by its name in the checkpoint of a tower that
+    /// was saved alone.
+    pub fn gradients(&self, grads: &Gradients) -> BTreeMap<String, TensorData> {
+        gradients(self, grads)
+    }
+}
 
 /// Receives every parameter of a model; see [`CausalLm::visit_parameters`].
 pub trait ParameterVisitor {
     /// Receives one tensor of the checkpoint, with its name and shape there. The weight of a projection is a transposed
     /// view. The experts of a layer come one by one.
     fn visit<const D: usize>(&mut self, name: &str, tensor: Tensor<D>);
-}
-
-/// A module whose parameters have names in checkpoints, by its configuration.
-pub(crate) trait Configured: Module {
-    fn own_config(&self) -> &ModelConfig;
-}
-
-impl Configured for CausalLm {
-    fn own_config(&self) -> &ModelConfig {
-        self.config()
-    }
-}
-
-impl Configured for Model {
-    fn own_config(&self) -> &ModelConfig {
-        self.config()
-    }
 }
 
 impl Model {
@@ -261,10 +283,12 @@ fn gradients(model: &impl Configured, grads: &Gradients) -> BTreeMap<String, Ten
 }
 
 /// The types whose fields have no name in checkpoints: their own fields take their place.
-const UNNAMED: [&str; 7] = [
+const UNNAMED: [&str; 9] = [
     "Enum:LayerStack",
     "Enum:QkvProjections",
     "Enum:QueryProjections",
+    "Enum:VisionLayers",
+    "Enum:VisionProjections",
     "Struct:KeysAndValues",
     "Struct:Streams",
     "Struct:TalkerProjections",
@@ -288,7 +312,7 @@ struct Step {
 impl Path {
     pub(crate) fn of(model: &impl Configured) -> Self {
         Self {
-            architecture: model.own_config().architecture,
+            architecture: model.architecture(),
             steps: Vec::new(),
         }
     }

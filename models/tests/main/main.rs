@@ -37,3 +37,4 @@ mod round_trip;
 mod sequences;
 mod slopes;
 mod three_axes;
+mod vision;

@@ -1,0 +1,198 @@
+//! Tests of `kernels run` with pictures: vision towers alone, and whole models.
+
+use crate::common::{Floats, command, errors, floats};
+use crate::models::{self, File};
+use safetensors::Dtype;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+/// Runs a fixture on changed inputs.
+fn run(
+    model: &str,
+    extra: &[&str],
+    change: impl FnOnce(&mut File),
+) -> Result<BTreeMap<String, Floats>, String> {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut own = models::read(&expected(model));
+    own.retain(|name, _| !name.starts_with("grad_by_"));
+    change(&mut own);
+    models::write(&path("in.safetensors"), &own);
+    let mut command = command();
+    command
+        .arg("run")
+        .arg("--model")
+        .arg(models::model_dir(model));
+    command.arg("--inputs").arg(path("in.safetensors"));
+    command
+        .arg("--outputs")
+        .arg(path("out.safetensors"))
+        .args(extra);
+    let result = command.output().unwrap();
+    match result.status.success() {
+        true => Ok(floats(&path("out.safetensors"))),
+        false => {
+            assert_eq!(result.status.code(), Some(1));
+            assert!(!Path::new(&path("out.safetensors")).exists());
+            Err(errors(&result))
+        }
+    }
+}
+
+fn expected(model: &str) -> PathBuf {
+    models::model_dir(model).join("golden.safetensors")
+}
+
+/// Compares the results, the loss and the gradients that the fixture has whole.
+fn check(model: &str, found: &BTreeMap<String, Floats>, results: &[&str]) {
+    let expected = floats(&expected(model));
+    for result in results {
+        let error = found[*result].distance_to_largest(&expected[*result]);
+        assert!(error < 2e-5, "{model}: {result} is off by {error:e}");
+    }
+    let loss = (found["loss"].values[0] - expected["loss"].values[0]).abs();
+    assert!(loss < 1e-5, "{model}: the loss is off by {loss:e}");
+    let gradients = expected
+        .iter()
+        .filter(|(name, _)| name.starts_with("grad."));
+    let mut compared = 0;
+    for (name, gradient) in gradients {
+        let error = found[name].distance_to_largest(gradient);
+        assert!(error < 1e-4, "{model}: {name} is off by {error:e}");
+        compared += 1;
+    }
+    assert!(compared > 10, "{model}");
+}
+
+#[test]
+fn towers_run_alone() {
+    for (model, results) in [
+        ("qwen2_5_vl_tower", &["out.embeddings"][..]),
+        ("qwen2_5_omni_tower", &["out.embeddings"]),
+        (
+            "qwen3_vl_tower",
+            &["out.embeddings", "out.deepstack.0", "out.deepstack.1"],
+        ),
+    ] {
+        let found = run(model, &["--grads"], |_| {}).unwrap();
+        check(model, &found, results);
+        // Without weights there is no loss.
+        let found = run(model, &[], |file| {
+            file.retain(|name, _| !name.starts_with("loss_weights"))
+        })
+        .unwrap();
+        let names: Vec<&str> = found.keys().map(String::as_str).collect();
+        let mut sorted = results.to_vec();
+        sorted.sort_unstable();
+        assert_eq!(names, sorted);
+    }
+}
+
+/// Logits of padding mean nothing.
+#[test]
+fn models_find_the_positions_of_tokens_and_pictures() {
+    for model in ["qwen2_5_vl_pictures", "qwen3_vl_pictures"] {
+        let mask = models::read(&expected(model))["attention_mask"].values();
+        for drops in [true, false] {
+            let mut found = run(model, &["--grads"], |file| {
+                if drops {
+                    file.remove("position_ids");
+                }
+            })
+            .unwrap();
+            let stored = &floats(&expected(model))["logits"];
+            let logits = found.get_mut("logits").unwrap();
+            let vocabulary = logits.values.len() / mask.len();
+            for at in (0..mask.len()).filter(|&at| mask[at] == 0.0) {
+                let own = at * vocabulary..(at + 1) * vocabulary;
+                logits.values[own.clone()].copy_from_slice(&stored.values[own]);
+            }
+            check(model, &found, &["logits"]);
+        }
+    }
+}
+
+#[test]
+fn pictures_that_do_not_fit_are_named() {
+    let said = |model: &str, extra: &[&str], change: &dyn Fn(&mut File)| {
+        run(model, extra, change).err().unwrap()
+    };
+    let text = models::Stored {
+        dtype: Dtype::I64,
+        shape: vec![1, 2],
+        bytes: [1_i64, 2].map(i64::to_le_bytes).concat(),
+    };
+    let tower = "qwen3_vl_tower";
+    let cases: [(&str, &[&str], &dyn Fn(&mut File), &str); 7] = [
+        (
+            tower,
+            &[],
+            &|file| drop(file.remove("image_grid_thw")),
+            "`image_grid_thw` is missing",
+        ),
+        (
+            tower,
+            &[],
+            &|file| drop(file.remove("pixel_values")),
+            "`pixel_values` is missing",
+        ),
+        (
+            tower,
+            &[],
+            &|file| drop(file.insert("input_ids".into(), text.clone())),
+            "`input_ids` is no input of a vision tower",
+        ),
+        (
+            tower,
+            &["--grads"],
+            &|file| drop(file.remove("loss_weights.deepstack.0")),
+            "`loss_weights.deepstack.0` is missing",
+        ),
+        (
+            tower,
+            &[],
+            &|file| {
+                let weights = file["loss_weights.embeddings"].clone();
+                file.insert("loss_weights.hidden".into(), weights);
+            },
+            "`loss_weights.hidden` weighs no result",
+        ),
+        (
+            "qwen3_vl_pictures",
+            &[],
+            &|file| {
+                drop(file.insert(
+                    "pixel_values".into(),
+                    models::Stored::f32(&[44, 3], &[0.0; 132]),
+                ))
+            },
+            "expected 24 values of each patch",
+        ),
+        (
+            "qwen3_vl_pictures",
+            &[],
+            &|file| drop(file.remove("input_ids")),
+            "`input_ids` is missing",
+        ),
+    ];
+    for (model, extra, change, words) in cases {
+        let said = said(model, extra, change);
+        assert!(
+            said.starts_with("error: ") && said.contains(words),
+            "{said}"
+        );
+        assert!(said.contains("in.safetensors"), "{said}");
+    }
+    // A text model takes none.
+    let pictures = models::read(&expected("qwen3_vl_pictures"));
+    let said = said("llama", &[], &|file| {
+        for name in ["pixel_values", "image_grid_thw"] {
+            file.insert(name.into(), pictures[name].clone());
+        }
+    });
+    assert!(
+        said.contains("vision tower of LlamaForCausalLM is not read"),
+        "{said}"
+    );
+}
