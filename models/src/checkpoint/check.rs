@@ -87,15 +87,7 @@ pub(super) fn check_tensors(
     for problem in outside {
         problems.extend(problem?);
     }
-    name_nearest(&mut problems);
-    for problem in &mut problems {
-        problem.tensor = shards.shown_name(&problem.tensor);
-    }
-    Err(ModelError::Tensors {
-        dir: dir.into(),
-        problems,
-        remarks: shards.remarks().into(),
-    })
+    Err(refusal(dir, shards, problems))
 }
 
 /// Compares the tensors of a part of a model with its parameters. Other tensors whose names begin with `prefix` are problems.
@@ -119,12 +111,20 @@ pub(super) fn check_part(
     if problems.is_empty() {
         return Ok(());
     }
+    Err(refusal(dir, shards, problems))
+}
+
+/// Returns the error of all problems with tensors.
+fn refusal(dir: &Path, shards: &Shards, mut problems: Vec<TensorProblem>) -> ModelError {
     name_nearest(&mut problems);
-    Err(ModelError::Tensors {
+    for problem in &mut problems {
+        problem.tensor = shards.shown_name(&problem.tensor);
+    }
+    ModelError::Tensors {
         dir: dir.into(),
         problems,
         remarks: shards.remarks().into(),
-    })
+    }
 }
 
 /// Returns the names of the tensors that hold a model, and the problems with them.
