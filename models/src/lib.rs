@@ -17,9 +17,9 @@
 //! writes them, in PEFT's layout.
 //!
 //! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`], [`qwen3`], [`gemma2`], [`gemma3n`],
-//! [`olmo2`], [`glm4`], [`phi3`], [`qwen_vl`] and [`glm4v_moe`] hold the normalisation, the MLP, the rotary function or the
-//! attention of each; [`qwen2_moe`], [`qwen3_moe`], [`mixtral`], [`glm4_moe`], [`deepseek_v2`], [`llama4`] and [`gpt_oss`]
-//! hold the experts and the block with the router. All architectures share the remaining code.
+//! [`olmo2`], [`glm4`], [`phi3`], [`qwen_vl`], [`qwen3_5`] and [`glm4v_moe`] hold the normalisation, the MLP, the rotary
+//! function or the attention of each, and [`qwen3_next`] holds linear attention; [`qwen2_moe`], [`qwen3_moe`], [`mixtral`],
+//! [`glm4_moe`], [`deepseek_v2`], [`llama4`] and [`gpt_oss`] hold the experts and the block with the router. All architectures share the remaining code.
 //!
 //! ```no_run
 //! use burn::tensor::{Device, FloatDType, Int, Tensor};
@@ -56,8 +56,8 @@ pub use checkpoint::{
     load_reward_model, load_with, save, save_into, save_with, weight_files, weights_checksum,
 };
 pub use config::{
-    AltUpConfig, Architecture, GroupConfig, LatentConfig, MixedConfig, ModelConfig, MoeConfig,
-    Mscale, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling, ScoreConfig, StoredDtype,
+    AltUpConfig, Architecture, GroupConfig, LatentConfig, LinearConfig, MixedConfig, ModelConfig,
+    MoeConfig, Mscale, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling, ScoreConfig, StoredDtype,
     Temperature, WindowConfig,
 };
 pub use error::{ModelError, TensorProblem};
@@ -65,6 +65,7 @@ pub use generation::{Finish, Generated, Generation, NewToken, Sampling, Session}
 pub use layers::arrangements::{DecoderLayer, LlamaLayer};
 pub use layers::blocks::{Mlp, RmsNorm};
 pub use layers::cache::Cache;
+pub use layers::gated_delta::GatedDelta;
 pub use layers::heads::Attention;
 pub use layers::latent::LatentAttention;
 pub use layers::layer::{FeedForward, SelfAttention};
@@ -72,7 +73,7 @@ pub use layers::rope::{RotaryEmbedding, RotaryTables};
 pub use layers::sparse::SparseMoeBlock;
 pub use layers::{
     deepseek_v2, gemma2, gemma3n, glm4, glm4_moe, glm4v_moe, gpt_oss, llama, llama4, mixtral,
-    olmo2, phi3, qwen_vl, qwen2_moe, qwen3, qwen3_moe,
+    olmo2, phi3, qwen_vl, qwen2_moe, qwen3, qwen3_5, qwen3_moe, qwen3_next,
 };
 pub use model::batch::Batch;
 pub use model::causal_lm::{CausalLm, Losses, Output};

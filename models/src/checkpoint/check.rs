@@ -11,7 +11,7 @@ use super::CONFIG;
 use super::matrices::Matrix;
 use super::shards::{Shards, counted};
 use super::storage::Storage;
-use crate::parameters::layout::{Encoding, Part, expert_of, in_whole_model};
+use crate::parameters::layout::{Encoding, Part, expert_of, in_whole_model, under_other_prefix};
 use crate::parameters::{ParameterInfo, Visit, walk};
 use crate::{CausalLm, ModelConfig, ModelError, TensorProblem, nearest};
 
@@ -46,12 +46,12 @@ pub(super) fn check_tensors(
         mut problems,
         ..
     } = check;
-    let decoder = in_whole_model(config.architecture, "model.");
-    let modules = expected.iter().filter_map(|name| module(&decoder, name));
+    let decoders = decoders(config);
+    let modules = expected.iter().filter_map(|name| module(&decoders, name));
     let modules: BTreeSet<&str> = modules.collect();
     // Such as a head for another task.
     let is_outside = |name: &str| {
-        let own = module(&decoder, name);
+        let own = module(&decoders, name);
         !name.starts_with("lm_head.") && own.is_none_or(|own| !modules.contains(own))
     };
     let mut unread: BTreeMap<_, Vec<&str>> = BTreeMap::new();
@@ -94,9 +94,18 @@ pub(super) fn check_tensors(
     })
 }
 
+/// Returns the beginnings of the names of the decoder's parameters, longer ones first.
+fn decoders(config: &ModelConfig) -> Vec<String> {
+    let other = under_other_prefix(config.architecture, "model.");
+    let usual = in_whole_model(config.architecture, "model.");
+    other.into_iter().chain([usual]).collect()
+}
+
 /// Returns the module of the decoder that a tensor belongs to: `layers` of `model.layers.0.mlp.down_proj.weight`.
-fn module<'a>(decoder: &str, name: &'a str) -> Option<&'a str> {
-    name.strip_prefix(decoder)?.split('.').next()
+fn module<'a>(decoders: &[String], name: &'a str) -> Option<&'a str> {
+    let mut decoders = decoders.iter();
+    let rest = decoders.find_map(|decoder| name.strip_prefix(decoder.as_str()));
+    rest?.split('.').next()
 }
 
 /// Returns the reason why a tensor is rightly not loaded, if there is one.
@@ -159,6 +168,9 @@ fn is_shared(config: &ModelConfig, name: &str) -> bool {
 /// Returns `true` for a tensor of the layers after the last, with which some models predict several tokens at once.
 /// `transformers` leaves them out, too.
 fn predicts_further(config: &ModelConfig, name: &str) -> bool {
+    if config.linear.is_some() && name.starts_with("mtp.") {
+        return true;
+    }
     let layer = name.strip_prefix("model.layers.");
     let layer = layer.and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
     let first = config.num_hidden_layers;
@@ -176,7 +188,9 @@ fn foreign(
         return Ok(None);
     };
     let tied = config.tie_word_embeddings && name == LM_HEAD;
-    let embedding = in_whole_model(config.architecture, EMBEDDING);
+    let other = under_other_prefix(config.architecture, EMBEDDING);
+    let embedding = other.filter(|name| shards.find(name).is_some());
+    let embedding = embedding.unwrap_or_else(|| in_whole_model(config.architecture, EMBEDDING));
     if tied && same_values(shards, &embedding, LM_HEAD)? {
         return Ok(None);
     }

@@ -10,6 +10,7 @@ pub(crate) static FAMILY: Family = Family {
     class_name: "LlamaForCausalLM",
     model_type: "llama",
     nested: None,
+    other_prefix: None,
     head_norms: None,
     chosen_norms: false,
     sinks: false,
@@ -20,7 +21,10 @@ pub(crate) static FAMILY: Family = Family {
     latent: false,
     altup: false,
     mixed_layers: false,
+    linear: None,
+    output_gate: false,
     experts: None,
+    always_sparse: false,
     activation: Activation {
         field: "hidden_act",
         name: "silu",

@@ -224,7 +224,8 @@ fn gradients(model: &CausalLm, grads: &Gradients) -> BTreeMap<String, TensorData
 }
 
 /// The types whose fields have no name in checkpoints: their own fields take their place.
-const UNNAMED: [&str; 5] = [
+const UNNAMED: [&str; 6] = [
+    "Enum:DeltaProjections",
     "Enum:LayerStack",
     "Enum:QkvProjections",
     "Enum:QueryProjections",
