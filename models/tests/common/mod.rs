@@ -19,7 +19,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 30] = [
+pub const MODELS: [&str; 35] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -50,10 +50,15 @@ pub const MODELS: [&str; 30] = [
     "qwen3_vl_moe",
     "gemma3n_kvshare",
     "glm4v_moe",
+    "qwen3_next",
+    "qwen3_5",
+    "qwen3_5_text",
+    "qwen3_5_moe",
+    "qwen3_5_moe_text",
 ];
 
 /// The [`MODELS`] that are mixtures of experts.
-pub const SPARSE: [&str; 14] = [
+pub const SPARSE: [&str; 17] = [
     "qwen2_moe",
     "qwen2_moe_step2",
     "qwen3_moe",
@@ -68,6 +73,9 @@ pub const SPARSE: [&str; 14] = [
     "llama4_chunk8",
     "qwen3_vl_moe",
     "glm4v_moe",
+    "qwen3_next",
+    "qwen3_5_moe",
+    "qwen3_5_moe_text",
 ];
 
 /// Returns the folder `tests/fixtures` of the repository, from whichever package has this module.
