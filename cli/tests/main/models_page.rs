@@ -21,7 +21,8 @@ A cell says what the sites of an operation run in training in bf16: the *kernel*
 *reference*, with the reason in a footnote. On an NPU, a kernel is one of CANN's operators or a few of them, which
 `kernels plan --device npu` names. A dash stands for an operation that the family does not have, or that is a
 part of another: where queries and keys are normalised, their norm and rotation are one operation. Llama 4's block scales
-the input of its experts, so it is not a sum of experts, and not a site.
+the input of its experts, so it is not a sum of experts, and not a site. A short convolution and a gated delta rule are the
+linear attention of some layers.
 
 Families are text models for causal language modelling, with the class names of transformers. Of models of several
 modalities, the text model is read, and not the towers.
@@ -43,7 +44,7 @@ const LLAMA_FACTORY: [(&str, Result<Architecture, &str>); 25] = {
         ("Qwen3OmniMoeMLP", OMNI),
         ("Qwen3OmniMoeTalkerTextMLP", OMNI),
         ("Qwen3OmniMoeCode2WavMlp", OMNI),
-        ("Qwen3NextMLP", Err("gated delta rules")),
+        ("Qwen3NextMLP", Ok(Qwen3Next)),
         ("Qwen3MoeMLP", Ok(Qwen3Moe)),
         ("Qwen3MLP", Ok(Qwen3)),
         ("Qwen2MLP", Ok(Qwen2)),
