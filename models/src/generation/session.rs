@@ -12,14 +12,16 @@ use crate::model::causal_lm::CausalLm;
 /// part that both have in common are computed.
 ///
 /// A layer with a window drops keys. Where the common part ends before the last prompt did, some tokens before its end can
-/// be computed too, and all if it ends much earlier.
+/// be computed too, and all if it ends much earlier. A layer with linear attention keeps the states after the last prompt and
+/// after the last text alone: where the common part ends elsewhere, the tokens from the end of the last prompt on are
+/// computed, or all if it ends before.
 #[derive(Debug)]
 pub struct Session<'a> {
     model: &'a CausalLm,
     cache: Cache,
     /// The tokens that the cache has taken.
     taken: Vec<u32>,
-    /// The layers with a window after the last prompt, which the tokens begin with.
+    /// The layers with a window or a state after the last prompt, which the tokens begin with.
     mark: Option<Mark>,
     /// The number of tokens of the last prompt that the cache had.
     reused: usize,

@@ -18,9 +18,10 @@ use kernels_models::{
 use serde_json::{Value, json};
 
 const TOWERS: [&str; 3] = ["qwen2_5_vl_tower", "qwen2_5_omni_tower", "qwen3_vl_tower"];
-const WHOLE: [&str; 3] = [
+const WHOLE: [&str; 4] = [
     "qwen2_5_vl_pictures",
     "qwen3_vl_pictures",
+    "qwen3_5_pictures",
     "qwen3_vl_moe_pictures",
 ];
 
@@ -208,7 +209,7 @@ fn models_see_pictures_as_transformers() {
 
 #[test]
 fn pictures_in_bf16_are_as_exact_as_transformers() {
-    for name in &WHOLE[..2] {
+    for name in &WHOLE[..3] {
         let golden = golden(name);
         let (_, model) = whole(&model_dir(name), &Device::default(), FloatDType::BF16);
         let logits = model
