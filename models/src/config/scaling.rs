@@ -255,7 +255,8 @@ impl RopeScaling {
                 continue;
             }
             let partial = name == "partial_rotary_factor";
-            let sections = ["mrope_section", "mrope_interleaved"].contains(&name.as_str());
+            let sections =
+                ["mrope_section", "mrope_interleaved", "interleaved"].contains(&name.as_str());
             if sections && positions.sections.is_some() {
                 continue;
             }
