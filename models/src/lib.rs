@@ -17,9 +17,10 @@
 //! writes them, in PEFT's layout.
 //!
 //! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`], [`qwen3`], [`gemma2`], [`gemma3n`],
-//! [`olmo2`], [`glm4`], [`phi3`], [`qwen_vl`], [`qwen3_5`] and [`glm4v_moe`] hold the normalisation, the MLP, the rotary
-//! function or the attention of each, and [`qwen3_next`] holds linear attention; [`qwen2_moe`], [`qwen3_moe`], [`mixtral`],
-//! [`glm4_moe`], [`deepseek_v2`], [`llama4`] and [`gpt_oss`] hold the experts and the block with the router. All architectures share the remaining code.
+//! [`olmo2`], [`glm4`], [`phi3`], [`qwen_vl`], [`qwen3_5`] and [`glm4v_moe`] hold the normalisation, the MLP, the
+//! rotary function or the attention of each, and [`qwen3_next`] holds linear attention; [`qwen2_moe`], [`qwen3_moe`],
+//! [`mixtral`], [`glm4_moe`], [`deepseek_v2`], [`llama4`] and [`gpt_oss`] hold the experts and the block with the
+//! router. All architectures share the remaining code.
 //!
 //! ```no_run
 //! use burn::tensor::{Device, FloatDType, Int, Tensor};

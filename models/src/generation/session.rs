@@ -11,10 +11,10 @@ use crate::model::causal_lm::CausalLm;
 /// Generation that keeps the keys and values of its last text, for conversations: of a prompt, only the tokens after the
 /// part that both have in common are computed.
 ///
-/// A layer with a window drops keys. Where the common part ends before the last prompt did, some tokens before its end can
-/// be computed too, and all if it ends much earlier. A layer with linear attention keeps the states after the last prompt and
-/// after the last text alone: where the common part ends elsewhere, the tokens from the end of the last prompt on are
-/// computed, or all if it ends before.
+/// A layer with a window drops keys. Where the common part ends before the last prompt did, some tokens before its
+/// end can be computed too, and all if it ends much earlier. A layer with linear attention keeps the states after the
+/// last prompt and after the last text alone: where the common part ends elsewhere, the tokens from the end of the
+/// last prompt on are computed, or all if it ends before.
 #[derive(Debug)]
 pub struct Session<'a> {
     model: &'a CausalLm,
