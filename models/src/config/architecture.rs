@@ -59,7 +59,8 @@ impl Architecture {
         }
     }
 
-    /// Returns the family of a class that is not that of its language model. Of two with the same class, the type decides.
+    /// Returns the family of a class that is not that of its language model. Of two with the same class, the type
+    /// decides.
     fn of_base(families: Families, class: &str, model_type: Option<&str>) -> Option<Self> {
         let has_class = |own: &Self| {
             let family = families.of(*own);

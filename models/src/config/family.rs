@@ -62,7 +62,8 @@ pub(crate) struct Family {
     pub(crate) mixed_layers: bool,
     /// The projections of layers with linear attention, if there are such layers.
     pub(crate) linear: Option<LinearProjections>,
-    /// True if the projection of queries also gives a gate of each head, whose sigmoid multiplies the result of attention.
+    /// True if the projection of queries also gives a gate of each head, whose sigmoid multiplies the result of
+    /// attention.
     pub(crate) output_gate: bool,
     /// The mixture of experts, if layers of this family are, or can be, one.
     pub(crate) experts: Option<Experts>,

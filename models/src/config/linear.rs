@@ -19,7 +19,8 @@ pub struct LinearConfig {
     pub linear_key_head_dim: usize,
     /// Width of a head of values.
     pub linear_value_head_dim: usize,
-    /// Number of tokens that the convolution before queries, keys and values sees: the token itself and those before it.
+    /// Number of tokens that the convolution before queries, keys and values sees: the token itself and those before
+    /// it.
     pub linear_conv_kernel_dim: usize,
     /// The layers with linear attention, counted from 0. The others have attention to all tokens.
     pub layers: Vec<usize>,
@@ -118,8 +119,8 @@ impl LinearConfig {
     }
 }
 
-/// Reads the layers with linear attention: those that a list names, or without a list all but every layer of an interval,
-/// counted from 1.
+/// Reads the layers with linear attention: those that a list names, or without a list all but every layer of an
+/// interval, counted from 1.
 fn linear_layers(fields: Fields<'_>, layers: usize) -> Result<Vec<usize>, ModelError> {
     let interval = fields.size(INTERVAL)?.unwrap_or(4);
     let Some(kinds) = fields.strings(KINDS)? else {

@@ -20,6 +20,8 @@ fn class(family: &Family) -> Option<String> {
         // Their classes without `Text` are those of texts and images.
         "Gemma3" => "Gemma3Text",
         "Qwen3_5" => "Qwen3_5Text",
+        // transformers has none.
+        "Qwen3_5Moe" => return None,
         own => own,
     };
     let has_none = family.nested.is_some() || family.speech.is_some();

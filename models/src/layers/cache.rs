@@ -1,5 +1,5 @@
-//! The keys and values of all layers, or the states of those with linear attention, kept from one step of decoding to the
-//! next.
+//! The keys and values of all layers, or the states of those with linear attention, kept from one step of decoding to
+//! the next.
 
 use burn::tensor::Tensor;
 use burn_kernels::nn::{CacheError, KvCache};
@@ -44,8 +44,8 @@ impl LayerKept {
         }
     }
 
-    /// Forgets the tokens after the first `positions`. Returns `false`, and changes nothing, if what the next token needs
-    /// is gone.
+    /// Forgets the tokens after the first `positions`. Returns `false`, and changes nothing, if what the next token
+    /// needs is gone.
     fn cut(&mut self, positions: usize) -> bool {
         match self {
             Self::Keys(keys) => keys.cut(positions),
@@ -54,8 +54,8 @@ impl LayerKept {
     }
 }
 
-/// What the layers with a window or a state held after some tokens. They don't keep what a cut needs, while other layers
-/// keep all.
+/// What the layers with a window or a state held after some tokens. They don't keep what a cut needs, while other
+/// layers keep all.
 #[derive(Debug)]
 pub(crate) struct Mark {
     positions: usize,
@@ -90,9 +90,9 @@ impl Cache {
         self.layers.first().map_or(0, LayerKept::positions)
     }
 
-    /// Returns what a layer with linear attention keeps, counted from 0, if it has taken tokens: the last inputs of its
-    /// convolution, `[b, K − 1, channels]`, and the states of its heads, `[b, heads, key width, value width]`, in at least
-    /// `f32`.
+    /// Returns what a layer with linear attention keeps, counted from 0, if it has taken tokens: the last inputs of
+    /// its convolution, `[b, K − 1, channels]`, and the states of its heads, `[b, heads, key width, value width]`, in
+    /// at least `f32`.
     pub fn linear_state(&self, layer: usize) -> Option<(Tensor<3>, Tensor<4>)> {
         match self.layers.get(layer)? {
             LayerKept::State(state) => state.kept(),
@@ -120,9 +120,9 @@ impl Cache {
         }
     }
 
-    /// Forgets the tokens after the first `positions`. If a window has dropped keys that the next query sees, or a state
-    /// has taken later tokens, it forgets more: those after the mark, or all. Returns the number of tokens that are left.
-    /// The mark is of the same tokens.
+    /// Forgets the tokens after the first `positions`. If a window has dropped keys that the next query sees, or a
+    /// state has taken later tokens, it forgets more: those after the mark, or all. Returns the number of tokens that
+    /// are left. The mark is of the same tokens.
     pub(crate) fn cut(&mut self, positions: usize, mark: Option<&Mark>) -> usize {
         let marked = mark.map(|mark| {
             let own = mark.layers.iter().zip(&self.layers);
@@ -231,8 +231,8 @@ fn of_another_model(kept: &str, needed: &str) -> CacheError {
     ))
 }
 
-/// Returns the number of last positions of each sequence that are not padding, of the `kept` last ones of `all`, or `None`
-/// if none of these is padding.
+/// Returns the number of last positions of each sequence that are not padding, of the `kept` last ones of `all`, or
+/// `None` if none of these is padding.
 fn lengths(padding: &[usize], all: usize, kept: usize) -> Option<Vec<usize>> {
     let forgotten = all - kept;
     let length = |&before: &usize| kept - before.saturating_sub(forgotten);

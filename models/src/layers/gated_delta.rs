@@ -20,8 +20,8 @@ use crate::layers::qwen3_next::{
 };
 use crate::layers::state::{DeltaShapes, DeltaState};
 
-/// The projections of a layer. [`crate::parameters`] leaves the field of this type out of the paths of parameters, as no
-/// checkpoint has a name for it.
+/// The projections of a layer. [`crate::parameters`] leaves the field of this type out of the paths of parameters, as
+/// no checkpoint has a name for it.
 #[derive(Module, Debug)]
 #[allow(
     clippy::large_enum_variant,
@@ -214,8 +214,8 @@ impl GatedDelta {
         }
     }
 
-    /// Returns the linear attention of `x`, both `[b, s, hidden]`. With a cache, it goes on from the state there, and the
-    /// state after the last token takes its place. Padding before the tokens of a sequence changes no state.
+    /// Returns the linear attention of `x`, both `[b, s, hidden]`. With a cache, it goes on from the state there, and
+    /// the state after the last token takes its place. Padding before the tokens of a sequence changes no state.
     pub(crate) fn forward(
         &self,
         x: Tensor<3>,
@@ -319,8 +319,8 @@ pub(crate) fn wide(dtype: DType) -> FloatDType {
     }
 }
 
-/// Sets the positions before the tokens of sequences to zero. `lengths` are the numbers of positions from the first tokens
-/// on.
+/// Sets the positions before the tokens of sequences to zero. `lengths` are the numbers of positions from the first
+/// tokens on.
 fn without_padding(x: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<3> {
     let Some(lengths) = lengths else {
         return x;

@@ -1,4 +1,5 @@
-//! Qwen3.5's rotary function, of three positions of each token: time, height and width. Its other layers are Qwen3-Next's.
+//! Qwen3.5's rotary function, of three positions of each token: time, height and width. Its other layers are
+//! Qwen3-Next's.
 
 use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
@@ -9,9 +10,9 @@ use crate::layers::qwen_vl::merged;
 use crate::layers::rope::rotate_half;
 
 /// Rotates the first elements of the heads of queries `[b, hq, s, d]` and keys `[b, hk, s, d]` by three positions, as
-/// many as the tables are wide. `cos` and `sin` are `[3, b or 1, s, w]`. Pairs take the three positions in turn, as many
-/// as the sections say, and the others take the first. Element `i` of the first half of the rotated elements pairs with
-/// element `i` of the second half.
+/// many as the tables are wide. `cos` and `sin` are `[3, b or 1, s, w]`. Pairs take the three positions in turn, as
+/// many as the sections say, and the others take the first. Element `i` of the first half of the rotated elements
+/// pairs with element `i` of the second half.
 #[fused_kernel(
     "npu_fused_rope",
     style = half,

@@ -1,6 +1,6 @@
 //! Qwen3-Next's own layers: the convolution, the gated delta rule and the gated norm of its linear attention (Gated
-//! DeltaNet; Yang, Kautz & Hatamizadeh, arXiv:2412.06464), and the norm and rotation of queries and keys. Its other norms
-//! are Gemma 2's, its experts and its block Qwen2-MoE's.
+//! DeltaNet; Yang, Kautz & Hatamizadeh, arXiv:2412.06464), and the norm and rotation of queries and keys. Its other
+//! norms are Gemma 2's, its experts and its block Qwen2-MoE's.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -12,8 +12,8 @@ use burn_kernels::semantics::{CausalConv1dKey, GatedDeltaRuleKey, InitialState, 
 use crate::layers::gemma2::Gemma2RmsNorm;
 use crate::layers::phi3::apply_rotary_pos_emb;
 
-/// Root-mean-square normalisation with a gate, `y = (weight · round(x / sqrt(mean(x²) + eps))) · silu(gate)`. The mean is
-/// over the last axis and in at least `f32`; `round` rounds to the dtype of `x`, and so do both products.
+/// Root-mean-square normalisation with a gate, `y = (weight · round(x / sqrt(mean(x²) + eps))) · silu(gate)`. The
+/// mean is over the last axis and in at least `f32`; `round` rounds to the dtype of `x`, and so do both products.
 #[fused_kernel(
     "npu_fused_rmsnorm",
     offset = 0,
@@ -78,8 +78,8 @@ pub fn continued_short_convolution(
     convolved(x, weight, Some(conv_state), None)
 }
 
-/// Returns the [`short_convolution`] of sequences that are several documents, one after the other. Before the first token
-/// of each are zeros.
+/// Returns the [`short_convolution`] of sequences that are several documents, one after the other. Before the first
+/// token of each are zeros.
 #[fused_kernel("npu_fused_causal_conv1d", lengths = packed, layer = "packed_short_convolution")]
 pub fn packed_short_convolution(x: Tensor<3>, weight: Tensor<2>, lengths: &[usize]) -> Tensor<3> {
     convolved(x, weight, None, Some(lengths)).0
@@ -106,8 +106,9 @@ fn convolved(
     causal_conv1d::reference(inputs, key)
 }
 
-/// Returns what each token reads from the state of its heads, and the last states. `q` and `k` are `[b, s, hk, dk]`, `v`
-/// is `[b, s, hv, dv]`, `beta` is `[b, s, hv]`, and so is `g`, in at least `f32`. A state `[dk, dv]` begins with zeros.
+/// Returns what each token reads from the state of its heads, and the last states. `q` and `k` are `[b, s, hk, dk]`,
+/// `v` is `[b, s, hv, dv]`, `beta` is `[b, s, hv]`, and so is `g`, in at least `f32`. A state `[dk, dv]` begins with
+/// zeros.
 #[fused_kernel("npu_fused_gated_delta_rule", layer = "gated_delta_rule")]
 pub fn gated_delta_rule(
     q: Tensor<4>,

@@ -57,8 +57,8 @@ impl DeltaState {
     }
 }
 
-/// The state of a layer of linear attention, and the number of tokens that it has taken. Unlike keys, a state can't forget
-/// its last tokens.
+/// The state of a layer of linear attention, and the number of tokens that it has taken. Unlike keys, a state can't
+/// forget its last tokens.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateCache {
     kept: Option<DeltaState>,

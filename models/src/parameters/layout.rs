@@ -265,7 +265,8 @@ pub(crate) fn in_whole_model(architecture: Architecture, name: &str) -> String {
     }
 }
 
-/// Returns the name of a parameter in a checkpoint under the other beginning of names, if files of this class may have it.
+/// Returns the name of a parameter in a checkpoint under the other beginning of names, if files of this class may
+/// have it.
 pub(crate) fn under_other_prefix(architecture: Architecture, name: &str) -> Option<String> {
     let other = architecture.family().other_prefix?;
     Some(format!("{other}{}", name.strip_prefix("model.")?))
