@@ -6,17 +6,18 @@
 //! architectures. A setting that would change the result and is not implemented is an error that names the file and the
 //! field.
 //!
-//! [`load_with_vision`] also reads the vision tower of Qwen2.5-VL, Qwen3-VL and Qwen3.5, and [`load_vision_tower`] one alone.
+//! [`load_with_vision`] also reads the vision tower of Qwen2.5-VL, Qwen3-VL and Qwen3.5, and [`load_vision_tower`] one
+//! alone.
 //!
-//! [`Batch`] adds explicit positions, padding and pictures. [`CausalLm::generate`] continues prompts, greedily or by sampling, with
-//! the settings of a [`Generation`]. Under it, [`CausalLm::next`] decodes with a [`Cache`] of keys and values, and
+//! [`Batch`] adds explicit positions, padding and pictures. [`CausalLm::generate`] continues prompts, greedily or by
+//! sampling, with the settings of a [`Generation`]. Under it, [`CausalLm::next`] decodes with a [`Cache`] of keys and values, and
 //! [`CausalLm::next_padded`] begins with prompts of different lengths.
 //!
 //! [`CausalLm::sequence_losses`] trains on sequences with targets of their own, of several documents each, and
 //! [`CausalLm::recomputed_losses`] does so in less memory. [`CausalLm::log_probs`] scores answers for the losses of
 //! [`preference`], and [`CausalLm::losses_of_divergence`] learns from a teacher. [`load_reward_model`] reads reward
-//! models, and [`load_part`] the parts of Omni models that speak. [`CausalLm::with_adapters`] and [`CausalLm::load_adapters`] attach low-rank adapters, and [`save_adapters`]
-//! writes them, in PEFT's layout.
+//! models, and [`load_part`] the parts of Omni models that speak. [`CausalLm::with_adapters`] and
+//! [`CausalLm::load_adapters`] attach low-rank adapters, and [`save_adapters`] writes them, in PEFT's layout.
 //!
 //! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`], [`qwen3`], [`gemma2`], [`gemma3n`],
 //! [`olmo2`], [`glm4`], [`phi3`], [`qwen_vl`], [`qwen3_5`], [`glm4v_moe`] and [`vision_layers`] hold the normalisation, the

@@ -369,7 +369,12 @@ fn pictures_that_do_not_fit_are_refused() {
 fn published_configurations_of_towers_are_read() {
     let text = std::fs::read_to_string(common::fixtures().join("published.json")).unwrap();
     let published: Value = serde_json::from_str(&text).unwrap();
-    for (name, depth, values) in [("Qwen2.5-VL", 32, 1176), ("Qwen3-VL", 24, 1536)] {
+    for (name, depth, values) in [
+        ("Qwen2.5-VL", 32, 1176),
+        ("Qwen3-VL", 24, 1536),
+        ("Qwen3.5", 27, 1536),
+        ("Qwen3.5, sparse", 27, 1536),
+    ] {
         let config = ModelConfig::from_json(&published[name].to_string(), Path::new("config.json"));
         let vision = config.unwrap().vision_config(Path::new("config.json"));
         let vision = vision.unwrap();
