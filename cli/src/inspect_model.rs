@@ -164,6 +164,15 @@ fn attention(config: &ModelConfig) -> String {
     if config.latent.is_some() {
         text += ", latent";
     }
+    if let Some(linear) = &config.linear {
+        text += &format!(
+            "; linear attention in {} layers, with {} heads of width {}, {} of keys",
+            linear.layers.len(),
+            linear.linear_num_value_heads,
+            linear.linear_value_head_dim,
+            linear.linear_num_key_heads
+        );
+    }
     if let Some(WindowConfig { size, layers, .. }) = &config.sliding_window {
         text += &format!(", a window of {size} in {} layers", layers.len());
     }
@@ -353,6 +362,7 @@ fn model_json(config: &ModelConfig, parameters: Option<u64>) -> Value {
         "max_position_embeddings": config.max_position_embeddings,
         "tie_word_embeddings": config.tie_word_embeddings,
         "reward_model": config.is_reward_model(),
+        "linear_layers": config.linear.as_ref().map(|linear| linear.layers.len()),
         "num_experts": config.moe.as_ref().map(|moe| moe.num_experts),
         "num_experts_per_tok": config.moe.as_ref().map(|moe| moe.num_experts_per_tok),
         "parameters": parameters,

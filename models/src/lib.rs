@@ -6,22 +6,24 @@
 //! architectures. A setting that would change the result and is not implemented is an error that names the file and the
 //! field.
 //!
-//! [`load_with_vision`] also reads the vision tower of Qwen2.5-VL and Qwen3-VL, and [`load_vision_tower`] one alone.
+//! [`load_with_vision`] also reads the vision tower of Qwen2.5-VL, Qwen3-VL and Qwen3.5, and [`load_vision_tower`] one
+//! alone.
 //!
-//! [`Batch`] adds explicit positions, padding and pictures. [`CausalLm::generate`] continues prompts, greedily or by sampling, with
-//! the settings of a [`Generation`]. Under it, [`CausalLm::next`] decodes with a [`Cache`] of keys and values, and
+//! [`Batch`] adds explicit positions, padding and pictures. [`CausalLm::generate`] continues prompts, greedily or by
+//! sampling, with the settings of a [`Generation`]. Under it, [`CausalLm::next`] decodes with a [`Cache`] of keys and values, and
 //! [`CausalLm::next_padded`] begins with prompts of different lengths.
 //!
 //! [`CausalLm::sequence_losses`] trains on sequences with targets of their own, of several documents each, and
 //! [`CausalLm::recomputed_losses`] does so in less memory. [`CausalLm::log_probs`] scores answers for the losses of
 //! [`preference`], and [`CausalLm::losses_of_divergence`] learns from a teacher. [`load_reward_model`] reads reward
-//! models, and [`load_part`] the parts of Omni models that speak. [`CausalLm::with_adapters`] and [`CausalLm::load_adapters`] attach low-rank adapters, and [`save_adapters`]
-//! writes them, in PEFT's layout.
+//! models, and [`load_part`] the parts of Omni models that speak. [`CausalLm::with_adapters`] and
+//! [`CausalLm::load_adapters`] attach low-rank adapters, and [`save_adapters`] writes them, in PEFT's layout.
 //!
 //! Layers that differ between architectures carry `#[fused_kernel]`. [`llama`], [`qwen3`], [`gemma2`], [`gemma3n`],
-//! [`olmo2`], [`glm4`], [`phi3`], [`qwen_vl`], [`glm4v_moe`] and [`vision_layers`] hold the normalisation, the MLP, the rotary function or the
-//! attention of each; [`qwen2_moe`], [`qwen3_moe`], [`mixtral`], [`glm4_moe`], [`deepseek_v2`], [`llama4`] and [`gpt_oss`]
-//! hold the experts and the block with the router. All architectures share the remaining code.
+//! [`olmo2`], [`glm4`], [`phi3`], [`qwen_vl`], [`qwen3_5`], [`glm4v_moe`] and [`vision_layers`] hold the normalisation, the
+//! MLP, the rotary function or the attention of each, and [`qwen3_next`] holds linear attention; [`qwen2_moe`],
+//! [`qwen3_moe`], [`mixtral`], [`glm4_moe`], [`deepseek_v2`], [`llama4`] and [`gpt_oss`] hold the experts and the block with
+//! the router. All architectures share the remaining code.
 //!
 //! ```no_run
 //! use burn::tensor::{Device, FloatDType, Int, Tensor};
@@ -60,15 +62,16 @@ pub use checkpoint::{
     save_into, save_with, weight_files, weights_checksum,
 };
 pub use config::{
-    AltUpConfig, Architecture, GroupConfig, LatentConfig, MixedConfig, ModelConfig, MoeConfig,
-    Mscale, OmniPart, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling, ScoreConfig, SpeechConfig,
-    StoredDtype, Temperature, VisionConfig, WindowConfig, WindowedBlocks,
+    AltUpConfig, Architecture, GroupConfig, LatentConfig, LinearConfig, MixedConfig, ModelConfig,
+    MoeConfig, Mscale, OmniPart, Qwen3MoeSize, Qwen3Size, RopeConfig, RopeScaling, ScoreConfig,
+    SpeechConfig, StoredDtype, Temperature, VisionConfig, WindowConfig, WindowedBlocks,
 };
 pub use error::{ModelError, TensorProblem};
 pub use generation::{Finish, Generated, Generation, NewToken, Sampling, Session};
 pub use layers::arrangements::{DecoderLayer, LlamaLayer};
 pub use layers::blocks::{Mlp, RmsNorm};
 pub use layers::cache::Cache;
+pub use layers::gated_delta::GatedDelta;
 pub use layers::heads::Attention;
 pub use layers::latent::LatentAttention;
 pub use layers::layer::{FeedForward, SelfAttention};
@@ -77,7 +80,8 @@ pub use layers::rope::{RotaryEmbedding, RotaryTables};
 pub use layers::sparse::SparseMoeBlock;
 pub use layers::{
     deepseek_v2, gemma2, gemma3n, glm4, glm4_moe, glm4v_moe, gpt_oss, llama, llama4, mixtral,
-    olmo2, phi3, qwen_vl, qwen2_moe, qwen3, qwen3_moe, vision as vision_layers,
+    olmo2, phi3, qwen_vl, qwen2_moe, qwen3, qwen3_5, qwen3_moe, qwen3_next,
+    vision as vision_layers,
 };
 pub use model::batch::Batch;
 pub use model::built::Model;

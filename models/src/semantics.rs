@@ -158,6 +158,17 @@ const CHUNKED_MROPE: RopeKey = RopeKey {
     ..RopeKey::LLAMA
 };
 
+/// The operations of linear attention.
+const LINEAR_NOTE: &str = "linear attention has `npu_fused_causal_conv1d` and `npu_fused_gated_delta_rule` with their \
+                           usual settings; the norm after it is gated: `gating = after_norm`, `offset = 0`, \
+                           `rounding = llama`";
+
+/// Rotates a part of each head by three positions in turn.
+const PARTIAL_MROPE: RopeKey = RopeKey {
+    sections: Sections::Interleaved,
+    ..PARTIAL
+};
+
 const INTERLEAVED_MROPE: RopeKey = RopeKey {
     sections: Sections::Interleaved,
     ..RopeKey::LLAMA
@@ -321,6 +332,21 @@ static TABLE: &[ModelSemantics] = &[
         ..model("qwen3")
     },
     ModelSemantics {
+        norm: RmsNormKey::GEMMA,
+        rope: PARTIAL_MROPE,
+        note: Some(LINEAR_NOTE),
+        ..mixture(
+            "qwen3_5_moe_text",
+            MoeBlockKey::new(RouterKey::QWEN3_MOE, SharedExpert::Gated),
+        )
+    },
+    ModelSemantics {
+        norm: RmsNormKey::GEMMA,
+        rope: PARTIAL_MROPE,
+        note: Some(LINEAR_NOTE),
+        ..model("qwen3_5_text")
+    },
+    ModelSemantics {
         qk_norm_rope: Some(QkNormRopeKey::QWEN3),
         note: Some(QWEN3_MOE_NOTE),
         ..mixture("qwen3_moe", MoeBlockKey::QWEN3_MOE)
@@ -332,10 +358,7 @@ static TABLE: &[ModelSemantics] = &[
             width: RotaryWidth::Partial,
             ..QkNormRopeKey::GEMMA3
         }),
-        note: Some(
-            "the norm after linear attention is gated: `gating = after_norm`, `offset = 0`, \
-             `rounding = llama`",
-        ),
+        note: Some(LINEAR_NOTE),
         ..mixture(
             "qwen3_next",
             MoeBlockKey::new(RouterKey::QWEN3_MOE, SharedExpert::Gated),

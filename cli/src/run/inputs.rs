@@ -206,11 +206,12 @@ const INPUTS: [&str; 6] = [
 const IGNORED: &str = "mm_token_type_ids";
 
 /// Inputs of parts of models that are not built.
-const UNBUILT: [(&str, &str); 4] = [
+const UNBUILT: [(&str, &str); 5] = [
     ("input_features", "an encoder of audio"),
     ("feature_attention_mask", "an encoder of audio"),
     ("audio_feature_lengths", "an encoder of audio"),
-    ("pixel_values_videos", "clips"),
+    ("pixel_values_videos", "a reader of videos"),
+    ("video_grid_thw", "a reader of videos"),
 ];
 
 /// Reads the patches of pictures, if there are any.

@@ -166,7 +166,9 @@ fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outp
     let quantised = args.quantised.form(args.grads);
     let dtype = args.dtype.float_dtype();
     let (path, part) = (&args.model, args.part);
-    let model = loading::shown(|progress| match inputs.has_pictures() {
+    // Of an Omni model, the thinker alone reads pictures.
+    let sees = inputs.has_pictures() && part.is_none_or(|part| part == OmniPart::Thinker);
+    let model = loading::shown(|progress| match sees {
         false => Ok(load_part(path, part, device, dtype, quantised, progress)?.1),
         true => {
             let (_, model) = load_with_vision(path, device, dtype, quantised, progress)?;

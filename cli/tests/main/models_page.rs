@@ -21,13 +21,14 @@ A cell says what the sites of an operation run in training in bf16: the *kernel*
 *reference*, with the reason in a footnote. On an NPU, a kernel is one of CANN's operators or a few of them, which
 `kernels plan --device npu` names. A dash stands for an operation that the family does not have, or that is a
 part of another: where queries and keys are normalised, their norm and rotation are one operation. Llama 4's block scales
-the input of its experts, so it is not a sum of experts, and not a site.
+the input of its experts, so it is not a sum of experts, and not a site. A short convolution and a gated delta rule are
+the linear attention of some layers.
 
 Families are text models for causal language modelling, with the class names of transformers. Of models of several
-modalities, these are the sites of the text model. Qwen2.5-VL and Qwen3-VL, dense or sparse, also read pictures: the norms,
-units, rotations, attention and products of their vision towers are sites, too. Other towers are not read. Of Omni models, the
-thinker is the text model, and the parts that speak are families, too: talkers, the code predictor, and the transformer of the
-vocoder, without the vocoder's convolutions.
+modalities, these are the sites of the text model. Qwen2.5-VL, Qwen3-VL and Qwen3.5, dense or sparse, also read pictures: the
+norms, units, rotations, attention and products of their vision towers are sites, too. Other towers are not read. Of Omni
+models, the thinker is the text model, and the parts that speak are families, too: talkers, the code predictor, and the
+transformer of the vocoder, without the vocoder's convolutions.
 ";
 
 const CLASSES: &str = "\
@@ -45,7 +46,7 @@ const LLAMA_FACTORY: [(&str, Result<Architecture, &str>); 25] = {
         ("Qwen3OmniMoeMLP", Ok(Qwen3OmniMoeCodePredictor)),
         ("Qwen3OmniMoeTalkerTextMLP", Ok(Qwen3OmniMoeTalker)),
         ("Qwen3OmniMoeCode2WavMlp", Ok(Qwen3OmniMoeCode2Wav)),
-        ("Qwen3NextMLP", Err("gated delta rules")),
+        ("Qwen3NextMLP", Ok(Qwen3Next)),
         ("Qwen3MoeMLP", Ok(Qwen3Moe)),
         ("Qwen3MLP", Ok(Qwen3)),
         ("Qwen2MLP", Ok(Qwen2)),

@@ -95,7 +95,11 @@ fn towers_run_alone() {
 /// Logits of padding mean nothing.
 #[test]
 fn models_find_the_positions_of_tokens_and_pictures() {
-    for model in ["qwen2_5_vl_pictures", "qwen3_vl_pictures"] {
+    for model in [
+        "qwen2_5_vl_pictures",
+        "qwen3_vl_pictures",
+        "qwen3_5_pictures",
+    ] {
         let mask = models::read(&expected(model))["attention_mask"].values();
         for drops in [true, false] {
             let mut found = run(model, &["--grads"], |file| {

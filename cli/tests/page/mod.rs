@@ -11,13 +11,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The columns of the tables.
-const OPERATIONS: [&str; 10] = [
+const OPERATIONS: [&str; 12] = [
     "norm",
     "sum and norm",
     "unit",
     "rotation",
     "norm and rotation",
     "attention",
+    "convolution",
+    "delta rule",
     "linear",
     "experts",
     "block",
@@ -33,10 +35,12 @@ fn column(key: &SemanticsKey) -> usize {
         SemanticsKey::Rope(_) => 3,
         SemanticsKey::QkNormRope(_) => 4,
         SemanticsKey::Attention(_) => 5,
-        SemanticsKey::Linear(_) => 6,
-        SemanticsKey::MoeExperts(_) => 7,
-        SemanticsKey::MoeBlock(_) => 8,
-        SemanticsKey::CrossEntropy(_) | SemanticsKey::LinearCrossEntropy(_) => 9,
+        SemanticsKey::CausalConv1d(_) => 6,
+        SemanticsKey::GatedDeltaRule(_) => 7,
+        SemanticsKey::Linear(_) => 8,
+        SemanticsKey::MoeExperts(_) => 9,
+        SemanticsKey::MoeBlock(_) => 10,
+        SemanticsKey::CrossEntropy(_) | SemanticsKey::LinearCrossEntropy(_) => 11,
         other => panic!("no column for {other}"),
     }
 }
@@ -51,7 +55,7 @@ struct Ran {
 
 /// Returns a table of what training in bf16 runs on a device. Its footnotes begin with a letter.
 pub fn table(device: &Device, letter: char) -> String {
-    let mut rows: BTreeMap<&str, [Ran; 10]> = BTreeMap::new();
+    let mut rows: BTreeMap<&str, [Ran; 12]> = BTreeMap::new();
     for name in MODELS {
         let device = device.clone().autodiff();
         let (config, model) = load(&model_dir(name), &device, FloatDType::BF16).unwrap();
@@ -98,7 +102,7 @@ fn add_part(name: &str, device: &Device, rows: &mut BTreeMap<&str, [Ran; 10]>) {
 }
 
 /// Adds the calls that the report counts.
-fn add_report(row: &mut [Ran; 10]) {
+fn add_report(row: &mut [Ran; 12]) {
     let keys: BTreeMap<String, &SemanticsKey> = registry::sites()
         .map(|site| (site.name(), &site.spec().key))
         .collect();
@@ -121,7 +125,7 @@ fn add_report(row: &mut [Ran; 10]) {
     }
 }
 
-fn written(rows: &BTreeMap<&str, [Ran; 10]>, letter: char) -> String {
+fn written(rows: &BTreeMap<&str, [Ran; 12]>, letter: char) -> String {
     let mut notes: Vec<String> = Vec::new();
     let mut text = format!("| family | {} |\n", OPERATIONS.join(" | "));
     text.push_str(&"|---".repeat(1 + OPERATIONS.len()));

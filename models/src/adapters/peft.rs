@@ -53,6 +53,7 @@ fn is_of(name: &str, module: &str, parameter: &str) -> bool {
 const RENAMED: [&str; 7] = [
     "qwen2_moe",
     "qwen3_moe",
+    "qwen3_next",
     "deepseek_v2",
     "deepseek_v3",
     "glm4_moe",

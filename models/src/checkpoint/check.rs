@@ -12,7 +12,7 @@ use super::matrices::{Matrix, check_scales_of_stack};
 use super::shards::{Shards, counted};
 use super::storage::Storage;
 use crate::config::Speech;
-use crate::parameters::layout::{Encoding, Part, expert_of, in_whole_model};
+use crate::parameters::layout::{Encoding, Part, expert_of, in_whole_model, under_other_prefix};
 use crate::parameters::{Configured, ParameterInfo, Visit, walk};
 use crate::{ModelConfig, ModelError, TensorProblem, nearest};
 
@@ -44,14 +44,14 @@ pub(super) fn check_tensors(
     model: &impl Configured,
 ) -> Result<Vec<String>, ModelError> {
     let (expected, mut problems) = compared(dir, shards, model);
-    let decoder = in_whole_model(config.architecture, "model.");
-    let modules = expected.iter().filter_map(|name| module(&decoder, name));
+    let decoders = decoders(config);
+    let modules = expected.iter().filter_map(|name| module(&decoders, name));
     let modules: BTreeSet<&str> = modules.collect();
     let tower = in_whole_model(config.architecture, TOWER);
     let sees = expected.iter().any(|name| name.starts_with(&tower));
     // Such as a head for another task.
     let is_outside = |name: &str| {
-        let own = module(&decoder, name);
+        let own = module(&decoders, name);
         let is_vision = sees && name.starts_with(&tower);
         !is_vision && !name.starts_with("lm_head.") && own.is_none_or(|own| !modules.contains(own))
     };
@@ -87,15 +87,7 @@ pub(super) fn check_tensors(
     for problem in outside {
         problems.extend(problem?);
     }
-    name_nearest(&mut problems);
-    for problem in &mut problems {
-        problem.tensor = shards.shown_name(&problem.tensor);
-    }
-    Err(ModelError::Tensors {
-        dir: dir.into(),
-        problems,
-        remarks: shards.remarks().into(),
-    })
+    Err(refusal(dir, shards, problems))
 }
 
 /// Compares the tensors of a part of a model with its parameters. Other tensors whose names begin with `prefix` are problems.
@@ -119,12 +111,20 @@ pub(super) fn check_part(
     if problems.is_empty() {
         return Ok(());
     }
+    Err(refusal(dir, shards, problems))
+}
+
+/// Returns the error of all problems with tensors.
+fn refusal(dir: &Path, shards: &Shards, mut problems: Vec<TensorProblem>) -> ModelError {
     name_nearest(&mut problems);
-    Err(ModelError::Tensors {
+    for problem in &mut problems {
+        problem.tensor = shards.shown_name(&problem.tensor);
+    }
+    ModelError::Tensors {
         dir: dir.into(),
         problems,
         remarks: shards.remarks().into(),
-    })
+    }
 }
 
 /// Returns the names of the tensors that hold a model, and the problems with them.
@@ -143,9 +143,18 @@ fn compared(
     (check.expected, check.problems)
 }
 
+/// Returns the beginnings of the names of the decoder's parameters, longer ones first.
+fn decoders(config: &ModelConfig) -> Vec<String> {
+    let other = under_other_prefix(config.architecture, "model.");
+    let usual = in_whole_model(config.architecture, "model.");
+    other.into_iter().chain([usual]).collect()
+}
+
 /// Returns the module of the decoder that a tensor belongs to: `layers` of `model.layers.0.mlp.down_proj.weight`.
-fn module<'a>(decoder: &str, name: &'a str) -> Option<&'a str> {
-    name.strip_prefix(decoder)?.split('.').next()
+fn module<'a>(decoders: &[String], name: &'a str) -> Option<&'a str> {
+    let mut decoders = decoders.iter();
+    let rest = decoders.find_map(|decoder| name.strip_prefix(decoder.as_str()));
+    rest?.split('.').next()
 }
 
 /// Returns the reason why a tensor is rightly not loaded, if there is one.
@@ -211,6 +220,9 @@ fn is_shared(config: &ModelConfig, name: &str) -> bool {
 /// Returns `true` for a tensor of the layers after the last, with which some models predict several tokens at once.
 /// `transformers` leaves them out, too.
 fn predicts_further(config: &ModelConfig, name: &str) -> bool {
+    if config.linear.is_some() && name.starts_with("mtp.") {
+        return true;
+    }
     let layer = name.strip_prefix("model.layers.");
     let layer = layer.and_then(|rest| rest.split('.').next()?.parse::<usize>().ok());
     let first = config.num_hidden_layers;
@@ -228,7 +240,9 @@ fn foreign(
         return Ok(None);
     };
     let tied = config.tie_word_embeddings && name == LM_HEAD;
-    let embedding = in_whole_model(config.architecture, EMBEDDING);
+    let other = under_other_prefix(config.architecture, EMBEDDING);
+    let embedding = other.filter(|name| shards.find(name).is_some());
+    let embedding = embedding.unwrap_or_else(|| in_whole_model(config.architecture, EMBEDDING));
     if tied && same_values(shards, &embedding, LM_HEAD)? {
         return Ok(None);
     }

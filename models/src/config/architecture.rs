@@ -32,16 +32,12 @@ impl Architecture {
         let model_type = fields.string("model_type")?.filter(|name| !name.is_empty());
         let by_class = match classes.as_deref() {
             None => None,
-            Some([class]) => Some(
-                match Self::ALL.into_iter().find(|own| {
-                    is_base(families.of(*own), class) || rewards::is_class(families.of(*own), class)
-                }) {
-                    Some(own) => own,
-                    None => Self::find((fields, families), "architectures", class, |own| {
-                        own.class_name
-                    })?,
-                },
-            ),
+            Some([class]) => Some(match Self::of_base(families, class, model_type) {
+                Some(own) => own,
+                None => Self::find((fields, families), "architectures", class, |own| {
+                    own.class_name
+                })?,
+            }),
             Some(several) => {
                 let problem = format!("expected one class, found {}", several.len());
                 return Err(fields.error("architectures", problem));
@@ -61,6 +57,18 @@ impl Architecture {
             }
             (class, kind) => fields.required("architectures", class.or(kind)),
         }
+    }
+
+    /// Returns the family of a class that is not that of its language model. Of two with the same class, the type
+    /// decides.
+    fn of_base(families: Families, class: &str, model_type: Option<&str>) -> Option<Self> {
+        let has_class = |own: &Self| {
+            let family = families.of(*own);
+            is_base(family, class) || rewards::is_class(family, class)
+        };
+        let own = Self::ALL.into_iter().filter(has_class);
+        let has_type = |own: &Self| Some(families.of(*own).model_type) == model_type;
+        own.clone().find(has_type).or_else(|| own.clone().next())
     }
 
     fn find(

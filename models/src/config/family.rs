@@ -45,6 +45,8 @@ pub(crate) struct Family {
     pub(crate) speech: Option<Speech>,
     /// The starts of names of parameters in memory that differ in checkpoints, each with the start there.
     pub(crate) names: &'static [(&'static str, &'static str)],
+    /// Another beginning of the names of parameters in checkpoints, if files of this class may have it.
+    pub(crate) other_prefix: Option<&'static str>,
     /// The norms of queries and keys, if there are any.
     pub(crate) head_norms: Option<HeadNorms>,
     /// True if `use_qk_norm` decides whether there are norms of queries and keys.
@@ -58,8 +60,15 @@ pub(crate) struct Family {
     pub(crate) altup: bool,
     /// True if layers differ by lists in the configuration: in rotation, in the temperature of scores, and in their width.
     pub(crate) mixed_layers: bool,
+    /// The projections of layers with linear attention, if there are such layers.
+    pub(crate) linear: Option<LinearProjections>,
+    /// True if the projection of queries also gives a gate of each head, whose sigmoid multiplies the result of
+    /// attention.
+    pub(crate) output_gate: bool,
     /// The mixture of experts, if layers of this family are, or can be, one.
     pub(crate) experts: Option<Experts>,
+    /// True if every layer is a mixture, so that files may leave out the width of dense layers.
+    pub(crate) always_sparse: bool,
     pub(crate) activation: Activation,
     /// True if the embeddings are multiplied by the square root of their width.
     pub(crate) scaled_embeddings: bool,
@@ -157,6 +166,15 @@ pub(crate) struct Projections {
     pub(crate) packed: bool,
     /// True if `attention_bias` also gives the output projection a bias.
     pub(crate) output_bias: bool,
+}
+
+/// The projections of linear attention, with their names in checkpoints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LinearProjections {
+    /// Two, whose rows are grouped by heads of keys: `in_proj_qkvz` and `in_proj_ba`.
+    Grouped,
+    /// Four: `in_proj_qkv`, `in_proj_z`, `in_proj_b` and `in_proj_a`.
+    Separate,
 }
 
 /// The activation of the MLP, which a family does not let configurations choose.

@@ -1,6 +1,6 @@
 //! Fields that are probably misspelt.
 
-use super::{ModelConfig, altup, latent, mixed, moe, parse, scores, unsupported, window};
+use super::{ModelConfig, altup, latent, linear, mixed, moe, parse, scores, unsupported, window};
 use crate::nearest;
 
 impl ModelConfig {
@@ -22,6 +22,7 @@ impl ModelConfig {
             window::KNOWN,
             altup::KNOWN,
             latent::KNOWN,
+            linear::KNOWN,
             mixed::KNOWN,
             scores::KNOWN,
         ];

@@ -7,6 +7,7 @@ pub(crate) mod family;
 pub(crate) mod fields;
 pub(crate) mod folder;
 mod latent;
+mod linear;
 mod misspelt;
 mod mixed;
 mod moe;
@@ -35,6 +36,7 @@ pub use self::dtype::StoredDtype;
 use self::family::{Experts, Families, Family};
 use self::fields::{Fields, MAX_SIZE, brief};
 pub use self::latent::LatentConfig;
+pub use self::linear::LinearConfig;
 pub use self::mixed::{MixedConfig, Temperature};
 pub use self::moe::{GroupConfig, MoeConfig};
 pub(crate) use self::omni::Speech;
@@ -105,6 +107,8 @@ pub struct ModelConfig {
     pub altup: Option<AltUpConfig>,
     /// The lists by which layers differ, in families that have them.
     pub mixed: Option<MixedConfig>,
+    /// The layers with linear attention, in families that have them.
+    pub linear: Option<LinearConfig>,
     /// The layers with a sliding window, if there are any.
     pub sliding_window: Option<WindowConfig>,
     /// The sizes of a part of an Omni model that speaks.
@@ -169,6 +173,12 @@ impl ModelConfig {
     /// Returns `true` if a layer, counted from 0, is a mixture of experts.
     pub fn is_sparse(&self, layer: usize) -> bool {
         self.moe.as_ref().is_some_and(|moe| moe.is_sparse(layer))
+    }
+
+    /// Returns `true` if a layer, counted from 0, has linear attention, which keeps a state in place of keys.
+    pub fn is_linear(&self, layer: usize) -> bool {
+        let linear = self.linear.as_ref();
+        linear.is_some_and(|linear| linear.layers.contains(&layer))
     }
 
     /// Returns the largest number of keys that a query of a layer, counted from 0, sees. Returns `None` if a query sees
@@ -362,8 +372,11 @@ impl ModelConfig {
         });
         let attention = match &self.latent {
             Some(latent) => latent.weights(self.hidden_size, self.num_attention_heads),
-            None => 4 * hidden * heads * head_dim,
+            // The projection of a gate is as large as that of the queries.
+            None => (4 + u128::from(self.family().output_gate)) * hidden * heads * head_dim,
         };
+        let linear = self.linear.as_ref();
+        let attention = attention + linear.map_or(0, |own| own.weights(self.hidden_size));
         let layer = attention + hidden * (3 * (inter + self.dense_width() as u128) + experts);
         let altup = self.altup.as_ref().map_or(0, |altup| {
             altup.weights(self.hidden_size, self.num_hidden_layers)
@@ -418,6 +431,9 @@ impl ModelConfig {
         }
         if let Some(mixed) = &self.mixed {
             mixed.write(self.num_hidden_layers, &mut object);
+        }
+        if let Some(linear) = &self.linear {
+            linear.write(self.num_hidden_layers, &mut object);
         }
         if let Some(scores) = &self.scores {
             scores.write(self.family().honours, &mut object);

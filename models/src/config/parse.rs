@@ -5,9 +5,9 @@ use serde_json::{Map, Value};
 use super::family::{Families, Family};
 use super::fields::Fields;
 use super::{
-    AltUpConfig, Architecture, LatentConfig, MixedConfig, ModelConfig, MoeConfig, RopeConfig,
-    ScoreConfig, SpeechConfig, StoredDtype, WindowConfig, altup, latent, mixed, moe, nested, omni,
-    quantisation, rewards, rope, scores, unsupported, window,
+    AltUpConfig, Architecture, LatentConfig, LinearConfig, MixedConfig, ModelConfig, MoeConfig,
+    RopeConfig, ScoreConfig, SpeechConfig, StoredDtype, WindowConfig, altup, latent, linear, mixed,
+    moe, nested, omni, quantisation, rewards, rope, scores, unsupported, window,
 };
 use crate::ModelError;
 
@@ -69,6 +69,7 @@ impl ModelConfig {
         let num_hidden_layers = size("num_hidden_layers")?;
         let altup = AltUpConfig::parse(fields, family, num_hidden_layers)?;
         let mixed = MixedConfig::parse(fields, family, num_hidden_layers)?;
+        let linear = LinearConfig::parse(fields, family, num_hidden_layers)?;
         let sliding_window =
             WindowConfig::parse(fields, family, num_hidden_layers, mixed.as_ref())?;
         let windowed = sliding_window.is_some();
@@ -87,6 +88,11 @@ impl ModelConfig {
                     let size = fields.common_size("intermediate_size", num_hidden_layers)?;
                     fields.required("intermediate_size", size)?
                 }
+                // Saved files have the width of experts there.
+                None if family.always_sparse => match fields.size("intermediate_size")? {
+                    Some(size) => size,
+                    None => size("moe_intermediate_size")?,
+                },
                 None => size("intermediate_size")?,
             },
             num_hidden_layers,
@@ -113,6 +119,7 @@ impl ModelConfig {
             },
             altup,
             mixed,
+            linear,
             sliding_window,
             speech: SpeechConfig::parse(outer, fields, family)?,
             moe: MoeConfig::parse(fields, family)?,
@@ -147,6 +154,7 @@ fn is_known(family: &Family, windowed: bool, rope: &RopeConfig, name: &str) -> b
         || name == omni::vocabulary(family)
         || (family.mixed_layers && mixed::KNOWN.contains(&name))
         || (family.latent && latent::KNOWN.contains(&name))
+        || (family.linear.is_some() && linear::KNOWN.contains(&name))
         || (windowed && window::KNOWN.contains(&name))
         || rope::known(rope, family.positions).contains(&name)
 }

@@ -69,6 +69,7 @@ impl ModelConfig {
             use_qk_norm: true,
             altup: None,
             mixed: None,
+            linear: None,
             sliding_window: None,
             speech: None,
             moe: None,

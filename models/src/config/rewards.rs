@@ -17,8 +17,11 @@ const LABELS: [&str; 2] = ["id2label", "label2id"];
 fn class(family: &Family) -> Option<String> {
     let own = family.class_name.split("For").next()?;
     let own = match own {
-        // Its class without `Text` is that of texts and images.
+        // Their classes without `Text` are those of texts and images.
         "Gemma3" => "Gemma3Text",
+        "Qwen3_5" => "Qwen3_5Text",
+        // transformers has none.
+        "Qwen3_5Moe" => return None,
         own => own,
     };
     let has_none = family.nested.is_some() || family.speech.is_some();

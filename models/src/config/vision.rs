@@ -43,7 +43,7 @@ pub struct VisionConfig {
     pub out_hidden_size: usize,
     /// The blocks with windows, in Qwen2.5-VL's towers.
     pub windows: Option<WindowedBlocks>,
-    /// Side of the table of positions, the root of `num_position_embeddings`, in Qwen3-VL's towers.
+    /// Side of the table of positions, the root of `num_position_embeddings`, in Qwen3-VL's and Qwen3.5's towers.
     pub table_side: Option<usize>,
     /// The blocks, counted from 0, whose features are added behind the layers of the text model: those of the first behind
     /// the first layer, and so on.

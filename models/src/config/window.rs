@@ -33,7 +33,11 @@ impl WindowConfig {
         mixed: Option<&MixedConfig>,
     ) -> Result<Option<Self>, ModelError> {
         let size = size(fields, family)?;
-        let kinds = layer_types(fields, family.window, layers)?;
+        let kinds = match family.linear {
+            // The list names the layers with linear attention.
+            Some(_) => None,
+            None => layer_types(fields, family.window, layers)?,
+        };
         if let Some(kinds) = &kinds {
             check_kinds(fields, family, size, kinds)?;
         }

@@ -13,6 +13,7 @@ pub(crate) static FAMILY: Family = Family {
     vision: None,
     speech: None,
     names: &[],
+    other_prefix: None,
     head_norms: None,
     chosen_norms: false,
     sinks: false,
@@ -23,7 +24,10 @@ pub(crate) static FAMILY: Family = Family {
     latent: false,
     altup: false,
     mixed_layers: false,
+    linear: None,
+    output_gate: false,
     experts: None,
+    always_sparse: false,
     activation: Activation {
         field: "hidden_act",
         name: "silu",

@@ -21,7 +21,9 @@ mod phi3;
 mod qwen2;
 mod qwen2_moe;
 mod qwen3;
+mod qwen3_5;
 mod qwen3_moe;
+mod qwen3_next;
 mod qwen_omni;
 mod qwen_vl;
 mod seed_oss;
@@ -101,6 +103,16 @@ macro_rules! architectures {
             Qwen3OmniMoeCode2Wav = qwen_omni::CODE2WAV, qwen_omni::CODE2WAV_LAYERS;
             /// `Glm4vMoeForConditionalGeneration`: the text model of GLM-4.5V.
             Glm4vMoe = glm4v_moe::FAMILY, glm4v_moe::LAYERS;
+            /// `Qwen3NextForCausalLM`: Qwen3-Next, with gated delta rules and mixtures of experts.
+            Qwen3Next = qwen3_next::FAMILY, qwen3_next::LAYERS;
+            /// `Qwen3_5ForConditionalGeneration`: the dense Qwen3.5 models.
+            Qwen3_5 = qwen3_5::WHOLE, qwen3_5::LAYERS;
+            /// `Qwen3_5ForCausalLM`: the same without the whole model around it.
+            Qwen3_5Text = qwen3_5::TEXT, qwen3_5::LAYERS;
+            /// `Qwen3_5MoeForConditionalGeneration`: the sparse Qwen3.5 models.
+            Qwen3_5Moe = qwen3_5::MOE_WHOLE, qwen3_5::LAYERS;
+            /// `Qwen3_5MoeForCausalLM`: the same without the whole model around it.
+            Qwen3_5MoeText = qwen3_5::MOE_TEXT, qwen3_5::LAYERS;
             /// `DeepseekV2ForCausalLM`: DeepSeek-V2, with latent attention.
             DeepseekV2 = deepseek_v2::FAMILY, deepseek_v2::LAYERS;
             /// `DeepseekV3ForCausalLM`: DeepSeek-V3 and R1, with latent attention.

@@ -2,24 +2,32 @@
 
 use std::ops::ControlFlow;
 
+use burn::tensor::Tensor;
+
 use super::run::{Generated, NewToken, Text};
 use super::{Generation, check};
 use crate::error::ModelError;
 use crate::layers::cache::{Cache, Mark};
 use crate::model::causal_lm::CausalLm;
 
+/// The number of tokens at the end of a prompt that follow the states which are kept of it. Templates put a few
+/// tokens behind the messages, where an answer begins, and may leave them out of earlier turns.
+const BEHIND: usize = 8;
+
 /// Generation that keeps the keys and values of its last text, for conversations: of a prompt, only the tokens after the
 /// part that both have in common are computed.
 ///
-/// A layer with a window drops keys. Where the common part ends before the last prompt did, some tokens before its end can
-/// be computed too, and all if it ends much earlier.
+/// A layer with a window drops keys. Where the common part ends before the last prompt did, some tokens before its
+/// end can be computed too, and all if it ends much earlier. A layer with linear attention keeps the states a few
+/// tokens before the end of the last prompt, and after the last text: where the common part ends elsewhere, the
+/// tokens from the first of these places on are computed, or all if it ends before.
 #[derive(Debug)]
 pub struct Session<'a> {
     model: &'a CausalLm,
     cache: Cache,
     /// The tokens that the cache has taken.
     taken: Vec<u32>,
-    /// The layers with a window after the last prompt, which the tokens begin with.
+    /// The layers with a window or a state at the end of the last prompt, which the tokens begin with.
     mark: Option<Mark>,
     /// The number of tokens of the last prompt that the cache had.
     reused: usize,
@@ -74,12 +82,29 @@ impl<'a> Session<'a> {
     ) -> Result<(), ModelError> {
         self.reused = self.reuse(prompt);
         let new = &prompt[self.reused..];
-        let ids = self.model.ids(new.iter().copied(), [1, new.len()]);
-        let logits = self.model.next(ids, &mut self.cache)?;
+        let behind = match self.model.config().linear {
+            Some(_) => BEHIND,
+            None => 0,
+        };
+        let (before, behind) = new.split_at(new.len().saturating_sub(behind));
+        let mut logits = self.take(before)?;
         self.mark = Some(self.cache.mark(self.model.config()));
+        if let Some(last) = self.take(behind)? {
+            logits = Some(last);
+        }
+        let logits = logits.expect("the last token is always read");
         let texts = std::slice::from_mut(text);
         self.model
             .continue_texts(logits, texts, settings, &mut self.cache, on_token)
+    }
+
+    /// Has the cache take tokens. Returns the logits of the next, unless there are none to take.
+    fn take(&mut self, tokens: &[u32]) -> Result<Option<Tensor<3>>, ModelError> {
+        if tokens.is_empty() {
+            return Ok(None);
+        }
+        let ids = self.model.ids(tokens.iter().copied(), [1, tokens.len()]);
+        self.model.next(ids, &mut self.cache).map(Some)
     }
 
     /// Cuts the cache back to the tokens that the prompt begins with. Returns their number.

@@ -30,12 +30,17 @@ pub enum DecoderLayer {
     Olmo2(Olmo2Layer),
     /// Norms before attention and MLP, and scales after them.
     Code2Wav(Code2WavLayer),
+    /// Norms before linear attention and MLP.
+    Linear(LinearLayer),
 }
 
 impl DecoderLayer {
     pub(crate) fn new(build: Build<'_>, index: usize) -> Self {
         let new = &NewLayer { build, index };
         match build.layers.arrangement {
+            Arrangement::Llama if build.config.is_linear(index) => {
+                Self::Linear(LinearLayer::new(new))
+            }
             Arrangement::Llama => Self::Llama(LlamaLayer::new(new)),
             Arrangement::Llama4 => Self::Llama4(Llama4Layer::new(new)),
             Arrangement::Gemma2 => Self::Gemma2(Gemma2Layer::new(new)),
@@ -63,6 +68,7 @@ impl DecoderLayer {
             Self::Glm4(layer) => layer.parts(),
             Self::Olmo2(layer) => layer.parts(),
             Self::Code2Wav(layer) => layer.parts(),
+            Self::Linear(layer) => layer.parts(),
         }
     }
 }
@@ -91,6 +97,37 @@ impl LlamaLayer {
         Parts {
             before_attention: Some(&self.input_layernorm),
             attention: &self.self_attn,
+            after_attention: None,
+            before_mlp: Some(&self.post_attention_layernorm),
+            mlp: &self.mlp,
+            after_mlp: None,
+        }
+    }
+}
+
+/// A layer with norms before linear attention and MLP.
+#[derive(Module, Debug)]
+pub struct LinearLayer {
+    input_layernorm: RmsNorm,
+    linear_attn: SelfAttention,
+    post_attention_layernorm: RmsNorm,
+    mlp: FeedForward,
+}
+
+impl LinearLayer {
+    fn new(new: &NewLayer<'_>) -> Self {
+        Self {
+            input_layernorm: new.norm(),
+            linear_attn: new.attention(),
+            post_attention_layernorm: new.norm(),
+            mlp: new.feed_forward(),
+        }
+    }
+
+    fn parts(&self) -> Parts<'_> {
+        Parts {
+            before_attention: Some(&self.input_layernorm),
+            attention: &self.linear_attn,
             after_attention: None,
             before_mlp: Some(&self.post_attention_layernorm),
             mlp: &self.mlp,

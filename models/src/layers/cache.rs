@@ -1,38 +1,80 @@
-//! The keys and values of all layers, kept from one step of decoding to the next.
+//! The keys and values of all layers, or the states of those with linear attention, kept from one step of decoding to
+//! the next.
 
 use burn::tensor::Tensor;
 use burn_kernels::nn::{CacheError, KvCache};
 use burn_kernels::semantics::HeadLayout;
 
 use crate::config::ModelConfig;
+use crate::layers::state::{DeltaShapes, DeltaState, StateCache};
 
 /// The keys and values of the tokens that a model has seen; see [`CausalLm::next`](crate::CausalLm::next).
 ///
-/// Layers with a sliding window keep only the keys in it.
+/// Layers with a sliding window keep only the keys in it. Layers with linear attention keep a state, which is as large
+/// after any number of tokens, and which can't go back to an earlier token: clone the cache before tokens that may be
+/// rejected.
 #[derive(Clone, Debug)]
 pub struct Cache {
-    layers: Vec<KvCache>,
+    layers: Vec<LayerKept>,
     /// The number of positions before the first token of each sequence. Empty if no sequence has any.
     padding: Vec<usize>,
 }
 
-/// What the layers with a window held after some tokens. They drop keys that a cut needs, while other layers keep all.
+/// What a layer keeps.
+#[derive(Clone, Debug)]
+enum LayerKept {
+    /// Keys and values.
+    Keys(KvCache),
+    /// The state of linear attention.
+    State(StateCache),
+}
+
+impl LayerKept {
+    fn positions(&self) -> usize {
+        match self {
+            Self::Keys(keys) => keys.positions(),
+            Self::State(state) => state.positions(),
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Self::Keys(keys) => keys.clear(),
+            Self::State(state) => state.clear(),
+        }
+    }
+
+    /// Forgets the tokens after the first `positions`. Returns `false`, and changes nothing, if what the next token
+    /// needs is gone.
+    fn cut(&mut self, positions: usize) -> bool {
+        match self {
+            Self::Keys(keys) => keys.cut(positions),
+            Self::State(state) => state.cut(positions),
+        }
+    }
+}
+
+/// What the layers with a window or a state held after some tokens. They don't keep what a cut needs, while other
+/// layers keep all.
 #[derive(Debug)]
 pub(crate) struct Mark {
     positions: usize,
-    /// Nothing for a layer without a window.
-    layers: Vec<Option<KvCache>>,
+    /// Nothing for a layer that keeps all.
+    layers: Vec<Option<LayerKept>>,
 }
 
 impl ModelConfig {
     /// Makes an empty cache, which takes as many tokens as the model: `max_position_embeddings`. It grows as they come.
     pub fn cache(&self) -> Cache {
         let layer = |index| {
+            if self.is_linear(index) {
+                return LayerKept::State(StateCache::default());
+            }
             let cache = KvCache::new(HeadLayout::Bsnd);
-            match self.kept(index) {
+            LayerKept::Keys(match self.kept(index) {
                 Some(window) => cache.with_window(window),
                 None => cache,
-            }
+            })
         };
         Cache {
             layers: (0..self.num_hidden_layers).map(layer).collect(),
@@ -45,12 +87,22 @@ impl Cache {
     /// Returns the number of tokens that were taken of each sequence, or of the longest if they began with prompts of
     /// different lengths.
     pub fn positions(&self) -> usize {
-        self.layers.first().map_or(0, KvCache::positions)
+        self.layers.first().map_or(0, LayerKept::positions)
+    }
+
+    /// Returns what a layer with linear attention keeps, counted from 0, if it has taken tokens: the last inputs of
+    /// its convolution, `[b, K − 1, channels]`, and the states of its heads, `[b, heads, key width, value width]`, in
+    /// at least `f32`.
+    pub fn linear_state(&self, layer: usize) -> Option<(Tensor<3>, Tensor<4>)> {
+        match self.layers.get(layer)? {
+            LayerKept::State(state) => state.kept(),
+            LayerKept::Keys(_) => None,
+        }
     }
 
     /// Forgets all tokens, and the lengths of the prompts, and releases the memory.
     pub fn clear(&mut self) {
-        self.layers.iter_mut().for_each(KvCache::clear);
+        self.layers.iter_mut().for_each(LayerKept::clear);
         self.padding.clear();
     }
 
@@ -58,15 +110,19 @@ impl Cache {
     pub(crate) fn mark(&self, config: &ModelConfig) -> Mark {
         // Templates put a few tokens behind the messages, where an answer begins, and may leave them out of earlier turns.
         const FEW: usize = 64;
-        let tail = |(index, layer): (usize, &KvCache)| config.kept(index).map(|_| layer.tail(FEW));
+        let tail = |(index, layer): (usize, &LayerKept)| match layer {
+            LayerKept::Keys(keys) => config.kept(index).map(|_| LayerKept::Keys(keys.tail(FEW))),
+            LayerKept::State(_) => Some(layer.clone()),
+        };
         Mark {
             positions: self.positions(),
             layers: self.layers.iter().enumerate().map(tail).collect(),
         }
     }
 
-    /// Forgets the tokens after the first `positions`. If a window has dropped keys that the next query sees, it forgets
-    /// more: those after the mark, or all. Returns the number of tokens that are left. The mark is of the same tokens.
+    /// Forgets the tokens after the first `positions`. If a window has dropped keys that the next query sees, or a
+    /// state has taken later tokens, it forgets more: those after the mark, or all. Returns the number of tokens that
+    /// are left. The mark is of the same tokens.
     pub(crate) fn cut(&mut self, positions: usize, mark: Option<&Mark>) -> usize {
         let marked = mark.map(|mark| {
             let own = mark.layers.iter().zip(&self.layers);
@@ -107,9 +163,9 @@ impl Cache {
     }
 }
 
-/// The keys and values of one layer.
+/// The keys and values of one layer, or its state.
 pub(crate) struct LayerCache<'a> {
-    kept: &'a mut KvCache,
+    kept: &'a mut LayerKept,
     padding: &'a [usize],
 }
 
@@ -131,18 +187,52 @@ impl LayerCache<'_> {
         keys: Tensor<4>,
         values: Tensor<4>,
     ) -> Result<Seen, CacheError> {
-        let (keys, values) = self.kept.append(keys, values)?;
-        let (all, kept) = (self.kept.positions(), self.kept.kept());
+        let LayerKept::Keys(own) = self.kept else {
+            return Err(of_another_model("a state", "keys and values"));
+        };
+        let (keys, values) = own.append(keys, values)?;
+        let (all, kept) = (own.positions(), own.kept());
         Ok(Seen {
             keys,
             values,
             lengths: lengths(self.padding, all, kept),
         })
     }
+
+    /// Returns the state of these shapes that inputs like `inputs` go on from.
+    pub(crate) fn state(
+        &self,
+        inputs: &Tensor<3>,
+        shapes: DeltaShapes,
+    ) -> Result<DeltaState, CacheError> {
+        match &self.kept {
+            LayerKept::State(own) => own.state(inputs, shapes),
+            LayerKept::Keys(_) => Err(of_another_model("keys and values", "a state")),
+        }
+    }
+
+    /// Keeps the state after further tokens, of a layer with a [`state`](Self::state).
+    pub(crate) fn keep(&mut self, state: DeltaState, tokens: usize) {
+        if let LayerKept::State(own) = self.kept {
+            own.keep(state, tokens);
+        }
+    }
+
+    /// Returns the numbers of positions that are not padding among so many further ones, if some are padding.
+    pub(crate) fn lengths_of(&self, further: usize) -> Option<Vec<usize>> {
+        lengths(self.padding, self.kept.positions() + further, further)
+    }
 }
 
-/// Returns the number of last keys of each sequence that are not padding, or `None` if no kept key is padding. `kept` is
-/// the number of last positions, of `all`, whose keys are kept.
+/// Returns the error of a layer that keeps something else than a cache has for it.
+fn of_another_model(kept: &str, needed: &str) -> CacheError {
+    CacheError::Mismatch(format!(
+        "a layer that keeps {needed} has {kept} there: it is of another model"
+    ))
+}
+
+/// Returns the number of last positions of each sequence that are not padding, of the `kept` last ones of `all`, or
+/// `None` if none of these is padding.
 fn lengths(padding: &[usize], all: usize, kept: usize) -> Option<Vec<usize>> {
     let forgotten = all - kept;
     let length = |&before: &usize| kept - before.saturating_sub(forgotten);

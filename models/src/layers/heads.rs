@@ -1,6 +1,7 @@
 //! Causal self-attention with grouped queries.
 
 use burn::module::{Module, Param};
+use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, FloatDType, Tensor};
 use burn_kernels::nn::CacheError;
 use burn_kernels::nn::Linear;
@@ -68,9 +69,22 @@ struct Heads {
     width: usize,
     /// True if queries and keys are normalised.
     normalises: bool,
+    /// True if each head of the query projection has a gate behind the query.
+    gated: bool,
     eps: f64,
     scale: f64,
     softcap: Option<f64>,
+}
+
+impl Heads {
+    /// Returns the queries and the gates, if there are any, of what the projection of queries gives.
+    fn without_gate(self, q: Tensor<4>) -> (Tensor<4>, Option<Tensor<4>>) {
+        if !self.gated {
+            return (q, None);
+        }
+        let gate = q.clone().narrow(3, self.width, self.width);
+        (q.narrow(3, 0, self.width), Some(gate))
+    }
 }
 
 impl QkvProjections {
@@ -80,19 +94,20 @@ impl QkvProjections {
             let bias = config.attention_bias || config.qkv_bias;
             new_linear(config, shape, bias, device)
         };
+        let of_query = 1 + usize::from(heads.gated);
         if config.family().projections.packed {
             return Self::Packed(PackedProjections {
                 qkv_proj: projection(heads.query + 2 * heads.key_value),
             });
         }
         Self::Separate(SeparateProjections {
-            q_proj: projection(heads.query),
+            q_proj: projection(of_query * heads.query),
             k_proj: projection(heads.key_value),
             v_proj: projection(heads.key_value),
         })
     }
 
-    /// Returns the queries, keys and values of `x`, each `[b, s, heads, width]`.
+    /// Returns the queries, keys and values of `x`, each `[b, s, heads, width]`. Queries with a gate are twice as wide.
     fn forward(&self, x: Tensor<3>, heads: Heads) -> [Tensor<4>; 3] {
         let Heads {
             query, key_value, ..
@@ -129,6 +144,7 @@ impl Attention {
             key_value: config.num_key_value_heads,
             width: config.head_dim,
             normalises: config.use_qk_norm,
+            gated: config.family().output_gate,
             eps: config.rms_norm_eps,
             scale: config.attention_scale(),
             softcap: config
@@ -170,12 +186,17 @@ impl Attention {
     ) -> Result<Tensor<3>, CacheError> {
         let [batch, seq, _] = x.dims();
         let [q, k, v] = self.qkv.forward(x, self.heads);
+        let (q, gate) = self.heads.without_gate(q);
         let (q, k) = self.prepare(q, k, place);
         let seen = match cache {
             Some(mut cache) => cache.append(k, v)?,
             None => place.seen(k, v),
         };
         let mixed = self.attend(q, seen, place);
+        let mixed = match gate {
+            Some(gate) => mixed * sigmoid(gate),
+            None => mixed,
+        };
         let mixed = mixed.reshape([batch, seq, self.heads.query * self.heads.width]);
         Ok(self.o_proj.forward(mixed))
     }

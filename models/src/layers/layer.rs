@@ -9,6 +9,7 @@ use burn_kernels::nn::CacheError;
 use crate::layers::blocks::{Mlp, RmsNorm};
 use crate::layers::cache::LayerCache;
 use crate::layers::code2wav::LayerScale;
+use crate::layers::gated_delta::GatedDelta;
 use crate::layers::heads::Attention;
 use crate::layers::kinds::Build;
 use crate::layers::latent::LatentAttention;
@@ -60,13 +61,19 @@ pub enum SelfAttention {
     Heads(Attention),
     /// Latent attention.
     Latent(LatentAttention),
+    /// Linear attention.
+    Linear(GatedDelta),
 }
 
 impl SelfAttention {
-    fn new(build: Build<'_>) -> Self {
-        match build.config.latent {
-            Some(latent) => Self::Latent(LatentAttention::new(build, latent)),
-            None => Self::Heads(Attention::new(build)),
+    fn new(build: Build<'_>, layer: usize) -> Self {
+        let config = build.config;
+        match (&config.linear, config.latent) {
+            (Some(linear), _) if config.is_linear(layer) => {
+                Self::Linear(GatedDelta::new(build, linear))
+            }
+            (_, Some(latent)) => Self::Latent(LatentAttention::new(build, latent)),
+            (_, None) => Self::Heads(Attention::new(build)),
         }
     }
 
@@ -79,6 +86,7 @@ impl SelfAttention {
         match self {
             Self::Heads(attention) => attention.forward(x, place, cache),
             Self::Latent(attention) => attention.forward(x, place, cache),
+            Self::Linear(attention) => attention.forward(x, place, cache),
         }
     }
 }
@@ -96,7 +104,7 @@ impl NewLayer<'_> {
     }
 
     pub(crate) fn attention(&self) -> SelfAttention {
-        SelfAttention::new(self.build)
+        SelfAttention::new(self.build, self.index)
     }
 
     pub(crate) fn feed_forward(&self) -> FeedForward {

@@ -84,7 +84,7 @@ impl Batch {
     }
 
     /// Sets the positions of three axes, `[3, b, s]` or `[3, 1, s]`: time, height and width. They are for families
-    /// whose tokens have three positions (Qwen2.5-VL, Qwen3-VL, GLM-4.5V).
+    /// whose tokens have three positions (Qwen2.5-VL, Qwen3-VL, Qwen3.5, GLM-4.5V).
     #[must_use]
     pub fn at_axes(self, position_ids: Tensor<3, Int>) -> Self {
         Self {

@@ -126,9 +126,9 @@ impl CausalLm {
         self.output_of(unpadded(input_ids, position_ids))
     }
 
-    /// Returns the results of [`output`](Self::output) for explicit positions of three axes, `[3, b or 1, s]`: time, height and
-    /// width, in families that have them (Qwen2.5-VL, Qwen3-VL, GLM-4.5V). For text alone, all three are the place of a token, which
-    /// is the default of the other methods.
+    /// Returns the results of [`output`](Self::output) for explicit positions of three axes, `[3, b or 1, s]`: time,
+    /// height and width, in families that have them (Qwen2.5-VL, Qwen3-VL, Qwen3.5, GLM-4.5V). For text alone, all
+    /// three are the place of a token, which is the default of the other methods.
     ///
     /// # Panics
     ///

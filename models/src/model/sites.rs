@@ -96,6 +96,12 @@ impl ModelConfig {
         if let Some(mixed) = &mut small.mixed {
             mixed.intermediate_size_mlp = 16;
         }
+        if let Some(linear) = &mut small.linear {
+            linear.linear_num_key_heads = 1;
+            linear.linear_num_value_heads = 2;
+            linear.linear_key_head_dim = 4;
+            linear.linear_value_head_dim = 4;
+        }
         if let Some(window) = &mut small.sliding_window {
             window.size = WINDOW;
         }
@@ -111,6 +117,7 @@ impl ModelConfig {
         let kind = |layer| {
             (
                 self.window(layer).is_some(),
+                self.is_linear(layer),
                 self.is_sparse(layer),
                 self.rotates(layer),
             )

@@ -99,7 +99,23 @@ impl Parameter<'_> {
         }
         ways.extend(self.quantised());
         ways.extend(self.transposed());
+        let others: Vec<_> = ways
+            .iter()
+            .filter_map(|way| self.under_other(way))
+            .collect();
+        ways.extend(others);
         ways
+    }
+
+    /// Returns the same tensors under the other beginning of names, in a family whose files may have it.
+    fn under_other(self, way: &[Part]) -> Option<Vec<Part>> {
+        let parts = way.iter().map(|part| {
+            Some(Part {
+                name: under_other_prefix(self.architecture, &part.name)?,
+                ..part.clone()
+            })
+        });
+        parts.collect()
     }
 
     /// Returns the tensors of a stack of matrices in MXFP4, in a family that has such files.
@@ -146,6 +162,7 @@ impl Parameter<'_> {
     fn parts_in(self, block: &str, storage: ExpertStorage) -> Vec<Part> {
         // The router's bias is part of the block in memory, which reads it.
         let name = self.name.replace(CORRECTION, GATE_CORRECTION);
+        let name = name.replace(DECAY, FILED_DECAY);
         let name = name.replace(BLOCK, block);
         let name = in_whole_model(self.architecture, &name);
         if storage == ExpertStorage::PerExpert
@@ -182,6 +199,10 @@ pub(crate) const MXFP4_BLOCK_BYTES: usize = MXFP4_BLOCK / 2;
 /// The bias of the choice of experts, in memory and in checkpoints.
 const CORRECTION: &str = ".mlp.e_score_correction_bias";
 const GATE_CORRECTION: &str = ".mlp.gate.e_score_correction_bias";
+
+/// The parameter of a linear layer's decay, in memory and in checkpoints.
+const DECAY: &str = ".linear_attn.a_log";
+const FILED_DECAY: &str = ".linear_attn.A_log";
 
 /// The stacked projections of a layer's experts.
 #[derive(Clone, Copy)]
@@ -242,6 +263,13 @@ pub(crate) fn in_whole_model(architecture: Architecture, name: &str) -> String {
         (Some(nested), Some(rest)) => format!("{}{rest}", nested.prefix),
         _ => name.to_owned(),
     }
+}
+
+/// Returns the name of a parameter in a checkpoint under the other beginning of names, if files of this class may
+/// have it.
+pub(crate) fn under_other_prefix(architecture: Architecture, name: &str) -> Option<String> {
+    let other = architecture.family().other_prefix?;
+    Some(format!("{other}{}", name.strip_prefix("model.")?))
 }
 
 /// Returns the number of the expert that a tensor belongs to, if its name contains one.

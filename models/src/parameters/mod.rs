@@ -283,7 +283,8 @@ fn gradients(model: &impl Configured, grads: &Gradients) -> BTreeMap<String, Ten
 }
 
 /// The types whose fields have no name in checkpoints: their own fields take their place.
-const UNNAMED: [&str; 9] = [
+const UNNAMED: [&str; 10] = [
+    "Enum:DeltaProjections",
     "Enum:LayerStack",
     "Enum:QkvProjections",
     "Enum:QueryProjections",

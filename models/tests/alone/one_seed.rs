@@ -9,7 +9,7 @@ use burn_kernels::live;
 use burn_kernels::policy::{self, Policy};
 use kernels_models::{CausalLm, ModelConfig};
 
-const MODELS: [&str; 18] = [
+const MODELS: [&str; 20] = [
     "llama",
     "qwen3",
     "mixtral",
@@ -28,6 +28,8 @@ const MODELS: [&str; 18] = [
     "llama4_chunk8",
     "qwen3_vl",
     "gemma3n_kvshare",
+    "qwen3_next",
+    "qwen3_5",
 ];
 
 /// Returns the initial parameters of a model with a fixed seed, and the losses of its first steps.

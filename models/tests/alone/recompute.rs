@@ -96,6 +96,7 @@ fn gradients_are_those_of_the_whole_graph() {
         "deepseek_v2",
         "llama4_chunk8",
         "gpt_oss_sw8",
+        "qwen3_next",
     ] {
         let (config, model) = load(&model_dir(name), &device(), FloatDType::F64).unwrap();
         let sequences = sequences(&config);

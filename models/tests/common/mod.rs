@@ -20,7 +20,7 @@ use safetensors::{Dtype, SafeTensors};
 use serde_json::Value;
 use tempfile::TempDir;
 
-pub const MODELS: [&str; 34] = [
+pub const MODELS: [&str; 39] = [
     "llama",
     "llama_rope3_tied",
     "qwen3",
@@ -55,10 +55,15 @@ pub const MODELS: [&str; 34] = [
     "qwen2_5_omni_talker",
     "qwen3_omni_thinker",
     "qwen3_omni_talker",
+    "qwen3_next",
+    "qwen3_5",
+    "qwen3_5_text",
+    "qwen3_5_moe",
+    "qwen3_5_moe_text",
 ];
 
 /// The [`MODELS`] that are mixtures of experts.
-pub const SPARSE: [&str; 16] = [
+pub const SPARSE: [&str; 19] = [
     "qwen2_moe",
     "qwen2_moe_step2",
     "qwen3_moe",
@@ -75,6 +80,9 @@ pub const SPARSE: [&str; 16] = [
     "glm4v_moe",
     "qwen3_omni_thinker",
     "qwen3_omni_talker",
+    "qwen3_next",
+    "qwen3_5_moe",
+    "qwen3_5_moe_text",
 ];
 
 /// The parts of Omni models that are no language models.

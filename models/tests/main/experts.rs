@@ -84,7 +84,7 @@ fn both_layouts_are_written_and_read() {
         let moe = config.moe.as_ref().unwrap();
         let layers = config.num_hidden_layers;
         let model = match name {
-            "glm4v_moe" => "model.language_model",
+            "glm4v_moe" | "qwen3_5_moe" => "model.language_model",
             _ => "model",
         };
         for layer in (0..layers).filter(|&layer| config.is_sparse(layer)) {

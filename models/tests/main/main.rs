@@ -21,6 +21,7 @@ mod half_mixtures;
 mod hostile;
 mod kept;
 mod learning;
+mod linear_attention;
 mod log_probs;
 mod masked;
 mod omni;

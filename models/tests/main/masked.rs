@@ -9,7 +9,7 @@ use burn_kernels::policy::{self, Policy};
 use kernels_models::{Batch, CausalLm, load};
 
 /// A model of each kind of attention, with the results of `transformers` for a padded batch.
-const MODELS: [&str; 8] = [
+const MODELS: [&str; 9] = [
     "llama",
     "qwen2_moe_step2",
     "gemma2_sw8",
@@ -18,6 +18,7 @@ const MODELS: [&str; 8] = [
     "deepseek_v2",
     "llama4_chunk8",
     "glm4v_moe",
+    "qwen3_next",
 ];
 
 fn padded(name: &str) -> File {
@@ -91,7 +92,13 @@ fn prompts(left: bool, device: &Device) -> Batch {
 #[test]
 fn the_side_of_the_padding_does_not_change_gradients() {
     let device = Device::default().autodiff();
-    for name in ["llama", "qwen2_moe_step2", "gemma2_sw8", "deepseek_v2"] {
+    for name in [
+        "llama",
+        "qwen2_moe_step2",
+        "gemma2_sw8",
+        "deepseek_v2",
+        "qwen3_next",
+    ] {
         let model = open(name, &device);
         for kernels in ["none", "all"] {
             let _policy = policy::scope(kernels.parse::<Policy>().unwrap());

@@ -48,7 +48,15 @@ fn of(name: &str, dtype: FloatDType) -> (ModelConfig, CausalLm) {
 #[test]
 fn packed_documents_are_as_if_each_were_alone() {
     let device = Device::flex().autodiff();
-    for name in ["llama", "qwen3", "mistral_sw8", "glm4", "olmo2"] {
+    for name in [
+        "llama",
+        "qwen3",
+        "mistral_sw8",
+        "glm4",
+        "olmo2",
+        "qwen3_next",
+        "qwen3_5",
+    ] {
         let (config, model) = of(name, FloatDType::F64);
         let total: usize = DOCUMENTS.iter().map(|document| document.len() - 1).sum();
         let mut expected = Tensor::<1>::zeros([1], (&device, DType::F64));

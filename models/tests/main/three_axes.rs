@@ -12,11 +12,12 @@ use burn_kernels::policy::{self, Policy};
 use kernels_models::{CausalLm, ModelConfig, load, next_token_loss, save};
 use serde_json::json;
 
-const MODELS: [&str; 4] = [
+const MODELS: [&str; 5] = [
     "qwen2_5_vl_axes",
     "qwen3_vl_axes",
     "glm4v_moe_axes",
     "qwen3_omni_thinker_axes",
+    "qwen3_5_axes",
 ];
 
 fn open(dir: &Path, device: &Device, dtype: FloatDType) -> (ModelConfig, CausalLm) {

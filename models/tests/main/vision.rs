@@ -18,9 +18,10 @@ use kernels_models::{
 use serde_json::{Value, json};
 
 const TOWERS: [&str; 3] = ["qwen2_5_vl_tower", "qwen2_5_omni_tower", "qwen3_vl_tower"];
-const WHOLE: [&str; 3] = [
+const WHOLE: [&str; 4] = [
     "qwen2_5_vl_pictures",
     "qwen3_vl_pictures",
+    "qwen3_5_pictures",
     "qwen3_vl_moe_pictures",
 ];
 
@@ -208,7 +209,7 @@ fn models_see_pictures_as_transformers() {
 
 #[test]
 fn pictures_in_bf16_are_as_exact_as_transformers() {
-    for name in &WHOLE[..2] {
+    for name in &WHOLE[..3] {
         let golden = golden(name);
         let (_, model) = whole(&model_dir(name), &Device::default(), FloatDType::BF16);
         let logits = model
@@ -368,7 +369,12 @@ fn pictures_that_do_not_fit_are_refused() {
 fn published_configurations_of_towers_are_read() {
     let text = std::fs::read_to_string(common::fixtures().join("published.json")).unwrap();
     let published: Value = serde_json::from_str(&text).unwrap();
-    for (name, depth, values) in [("Qwen2.5-VL", 32, 1176), ("Qwen3-VL", 24, 1536)] {
+    for (name, depth, values) in [
+        ("Qwen2.5-VL", 32, 1176),
+        ("Qwen3-VL", 24, 1536),
+        ("Qwen3.5", 27, 1536),
+        ("Qwen3.5, sparse", 27, 1536),
+    ] {
         let config = ModelConfig::from_json(&published[name].to_string(), Path::new("config.json"));
         let vision = config.unwrap().vision_config(Path::new("config.json"));
         let vision = vision.unwrap();

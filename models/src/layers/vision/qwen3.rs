@@ -1,4 +1,4 @@
-//! The layers of Qwen3-VL's vision tower.
+//! The layers of Qwen3-VL's and Qwen3.5's vision tower.
 
 use burn::module::{Module, Param};
 use burn::nn::Embedding;

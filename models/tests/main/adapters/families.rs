@@ -16,7 +16,7 @@ use super::{config, model};
 
 /// The ends of names that are not modules to PEFT, for the classes of mixtures. Their routers are not linear layers, or return
 /// several tensors. In some it takes the names of MLPs for those of experts, and renames them.
-const NO_MODULES: [(&str, &[&str]); 12] = [
+const NO_MODULES: [(&str, &[&str]); 14] = [
     ("MixtralFor", &["gate"]),
     ("Qwen3VLMoeFor", &["gate"]),
     ("GptOssFor", &["router"]),
@@ -29,6 +29,8 @@ const NO_MODULES: [(&str, &[&str]); 12] = [
     ("Glm4vMoeFor", RENAMED),
     ("Qwen3OmniMoeThinkerFor", RENAMED),
     ("Qwen3OmniMoeTalkerFor", &["gate"]),
+    ("Qwen3NextFor", RENAMED),
+    ("Qwen3_5MoeFor", &["gate"]),
 ];
 const RENAMED: &[&str] = &["gate", "gate_proj", "up_proj", "down_proj"];
 
