@@ -39,8 +39,8 @@ pub struct QuantisedArgs {
     /// Decode quantised weights to floats, in place of multiplying with their bytes.
     #[arg(long)]
     dequantize: bool,
-    /// The form of what quantised weights are multiplied with. int8 rounds it to 8 bits in blocks of 32, which is faster and
-    /// costs some tenths of a percent of each product; `kernels verify` measures it.
+    /// The form of what quantised weights are multiplied with. int8 rounds it to 8 bits in blocks of 32, which is
+    /// faster and costs some tenths of a percent of each product; `kernels verify` measures it.
     #[arg(long, value_enum, default_value_t = Activations::Float, conflicts_with = "dequantize")]
     activations: Activations,
 }

@@ -343,8 +343,8 @@ pub(crate) fn current() -> Result<Arc<Active>, PolicyError> {
     Ok(by_id(id))
 }
 
-/// Returns `true` if the policy in force on this thread prefers an implementation. Takes no lock where the state is known and no
-/// policy of the process prefers any. Calls of sites tell of a policy that can't be read.
+/// Returns `true` if the policy in force on this thread prefers an implementation. Takes no lock where the state is
+/// known and no policy of the process prefers any. Calls of sites tell of a policy that can't be read.
 pub(crate) fn prefers(implementation: &str) -> bool {
     let is_found = FOUND.get().0 == EPOCH.load(Ordering::Acquire);
     if is_found && !PREFERS.load(Ordering::Acquire) {

@@ -1,8 +1,8 @@
 //! Measures products with quantised weights on the CPU, beside those of floats and a sweep of memory.
 //!
-//! `cargo bench -p kernels-simd --bench quantized` prints a table; words after `--` choose encodings. Each time is the best of
-//! several, with two threads. One row of `x` is multiplied with copies of a weight that no second-level cache holds, as in
-//! decoding.
+//! `cargo bench -p kernels-simd --bench quantized` prints a table; words after `--` choose encodings. Each time is the
+//! best of several, with two threads. One row of `x` is multiplied with copies of a weight that no second-level cache
+//! holds, as in decoding.
 
 #[allow(dead_code)]
 #[path = "../../kernels-quant/tests/main/stored.rs"]

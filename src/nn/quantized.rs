@@ -51,8 +51,8 @@ impl Quantized {
         SIZE.take().unwrap_or_default()
     }
 
-    /// Computes `x · weightᵀ`, without the adapter. Under a policy with `prefer:cpu-simd-int8`, rows of `x` are rounded to 8 bits
-    /// where [`applies`](kernels_runtime::ops::quantized_linear_int8::applies).
+    /// Computes `x · weightᵀ`, without the adapter. Under a policy with `prefer:cpu-simd-int8`, rows of `x` are
+    /// rounded to 8 bits where [`applies`](kernels_runtime::ops::quantized_linear_int8::applies).
     ///
     /// # Panics
     /// Panics if the last axis of `x` is not `inputs`.

@@ -52,8 +52,8 @@ pub trait Context: Copy + Send + Sync {
     fn of_i8(self, values: &[i8; LANES]) -> Self::Of<f32>;
     /// Returns the numbers of a table at places, of which the lower four bits count.
     fn of_table(self, table: &[f32; LANES], places: &[u8; LANES]) -> Self::Of<f32>;
-    /// Returns the numbers of a table at the places of eight bytes, two of four bits each: those of a byte's upper half, then of its
-    /// lower one, or the other way round.
+    /// Returns the numbers of a table at the places of eight bytes, two of four bits each: those of a byte's upper
+    /// half, then of its lower one, or the other way round.
     #[inline(always)]
     fn of_halves(self, table: &[f32; LANES], bytes: &[u8; 8], low_first: bool) -> Self::Of<f32> {
         let mut places = [0; LANES];
@@ -388,7 +388,8 @@ mod tests {
             let bytes: &[u8; 8] = bytes.first_chunk().expect("half of them");
             for low_first in [false, true] {
                 let place = |at: usize| {
-                    let shift = if (at % 2 == 0) == low_first { 0 } else { 4 };
+                    let is_low = at.is_multiple_of(2) == low_first;
+                    let shift = if is_low { 0 } else { 4 };
                     (bytes[at / 2] >> shift) & 0xf
                 };
                 let expected = std::array::from_fn(|at| table[usize::from(place(at))]);

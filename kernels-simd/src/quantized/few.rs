@@ -1,5 +1,5 @@
-//! Products of few rows, as in decoding. The weight is read once. Its numbers stay in registers if there is one row, and
-//! otherwise in the first-level cache.
+//! Products of few rows, as in decoding. The weight is read once. Its numbers stay in registers if there is one row,
+//! and otherwise in the first-level cache.
 
 use super::decode::{ColumnCodes, DecodeRows, INPUTS, PIECE, RowCodes, SUMS, Sink};
 use crate::lanes::{Task, dispatch};

@@ -14,8 +14,8 @@ const PANEL: usize = 1 << 18;
 const OUTPUTS: usize = 64;
 pub(super) const VECTOR: usize = 16;
 
-/// The number of rows from which products copy both operands, and the numbers of outputs for which that pays: the panel is then
-/// read once, and need not stay in a cache.
+/// The number of rows from which products copy both operands, and the numbers of outputs for which that pays: the
+/// panel is then read once, and need not stay in a cache.
 const MANY: usize = 192;
 const MANY_OUTPUTS: [usize; 2] = [128, 256];
 

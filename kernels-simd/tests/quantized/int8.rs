@@ -21,8 +21,8 @@ fn decoded(weight: &QuantizedWeight<'_>) -> Vec<f64> {
     out.into_iter().map(f64::from).collect()
 }
 
-/// Rounds a row by the formula: to 127 parts of the largest size of each block. The factor and its products are in f32, so that
-/// the same numbers are halfway between two.
+/// Rounds a row by the formula: to 127 parts of the largest size of each block. The factor and its products are in
+/// f32, so that the same numbers are halfway between two.
 fn rounded(row: &[f64]) -> Vec<f64> {
     let of_block = |block: &[f64]| {
         let largest = block.iter().fold(0.0, |most: f64, x| most.max(x.abs()));

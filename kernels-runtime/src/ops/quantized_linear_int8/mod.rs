@@ -1,10 +1,10 @@
-//! A linear layer whose weight stays in quantised form, of rows that are rounded to 8 bits: `y = round(x) · wᵀ` over the last
-//! axis. Each block of 32 elements of a row has 1/127 of its largest size as scale, and its elements are rounded to whole multiples
-//! of that, ties to even.
+//! A linear layer whose weight stays in quantised form, of rows that are rounded to 8 bits: `y = round(x) · wᵀ` over
+//! the last axis. Each block of 32 elements of a row has 1/127 of its largest size as scale, and its elements are
+//! rounded to whole multiples of that, ties to even.
 //!
-//! It is a kernel of its own because it computes something else than [`quantized_linear`](super::quantized_linear): rounding `x` costs some tenths of
-//! a percent of a result. Nothing takes it by default. Layers call it under a policy that prefers its implementation,
-//! `prefer:cpu-simd-int8`, where it [`applies`]. It has no gradient.
+//! It is a kernel of its own because it computes something else than [`quantized_linear`](super::quantized_linear):
+//! rounding `x` costs some tenths of a percent of a result. Nothing takes it by default. Layers call it under a policy
+//! that prefers its implementation, `prefer:cpu-simd-int8`, where it [`applies`]. It has no gradient.
 
 #[cfg(feature = "cpu")]
 mod cpu;
@@ -55,8 +55,8 @@ declare_kernel! {
     };
 }
 
-/// Returns `true` if the policy in force prefers the implementation, and it takes the weight and `x`: integers with scales that are
-/// stored row by row, and rows of a CPU of this process in f32 or a half type, without autodiff.
+/// Returns `true` if the policy in force prefers the implementation, and it takes the weight and `x`: integers with
+/// scales that are stored row by row, and rows of a CPU of this process in f32 or a half type, without autodiff.
 pub fn applies<const D: usize>(x: &Tensor<D>, weight: &OwnedWeight) -> bool {
     let device = x.device();
     context::prefers(IMPLEMENTATION)

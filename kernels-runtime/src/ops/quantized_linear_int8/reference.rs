@@ -5,7 +5,8 @@ use burn::tensor::{DType, Tensor};
 /// The number of elements of a row with a common scale.
 const BLOCK: usize = 32;
 
-/// Computes the layer with plain tensor operations, on any backend: the definition that the kernel is verified against.
+/// Computes the layer with plain tensor operations, on any backend: the definition that the kernel is verified
+/// against.
 ///
 /// # Panics
 /// Panics if the last axis of `x` is not the weight's inputs.
@@ -48,8 +49,8 @@ fn rounded<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     Tensor::cat(parts, 1).reshape(shape)
 }
 
-/// Rounds each row to multiples of 1/127 of its largest size. Rows of zeros, and of numbers so small that 127 times their inverse
-/// is infinite, are zero.
+/// Rounds each row to multiples of 1/127 of its largest size. Rows of zeros, and of numbers so small that 127 times
+/// their inverse is infinite, are zero.
 fn of_blocks(blocks: Tensor<2>) -> Tensor<2> {
     let largest = blocks.clone().abs().max_dim(1);
     let factor = largest.zeros_like().add_scalar(127.0) / largest.clone();

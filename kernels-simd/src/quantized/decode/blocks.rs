@@ -253,10 +253,10 @@ pub(in super::super) fn fifth(bytes: [u8; 2]) -> Codes16 {
     const PLACES: u64 = 0x8040_2010_0804_0201;
     let mut codes = [0; LANES];
     for (codes, byte) in codes.as_chunks_mut::<8>().0.iter_mut().zip(bytes) {
-        let places = u64::from(byte) * ONES & PLACES;
+        let places = (u64::from(byte) * ONES) & PLACES;
         // The highest bit of a byte is set where it is not zero.
         let is_set = places + 0x7f * ONES;
-        *codes = (is_set >> 3 & 0x10 * ONES).to_le_bytes();
+        *codes = ((is_set >> 3) & (0x10 * ONES)).to_le_bytes();
     }
     codes
 }

@@ -58,8 +58,8 @@ impl<'a> ColumnCodes<'a> {
         (0..self.groups.count()).map(group).collect()
     }
 
-    /// Decodes sixteen rows from `first` on, a multiple of 16, or those that there are, of at most [`INPUTS`] columns. The
-    /// first column is a multiple of [`INPUTS`].
+    /// Decodes sixteen rows from `first` on, a multiple of 16, or those that there are, of at most [`INPUTS`] columns.
+    /// The first column is a multiple of [`INPUTS`].
     #[inline(always)]
     pub(in super::super) fn square<C: Context>(
         &self,

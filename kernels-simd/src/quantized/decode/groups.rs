@@ -148,7 +148,8 @@ impl<L: crate::Number> Affine<L> {
     }
 }
 
-/// Returns codes as integers, with some bits flipped. A loop, because `map` is a call, which is not compiled for the context.
+/// Returns codes as integers, with some bits flipped. A loop, because `map` is a call, which is not compiled for the
+/// context.
 #[inline(always)]
 fn flipped(codes: &[u8; LANES], bits: u8) -> [i8; LANES] {
     let mut integers = [0; LANES];

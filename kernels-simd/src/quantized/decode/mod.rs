@@ -11,8 +11,8 @@ use crate::lanes::Task;
 use crate::{Context, LANES, Lanes};
 use kernels_quant::{Codes, QuantizedWeight};
 
-/// The largest number of elements that are decoded at once. Pieces of a row begin at its multiples, and so do the blocks of
-/// every layout that is decoded here.
+/// The largest number of elements that are decoded at once. Pieces of a row begin at its multiples, and so do the
+/// blocks of every layout that is decoded here.
 pub(super) const PIECE: usize = 256;
 
 /// The number of independent sums of a row, which hide the time that an addition takes.

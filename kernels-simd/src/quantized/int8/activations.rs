@@ -108,8 +108,8 @@ fn round(numbers: &[f32], piece: &mut Piece) {
 const INFINITY: u32 = 0x7f80_0000;
 const SIZE: u32 = 0x7fff_ffff;
 
-/// A number whose sum with one of at most 2^22 is rounded to a whole one, ties to even. The lowest bits of the sum are those of
-/// the integer.
+/// A number whose sum with one of at most 2^22 is rounded to a whole one, ties to even. The lowest bits of the sum are
+/// those of the integer.
 const WHOLE: f32 = 12_582_912.0;
 
 /// Rounds a block, and returns its scale: 1/127 of the largest size. If a number is infinite or NaN, the scale is NaN.

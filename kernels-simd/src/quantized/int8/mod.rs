@@ -1,9 +1,9 @@
 //! Products of integers: rows of `x` are rounded to 8 bits in blocks, and multiplied with the weight's codes.
 //!
-//! An element of a weight is `scale · code + term`, and one of a block of 32 of `x` is rounded to `scale · number`, with a number
-//! from −127 to 127 and 1/127 of the block's largest size as scale. So a block's part of a sum is
-//! `scale · (scale · Σ code · number + term · Σ number)`, whose sums of integers are exact. Rounding `x` costs some tenths of a
-//! percent of a result: each element is off by at most half of its block's scale.
+//! An element of a weight is `scale · code + term`, and one of a block of 32 of `x` is rounded to `scale · number`,
+//! with a number from −127 to 127 and 1/127 of the block's largest size as scale. So the part of a block in a sum is
+//! `scale · (scale · Σ code · number + term · Σ number)`. Its sums of integers are exact. Rounding `x` costs some
+//! tenths of a percent of a result: each element is off by at most half of its block's scale.
 
 mod activations;
 mod blocks;
@@ -32,18 +32,19 @@ const MANY: usize = 8;
 /// The number of rows that are multiplied with sixteen outputs together.
 const TALL: usize = 4;
 
-/// Returns whether [`forward`] takes a weight: its elements are integers with scales, and stored row by row. These are the blocks
-/// of GGUF files, and the integers of LLM.int8 and of compressed-tensors in 4 and 8 bits.
+/// Returns whether [`forward`] takes a weight: its elements are integers with scales, and stored row by row. These are
+/// the blocks of GGUF files, and the integers of LLM.int8 and of compressed-tensors in 4 and 8 bits.
 pub fn takes(weight: &QuantizedWeight<'_>) -> bool {
     Integers::of(weight).is_some()
 }
 
-/// Returns `x · weightᵀ`, of rounded elements of `x`, rounded once more to its type: `[.., outputs]` of `x`, `[.., inputs]`. If a
-/// number of a block of `x` is infinite or NaN, so are its row's results. Results don't depend on the number of threads.
+/// Returns `x · weightᵀ`, of rounded elements of `x`, rounded once more to its type: `[.., outputs]` of `x`, `[..,
+/// inputs]`. If a number of a block of `x` is infinite or NaN, so are its row's results. Results don't depend on the
+/// number of threads.
 ///
 /// # Panics
-/// Panics if the sizes don't go together, if `x` is not contiguous or is in f64, or if the weight is none that [`takes`]
-/// accepts.
+/// Panics if the sizes don't go together, if `x` is not contiguous or is in f64, or if the weight is none that
+/// [`takes`] accepts.
 pub fn forward(x: &View<'_>, weight: &QuantizedWeight<'_>) -> Values {
     match x.dtype() {
         DType::F32 => forward_in::<f32>(x, weight),

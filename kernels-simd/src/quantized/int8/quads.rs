@@ -9,8 +9,8 @@ pub(super) trait Quads: Copy + Send + Sync {
 
     fn lanes(self) -> Self::Lanes;
 
-    /// Adds the products of codes and numbers, four neighbours to each sum. Nothing saturates or overflows, in sums of at
-    /// most 2^16 products.
+    /// Adds the products of codes and numbers, four neighbours to each sum. Nothing saturates or overflows, in sums of
+    /// at most 2^16 products.
     fn add(self, sums: Sums, codes: &Codes, numbers: &Numbers) -> Sums;
 }
 
