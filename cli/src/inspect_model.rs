@@ -6,7 +6,7 @@ use anyhow::{Context, ensure};
 use burn::tensor::Device;
 use bytesize::ByteSize;
 use kernels_io::{Cell, Page, Table, Tone};
-use kernels_models::{Inspection, ModelConfig, RopeScaling, WindowConfig, inspect};
+use kernels_models::{Inspection, ModelConfig, RopeScaling, StoredType, WindowConfig, inspect};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -46,6 +46,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         if !found.quantised.is_empty() {
             page.table(&encodings(&found));
+            page.line("");
+            page.table(&by_layer(&found));
             page.line("");
         }
         show_problems(&found, &mut page);
@@ -130,6 +132,10 @@ fn summary(found: &Inspection) -> Table<2> {
     row("stored", size(found.bytes()));
     row("files", found.files.len().to_string());
     row("quantised", quantisation(found));
+    if let Some([single, half]) = held(found) {
+        let (single, half) = (size(single), size(half));
+        row("in memory", format!("{single} in f32, {half} in bf16"));
+    }
     table
 }
 
@@ -182,13 +188,25 @@ fn tied(config: &ModelConfig) -> &'static str {
     }
 }
 
-/// Returns the encodings of weights that become floats when they are loaded.
+/// Returns the encodings of weights, and how many of these stay so.
 fn quantisation(found: &Inspection) -> String {
     let names: Vec<_> = found.quantised.keys().map(String::as_str).collect();
-    match names.as_slice() {
-        [] => "no".to_owned(),
-        names => format!("{}; loading makes floats of them", names.join(", ")),
+    if names.is_empty() {
+        return "no".to_owned();
     }
+    let all: usize = found.quantised.values().map(|own| own.tensors).sum();
+    let memory = match found.kept.tensors {
+        0 => "loading makes floats of them".to_owned(),
+        kept => format!("{kept} of {all} tensors stay so on the CPU, in f32, bf16 and f16"),
+    };
+    format!("{}; {memory}", names.join(", "))
+}
+
+/// Returns the bytes of the weights of a quantised model in f32 and in bf16 on the CPU, where some stay as they are.
+fn held(found: &Inspection) -> Option<[u64; 2]> {
+    let floats = found.parameters?.checked_sub(found.kept.elements)?;
+    let held = |bytes: u64| found.kept.bytes + bytes * floats;
+    (!found.quantised.is_empty()).then(|| [4, 2].map(held))
 }
 
 fn types(found: &Inspection) -> Table<4> {
@@ -216,6 +234,29 @@ fn encodings(found: &Inspection) -> Table<5> {
         table.row([
             name.clone(),
             own.tensors.to_string(),
+            own.elements.to_string(),
+            size(own.bytes),
+            format!("{:.2}", own.bits()),
+        ]);
+    }
+    table
+}
+
+/// Returns the weights of each layer. Layers of one size that follow each other have one row.
+fn by_layer(found: &Inspection) -> Table<4> {
+    let mut table = Table::new(["layer", "weights", "size", "bits a weight"]);
+    let size_of = |own: &StoredType| (own.elements, own.bytes);
+    let alike = found
+        .layers
+        .chunk_by(|(_, one), (_, other)| size_of(one) == size_of(other));
+    for layers in alike {
+        let ((first, own), (last, _)) = (&layers[0], &layers[layers.len() - 1]);
+        let name = match layers.len() {
+            1 => first.clone(),
+            _ => format!("{first} to {last}, each"),
+        };
+        table.row([
+            name,
             own.elements.to_string(),
             size(own.bytes),
             format!("{:.2}", own.bits()),
@@ -267,6 +308,18 @@ fn as_json(found: &Inspection) -> Value {
             })
         })
         .collect();
+    let layers: Vec<_> = found
+        .layers
+        .iter()
+        .map(|(name, own)| {
+            json!({
+                "layer": name,
+                "weights": own.elements,
+                "bytes": own.bytes,
+                "bits_per_weight": own.bits(),
+            })
+        })
+        .collect();
     let model = found
         .config
         .as_ref()
@@ -278,6 +331,9 @@ fn as_json(found: &Inspection) -> Value {
         "bytes": found.bytes(),
         "types": types,
         "quantised": quantised,
+        "layers": layers,
+        "kept": {"tensors": found.kept.tensors, "weights": found.kept.elements, "bytes": found.kept.bytes},
+        "held_bytes": held(found).map(|[single, half]| json!({"f32": single, "bf16": half})),
         "problems": found.problems,
         "remarks": found.remarks,
     })

@@ -29,7 +29,7 @@ pub fn parse<P: Parser>() -> P {
     let parsed = parsed.and_then(|matches| {
         let options = from_file(&command, &matches).map_err(|error| {
             let mut command = command.clone();
-            command.error(ErrorKind::InvalidValue, format!("{error:#}"))
+            command.error(ErrorKind::InvalidValue, output::chain(&error))
         })?;
         line.extend(options);
         P::try_parse_from(&line)

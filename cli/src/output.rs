@@ -169,6 +169,41 @@ pub fn refuse_unwritable(path: &Path, option: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Joins the error and its causes into one line. A cause that an error already quotes is not repeated.
+pub fn chain(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |mut line, cause| {
+        let cause = cause.to_string();
+        if !line.ends_with(&cause) {
+            if !line.is_empty() {
+                line.push_str(": ");
+            }
+            line.push_str(&cause);
+        }
+        line
+    })
+}
+
+/// Refuses an output that would replace another file of the command.
+///
+/// # Errors
+/// Returns an error that names both options if they name one file.
+pub fn refuse_one_file(
+    (path, option): (&Path, &str),
+    (other, its_option): (&Path, &str),
+) -> anyhow::Result<()> {
+    let is_one = match (path.canonicalize(), other.canonicalize()) {
+        (Ok(path), Ok(other)) => path == other,
+        _ => path == other,
+    };
+    if is_one {
+        bail!(
+            "{option} and {its_option} are one file, {}",
+            escape_path(path)
+        );
+    }
+    Ok(())
+}
+
 /// Refuses a new folder of `--out` that can't be written, before any work is done.
 ///
 /// # Errors

@@ -23,8 +23,8 @@ pub struct Args {
     /// of FILE.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["out", "check"])]
     bin: Option<PathBuf>,
-    /// Plan the sites that this checkpoint reaches. Only its config.json is read.
-    #[arg(long, value_name = "DIR", conflicts_with = "bin")]
+    /// Plan the sites that this checkpoint reaches, a folder or a GGUF file. Only its configuration is read.
+    #[arg(long, value_name = "DIR|FILE", conflicts_with = "bin")]
     model: Option<PathBuf>,
     /// The device to plan for.
     #[arg(long, default_value = "cpu")]
@@ -101,7 +101,7 @@ const OF_A_MODEL: &str = "These are the sites of the checkpoint's family. A site
 
 /// Removes the sites that a checkpoint does not reach.
 fn keep_sites_of(folder: &Path, mode: Mode, plan: &mut Plan) -> anyhow::Result<()> {
-    let config = ModelConfig::from_file(&folder.join("config.json"))?;
+    let config = ModelConfig::of_checkpoint(folder)?;
     // A small model of the kind runs on the CPU, which is there whatever the plan is for.
     let device = match mode {
         Mode::Training => Device::flex().autodiff(),

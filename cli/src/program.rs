@@ -103,7 +103,7 @@ pub fn main() -> ExitCode {
         Ok(Ok(())) => return ExitCode::SUCCESS,
         Ok(Err(error)) if output::reader_went_away(&error) => return ExitCode::SUCCESS,
         Ok(Err(error)) => {
-            output::error(chain(&error));
+            output::error(output::chain(&error));
             if error.is::<feature::Missing>() {
                 return ExitCode::from(2);
             }
@@ -208,20 +208,6 @@ fn execute(command: Command) -> anyhow::Result<()> {
         }
         .into()),
     }
-}
-
-/// Joins the error and its causes into one line. A cause that an error already quotes is not repeated.
-fn chain(error: &anyhow::Error) -> String {
-    error.chain().fold(String::new(), |mut line, cause| {
-        let cause = cause.to_string();
-        if !line.ends_with(&cause) {
-            if !line.is_empty() {
-                line.push_str(": ");
-            }
-            line.push_str(&cause);
-        }
-        line
-    })
 }
 
 fn start_log(verbose: bool) {

@@ -60,8 +60,8 @@ impl Remote {
             Some((_, devices)) => devices.clone(),
             None => {
                 identify(&self.address)?;
-                let devices = remote::connect(&self.address, &token())
-                    .with_context(|| format!("--device remote:{self} (token in {TOKEN})"))?;
+                let devices = remote::connect(&self.address, &token());
+                let devices = devices.with_context(|| self.with_token())?;
                 connected.push((self.address.clone(), devices.clone()));
                 devices
             }
@@ -69,6 +69,14 @@ impl Remote {
         let count = devices.len();
         let device = devices.into_iter().nth(self.index);
         device.with_context(|| format!("{} serves {count} devices; the first is #0", self.address))
+    }
+
+    /// Names the option and the place of the token.
+    fn with_token(&self) -> String {
+        match std::env::var_os(TOKEN) {
+            Some(_) => format!("--device remote:{self} (token in {TOKEN})"),
+            None => format!("--device remote:{self} (no token, as {TOKEN} is not set)"),
+        }
     }
 
     /// Returns `true` if both are devices of one server.

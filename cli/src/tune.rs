@@ -30,8 +30,9 @@ pub struct Args {
     /// The model to measure.
     #[arg(long, value_enum, default_value_t = Preset::Qwen3)]
     preset: Preset,
-    /// Measure a model of this checkpoint's kind and sizes, in place of a preset. Only its config.json is read.
-    #[arg(long, value_name = "DIR", conflicts_with = "preset")]
+    /// Measure a model of the kind and sizes of this checkpoint, a folder or a GGUF file, in place of a preset. Only its
+    /// configuration is read.
+    #[arg(long, value_name = "DIR|FILE", conflicts_with = "preset")]
     model: Option<PathBuf>,
     /// The device to measure on.
     #[arg(long, default_value = "cpu")]
@@ -136,13 +137,12 @@ fn config(args: &Args) -> anyhow::Result<ModelConfig> {
     let Some(folder) = &args.model else {
         return Ok(args.preset.config(needed)?);
     };
-    let path = folder.join("config.json");
-    let config = ModelConfig::from_file(&path)?;
+    let config = ModelConfig::of_checkpoint(folder)?;
     let most = config.max_position_embeddings;
     ensure!(
         needed <= most,
         "{}: max_position_embeddings is {most}, less than the {needed} tokens that are measured; choose a smaller --tokens",
-        escape_path(&path)
+        escape_path(folder)
     );
     Ok(config)
 }

@@ -43,16 +43,24 @@ Runs the kernel `npu_fused_swiglu` (`activation = quick_gelu`, `projections = in
         ::burn_kernels::__private::glu_packed_mlp(
             ::burn_kernels::__private::At::when(&SITE, self.fast),
             x,
-            &|x| {
+            &|x| ::burn_kernels::__private::layer_output::<
+                D,
+                _,
+            >({
                 let copy = ::burn_kernels::__private::detached!(& self.gate_up_proj);
                 ::burn_kernels::__private::begin();
-                (*copy.get(&self.gate_up_proj)).forward(x)
-            },
-            &|hidden| {
+                (*copy.get(&self.gate_up_proj))
+                    .forward(::burn_kernels::__private::layer_input(x))
+            }),
+            &|hidden| ::burn_kernels::__private::layer_output::<
+                D,
+                _,
+            >({
                 let copy = ::burn_kernels::__private::detached!(& self.down_proj);
                 ::burn_kernels::__private::begin();
-                (*copy.get(&self.down_proj)).forward(hidden)
-            },
+                (*copy.get(&self.down_proj))
+                    .forward(::burn_kernels::__private::layer_input(hidden))
+            }),
             ::core::option::Option::Some(
                 ::burn_kernels::__private::Number::number(&self.limit),
             ),
@@ -68,21 +76,36 @@ Runs the kernel `npu_fused_swiglu` (`activation = quick_gelu`, `projections = in
         &self,
         x: ::burn_kernels::__private::burn::tensor::Tensor<D>,
     ) -> ::burn_kernels::__private::burn::tensor::Tensor<D> {
-        self.down_proj
-            .forward(
-                ::burn_kernels::__private::glu_packed_reference(
-                    self.gate_up_proj.forward(x),
-                    ::core::option::Option::Some(
-                        ::burn_kernels::__private::Number::number(&self.limit),
+        ::burn_kernels::__private::layer_output::<
+            D,
+            _,
+        >(
+            self
+                .down_proj
+                .forward(
+                    ::burn_kernels::__private::layer_input(
+                        ::burn_kernels::__private::glu_packed_reference(
+                            ::burn_kernels::__private::layer_output::<
+                                D,
+                                _,
+                            >(
+                                self
+                                    .gate_up_proj
+                                    .forward(::burn_kernels::__private::layer_input(x)),
+                            ),
+                            ::core::option::Option::Some(
+                                ::burn_kernels::__private::Number::number(&self.limit),
+                            ),
+                            ::burn_kernels::__private::GluKey {
+                                activation: ::burn_kernels::__private::Activation::QuickGelu,
+                                projections: ::burn_kernels::__private::Projections::Interleaved,
+                                clamp: ::burn_kernels::__private::Clamp::Limit,
+                                up_offset: ::burn_kernels::__private::Offset::One,
+                                topk: ::burn_kernels::__private::TopK::None,
+                            },
+                        ),
                     ),
-                    ::burn_kernels::__private::GluKey {
-                        activation: ::burn_kernels::__private::Activation::QuickGelu,
-                        projections: ::burn_kernels::__private::Projections::Interleaved,
-                        clamp: ::burn_kernels::__private::Clamp::Limit,
-                        up_offset: ::burn_kernels::__private::Offset::One,
-                        topk: ::burn_kernels::__private::TopK::None,
-                    },
                 ),
-            )
+        )
     }
 }

@@ -132,6 +132,11 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// Returns the path of a field that is an object, with a dot at the end.
+    pub(crate) fn path_of(self, name: &str) -> String {
+        format!("{}{name}.", self.path)
+    }
+
     pub(crate) fn value(self, name: &str) -> Option<&'a Value> {
         self.object.get(name).filter(|value| !value.is_null())
     }

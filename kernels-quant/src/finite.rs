@@ -9,7 +9,16 @@ pub(crate) fn refuse_infinite(
     encoding: &impl fmt::Display,
     numbers: &[f32],
 ) -> Result<(), QuantError> {
-    match numbers.iter().position(|number| !number.is_finite()) {
+    refuse_rounded(encoding, numbers, numbers)
+}
+
+/// Refuses numbers of which one is infinite or NaN as it was rounded.
+pub(crate) fn refuse_rounded(
+    encoding: &impl fmt::Display,
+    numbers: &[f32],
+    rounded: &[f32],
+) -> Result<(), QuantError> {
+    match rounded.iter().position(|number| !number.is_finite()) {
         None => Ok(()),
         Some(at) => Err(too_large(encoding, numbers, at)),
     }

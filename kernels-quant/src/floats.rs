@@ -2,7 +2,7 @@
 
 use half::f16;
 
-use crate::finite::refuse_infinite;
+use crate::finite::refuse_rounded;
 use crate::views::Floats;
 use crate::{Dtype, QuantError};
 
@@ -44,5 +44,5 @@ pub fn encode_halves(numbers: &[f32], bytes: &mut [u8]) -> Result<(), QuantError
         *place = half.to_le_bytes();
     }
     let rounded: Vec<f32> = halves.map(f16::to_f32).collect();
-    refuse_infinite(&Dtype::F16, &rounded)
+    refuse_rounded(&Dtype::F16, numbers, &rounded)
 }

@@ -16,6 +16,7 @@ pub use linkme;
 pub use crate::ops::rope::RopeTable;
 pub use detached::{DetachModule, DetachNothing, DetachTensor, Detached, Lent, Undetached, begin};
 pub use first_use::{NoModule, Operand};
+pub use layer_tensor::{LayerTensor, NoTensor, layer_input, layer_output};
 pub use linear::{Layer, NotPlain};
 pub use operands::{
     CorrectionBias, Count, Epsilon, ExpertBiases, ExpertWeights, Integer, LengthList, NormWeight,
@@ -26,6 +27,8 @@ pub use operands::{
 mod detached;
 #[path = "private/first_use.rs"]
 pub(crate) mod first_use;
+#[path = "private/layer_tensor.rs"]
+mod layer_tensor;
 #[path = "private/linear.rs"]
 mod linear;
 #[path = "private/operands.rs"]

@@ -163,6 +163,11 @@ const INTERLEAVED_MROPE: RopeKey = RopeKey {
     ..RopeKey::LLAMA
 };
 
+const QWEN3_VL_QK: QkNormRopeKey = QkNormRopeKey {
+    sections: Sections::Interleaved,
+    ..QkNormRopeKey::QWEN3
+};
+
 static TABLE: &[ModelSemantics] = &[
     ModelSemantics {
         rope: COMPLEX,
@@ -359,10 +364,12 @@ static TABLE: &[ModelSemantics] = &[
     },
     ModelSemantics {
         rope: INTERLEAVED_MROPE,
+        qk_norm_rope: Some(QWEN3_VL_QK),
         ..mixture("qwen3_vl_moe_text", MoeBlockKey::QWEN3_MOE)
     },
     ModelSemantics {
         rope: INTERLEAVED_MROPE,
+        qk_norm_rope: Some(QWEN3_VL_QK),
         ..model("qwen3_vl_text")
     },
     ModelSemantics {

@@ -171,7 +171,7 @@ pub fn tell_lost(found: &Groups, seq: usize) {
 /// Returns the batches of answers, which have a row for each prompt.
 ///
 /// # Errors
-/// Returns an error if the loss compares with other records, and there is none.
+/// Returns an error if the loss compares with other records or with undesirable answers, and there is none.
 pub fn batches(
     args: &Args,
     train: Groups,
@@ -220,7 +220,7 @@ pub fn batches(
         fingerprint: fingerprint_of(&examples, &labels),
         date: None,
     };
-    tell_kinds(&args.loss, &labels);
+    check_kinds(&args.loss, &labels)?;
     let sizes = Sizes {
         batch: args.batch,
         accumulate: args.accumulate,
@@ -288,23 +288,25 @@ pub fn precompute(
     )
 }
 
-/// Tells if all single answers are of one kind, from which a model learns little.
-fn tell_kinds(loss: &LossArgs, labels: &[Label]) {
-    let desirable = labels
-        .iter()
-        .filter(|label| label.desirable == Some(true))
-        .count();
-    let kind = match desirable {
-        0 => "undesirable",
-        count if count == labels.len() => "desirable",
-        _ => return,
-    };
-    if loss.kind() == Some(Kind::Single) {
+/// Refuses single answers of which none is undesirable, and tells if none is desirable: a loss compares both kinds.
+fn check_kinds(loss: &LossArgs, labels: &[Label]) -> anyhow::Result<()> {
+    if loss.kind() != Some(Kind::Single) {
+        return Ok(());
+    }
+    let count = labels.len();
+    let is_desirable = |label: &&Label| label.desirable == Some(true);
+    let desirable = labels.iter().filter(is_desirable).count();
+    ensure!(
+        desirable < count,
+        "all {count} answers are desirable, but this loss compares them with undesirable ones; add records whose `label` is \
+         false, or learn these with --loss sft"
+    );
+    if desirable == 0 {
         output::note(format_args!(
-            "warning: all {} answers are {kind}; the loss compares both kinds",
-            labels.len()
+            "warning: all {count} answers are undesirable; the loss compares both kinds"
         ));
     }
+    Ok(())
 }
 
 /// Returns a number that tells answers apart, with all that is known of them.

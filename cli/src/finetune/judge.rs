@@ -7,9 +7,7 @@ use regex::Regex;
 use serde_json::{Map, Value};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{
-    Receiver, RecvTimeoutError, Sender, SyncSender, TryRecvError, channel, sync_channel,
-};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -88,6 +86,9 @@ const LONGEST: u64 = 1024;
 /// The number of lines that wait to be read. A program that prints more waits itself.
 const WAITING: usize = 1024;
 
+/// The time in which a program shows that it prints more than the numbers that it was asked for.
+const SETTLED: Duration = Duration::from_millis(20);
+
 /// The time that a program has to end after its input ended.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -115,7 +116,7 @@ impl Program {
     }
 
     fn rewards(&mut self, completions: &[Map<String, Value>]) -> anyhow::Result<Vec<f64>> {
-        self.refuse_further()?;
+        self.refuse_further(Duration::ZERO)?;
         let mut text = Vec::new();
         for record in completions {
             serde_json::to_writer(&mut text, record)?;
@@ -126,7 +127,8 @@ impl Program {
         let count = completions.len();
         let numbers = (0..count).map(|at| self.number(at, count));
         let numbers = numbers.collect::<anyhow::Result<Vec<f64>>>()?;
-        self.refuse_further()?;
+        // After the last step, nothing else would find them.
+        self.refuse_further(SETTLED)?;
         Ok(numbers)
     }
 
@@ -149,31 +151,32 @@ impl Program {
                 self.timeout.as_secs_f64()
             ),
         };
+        // Deviations of rewards square them.
         let number = line
             .trim()
             .parse::<f64>()
             .ok()
-            .filter(|number| number.is_finite());
+            .filter(|number| (*number as f32).is_finite());
         number.with_context(|| {
             let shown = escape(&shorten(line.trim(), 60)).into_owned();
             format!(
-                "{name} printed `{shown}` for completion {} of {count}, which is not a number",
+                "{name} printed `{shown}` for completion {} of {count}, which is not a number within the range of f32",
                 at + 1
             )
         })
     }
 
-    /// Refuses lines that nothing asked for: they would be taken for the rewards of other completions.
-    fn refuse_further(&mut self) -> anyhow::Result<()> {
+    /// Refuses lines that nothing asked for, after waiting for one: they would be taken for the rewards of other completions.
+    fn refuse_further(&mut self, wait: Duration) -> anyhow::Result<()> {
         let name = &self.name;
-        match self.lines.try_recv() {
+        match self.lines.recv_timeout(wait) {
             Ok(Heard::Line(line)) => {
                 let shown = escape(&shorten(line.trim(), 60)).into_owned();
                 bail!("{name} printed more lines than there are completions: `{shown}`")
             }
             Ok(Heard::Flood) => bail!("{name} printed more than a number for each completion"),
             // Its status is told when it is asked for more.
-            Ok(Heard::End) | Err(TryRecvError::Empty | TryRecvError::Disconnected) => Ok(()),
+            Ok(Heard::End) | Err(_) => Ok(()),
         }
     }
 
@@ -307,6 +310,11 @@ mod tests {
                 "`nan` for completion 1 of 2",
             ),
             (
+                "echo -1e300; cat >/dev/null",
+                10_000,
+                "`-1e300` for completion 1 of 2, which is not a number within the range of f32",
+            ),
+            (
                 "head -c 5000 /dev/zero; cat >/dev/null",
                 10_000,
                 "more than 1024 bytes",
@@ -321,6 +329,12 @@ mod tests {
             let said = format!("{:#}", said.unwrap_err());
             assert!(said.contains(expected), "{command}: {said}");
         }
+        let said = program("yes 1", 10_000).rewards(&completions(&["a"]));
+        let said = said.unwrap_err().to_string();
+        assert!(
+            said.contains("more lines than there are completions"),
+            "{said}"
+        );
         let mut judge = program("read -r l; echo 1; echo 2; cat >/dev/null", 10_000);
         let first = judge.rewards(&completions(&["a"]));
         // The line can come before or after the number is read.

@@ -93,7 +93,7 @@ pub struct LossArgs {
     #[arg(long, value_name = "NUMBER", value_parser = super::parse::from_zero)]
     centring: Option<f64>,
     /// The number that logits are divided by, for grpo (where completions are drawn so too) and distill [default: 1].
-    #[arg(long, value_name = "NUMBER", value_parser = super::parse::above_zero)]
+    #[arg(long, value_name = "NUMBER", value_parser = super::parse::temperature)]
     temperature: Option<f64>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -400,6 +400,10 @@ mod tests {
                 "--nll-average is the average",
             ),
             ("--loss dpo --beta 0", "expected a number above 0"),
+            (
+                "--loss ipo --beta 1e-30",
+                "expected a number of at least 0.000000001",
+            ),
             ("--loss ppo", "invalid value"),
             (
                 "--loss dpo --completions 4",

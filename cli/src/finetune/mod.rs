@@ -56,11 +56,12 @@ const SETTINGS: &str = "finetune.json";
 
 /// Train a checkpoint further on texts, prompts or conversations, as a whole or by LoRA
 ///
-/// The folder of --model holds a checkpoint in Hugging Face layout and its tokenizer.json. Each --data FILE is a text, if its
-/// name ends in .txt or .md or has no end, or JSON lines (.jsonl), or one JSON list (.json). A record has `text`, or `prompt` and `completion`, or
-/// `messages` with `role` and `content`, or `conversations` with `from` and `value` (ShareGPT), or `instruction`, `input`
-/// and `output` (Alpaca). Conversations are rendered by the checkpoint's chat template. The model learns texts,
-/// completions and the assistant's turns; --all-tokens also prompts. All records are checked before the first step.
+/// The folder of --model holds a checkpoint in Hugging Face layout and its tokenizer.json; adapters can also begin with
+/// a GGUF file. Each --data FILE is a text, if its name ends in .txt or .md or has no end, or JSON lines (.jsonl), or
+/// one JSON list (.json). A record has `text`, or `prompt` and `completion`, or `messages` with `role` and `content`,
+/// or `conversations` with `from` and `value` (ShareGPT), or `instruction`, `input` and `output` (Alpaca).
+/// Conversations are rendered by the checkpoint's chat template. The model learns texts, completions and the
+/// assistant's turns; --all-tokens also prompts. All records are checked before the first step.
 ///
 /// With --loss dpo and others, the model learns from answers that are compared or judged: records with `prompt`, `chosen` and
 /// `rejected`, or with `prompt`, `completion` and `label`, as TRL and LLaMA-Factory write them. A batch then has --batch pairs or
@@ -80,8 +81,8 @@ const SETTINGS: &str = "finetune.json";
 #[derive(Clone, Debug, clap::Args, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Args {
-    /// The folder of the checkpoint to begin with.
-    #[arg(long, value_name = "DIR")]
+    /// The folder of the checkpoint to begin with, or, for adapters, a GGUF file.
+    #[arg(long, value_name = "DIR|FILE")]
     #[serde(serialize_with = "options::as_absolute")]
     model: Option<PathBuf>,
     /// A file to train on. Can be given several times.
@@ -382,8 +383,9 @@ fn save(
                 if path != output.folder() {
                     // A rescued model is worth having without these files.
                     let completed = output.complete(settings, new_ends, path);
-                    completed
-                        .unwrap_or_else(|error| output::note(format_args!("warning: {error:#}")));
+                    completed.unwrap_or_else(|error| {
+                        output::note(format_args!("warning: {}", output::chain(&error)));
+                    });
                 }
                 Ok(())
             })?;

@@ -2,12 +2,14 @@
 
 use super::settings::Settings;
 use crate::companions::{GENERATION, copy_companions};
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, FloatDType, Tensor};
 use burn_kernels::nn::Quantized;
 use kernels_io::{Limit, escape_path};
-use kernels_models::{AdapterConfig, CausalLm, Generation, ModelConfig, QuantisedWeights};
+use kernels_models::{
+    AdapterConfig, CausalLm, Generation, ModelConfig, QuantisedWeights, gguf, inspect,
+};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -42,7 +44,8 @@ pub struct LoraArgs {
     /// weights of a quantised checkpoint stay as they are without this.
     #[arg(long, conflicts_with = "dequantize")]
     load_in_4bit: bool,
-    /// Decode the frozen weights of a quantised checkpoint to floats, in place of multiplying with their bytes.
+    /// Decode the weights of a quantised checkpoint to floats, in place of multiplying with their bytes. Without adapters, these
+    /// floats are trained.
     #[arg(long)]
     dequantize: bool,
     /// Write the merged model too. Adapters of quantised weights are added to the floats that these decode to, which
@@ -101,7 +104,6 @@ impl LoraArgs {
                 ("--lora-target", !self.lora_target.is_empty()),
                 ("--rslora", self.rslora),
                 ("--load-in-4bit", self.load_in_4bit),
-                ("--dequantize", self.dequantize),
                 ("--merge", self.merge),
             ];
             let given = others.iter().find(|(_, given)| *given);
@@ -121,6 +123,37 @@ impl LoraArgs {
             patterns: Default::default(),
         }))
     }
+}
+
+/// Refuses to train quantised weights themselves, which have no gradients, and GGUF files where a folder in Hugging Face layout
+/// would have to be written.
+///
+/// # Errors
+/// Returns that error, and one if the checkpoint can't be read.
+pub fn check_base(folder: &Path, trained: &Trained, lora: &LoraArgs) -> anyhow::Result<()> {
+    let shown = escape_path(folder);
+    let adapts = !matches!(trained, Trained::Whole);
+    ensure!(
+        adapts && !lora.merge || gguf::find(folder)?.is_none(),
+        "--model {shown} is a GGUF file, of which adapters alone are trained: give --lora-rank or --adapter, and no --merge, \
+         or begin with a folder in Hugging Face layout"
+    );
+    if adapts {
+        return Ok(());
+    }
+    let found = inspect(folder, &Device::flex())?.quantised;
+    let names: Vec<&str> = found.keys().map(String::as_str).collect();
+    ensure!(
+        names.is_empty() || lora.dequantize,
+        "--model {shown}: its weights are quantised ({}), and a quantised weight has no gradient of its own; --lora-rank \
+         trains adapters of such weights (QLoRA), and --dequantize trains the floats that they decode to",
+        names.join(", ")
+    );
+    ensure!(
+        !names.is_empty() || !lora.dequantize,
+        "--dequantize decodes quantised weights, but --model {shown} has none"
+    );
+    Ok(())
 }
 
 /// Reads the checkpoint, and attaches adapters. Whole models are in f32; the frozen parameters below adapters have the

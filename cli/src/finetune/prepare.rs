@@ -91,7 +91,7 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     );
     let folder = std::path::absolute(folder)?;
     let file = folder.join("config.json");
-    let config = ModelConfig::from_file(&file)?;
+    let config = ModelConfig::of_checkpoint(&folder)?;
     if let Some((field, value)) = config.dropout().filter(|_| !args.no_dropout) {
         bail!(
             "{}: field `{field}`: {value} asks for dropout in training, which is not supported; --no-dropout trains \
@@ -116,6 +116,7 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
     let devices = args.devices.chosen();
     devices.check_batch(args.batch)?;
     let trained = args.lora.trained()?;
+    model::check_base(&folder, &trained, &args.lora)?;
     let reference = match objective {
         Some(_) => answers::check(args, &devices, &config)?,
         None => None,

@@ -144,7 +144,7 @@ fn tell_of_no_end(tokenizer: &Tokenizer) {
         .and_then(|token| Some((token, tokenizer.id(token)?)));
     let hint = of_tokenizer.map_or_else(String::new, |(token, id)| {
         format!(
-            "; its tokenizer ends texts with `{}`, which `\"eos_token_id\": {id}` in generation_config.json says",
+            "; its tokenizer ends texts with `{}`: with `\"eos_token_id\": {id}` in generation_config.json, they end there",
             kernels_io::escape(token)
         )
     });

@@ -28,11 +28,13 @@ pub fn read(args: &Args) -> anyhow::Result<Option<Vec<Prompt>>> {
     }
     let mut prompts: Vec<Prompt> = args.prompt.iter().map(|text| prompt(args, text)).collect();
     if let Some(file) = &args.prompts {
-        let source = match file.as_os_str() == "-" {
-            true => "standard input".to_owned(),
-            false => escape_path(file),
+        const LIMIT: Limit = Limit::mib("prompts", 1 << 10);
+        const INPUT: &str = "standard input";
+        let (source, text) = match file.as_os_str() == "-" {
+            true => (INPUT.to_owned(), standard_input(LIMIT).context(INPUT)?),
+            false => (escape_path(file), read_text(file, LIMIT)?),
         };
-        prompts.extend(lines(args, file).context(source)?);
+        prompts.extend(lines(args, file, &text).context(source)?);
     }
     Ok(Some(prompts))
 }
@@ -49,16 +51,11 @@ fn prompt(args: &Args, text: &str) -> Prompt {
     }
 }
 
-fn lines(args: &Args, file: &Path) -> anyhow::Result<Vec<Prompt>> {
-    const LIMIT: Limit = Limit::mib("prompts", 1 << 10);
-    let is_input = file.as_os_str() == "-";
-    let text = match is_input {
-        true => standard_input(LIMIT)?,
-        false => read_text(file, LIMIT)?,
-    };
+/// Returns the prompts of a file's text.
+fn lines(args: &Args, file: &Path, text: &str) -> anyhow::Result<Vec<Prompt>> {
     // A byte order mark does not belong to the text.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let objects = match is_input {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let objects = match file.as_os_str() == "-" {
         true => begins_with_object(text),
         false => file.extension().is_some_and(|end| end == "jsonl"),
     };

@@ -79,7 +79,7 @@ struct Compared {
 impl Compared {
     fn new(name: String, variant: String, package: anyhow::Result<Package>, lock: &Lock) -> Self {
         let same = package.and_then(|package| Ok(lock.check(&package)?));
-        let problem = same.err().map(|error| format!("{error:#}"));
+        let problem = same.err().map(|error| output::chain(&error));
         Self {
             name,
             variant,

@@ -79,13 +79,15 @@ fn in_nf4(floats: Floats<'_>) -> anyhow::Result<Vec<Vec<u8>>> {
     let elements = floats.bytes.len() / floats.dtype.size();
     let mut blocks = vec![Block([0; nf4::BLOCK / 2], 0.0); elements.div_ceil(nf4::BLOCK)];
     floats.encode(&mut blocks, [nf4::BLOCK, 1], |numbers, blocks| {
-        let numbers = numbers.chunks(nf4::BLOCK);
-        numbers
-            .zip(blocks)
-            .try_for_each(|(numbers, Block(codes, scale))| {
-                let codes = &mut codes[..numbers.len().div_ceil(2)];
-                nf4::encode(numbers, codes, std::slice::from_mut(scale))
-            })
+        let mut codes = vec![0; numbers.len().div_ceil(2)];
+        let mut scales = vec![0.0; blocks.len()];
+        nf4::encode(numbers, &mut codes, &mut scales)?;
+        let codes = codes.chunks(nf4::BLOCK / 2);
+        for ((block, codes), scale) in blocks.iter_mut().zip(codes).zip(scales) {
+            block.0[..codes.len()].copy_from_slice(codes);
+            block.1 = scale;
+        }
+        Ok(())
     })?;
     let mut codes: Vec<u8> = blocks.iter().flat_map(|block| block.0).collect();
     codes.truncate(elements.div_ceil(2));

@@ -101,7 +101,7 @@ fn part_parser() -> impl TypedValueParser<Value = OmniPart> {
 /// invalid.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     args.policy.install()?;
-    output::refuse_unwritable(&args.outputs, "--outputs")?;
+    refuse_lost_files(args)?;
     let inputs = inputs::read(&args.inputs)?;
     let device = device(args)?;
     let outputs = if is_vision_tower(&args.model)? {
@@ -122,6 +122,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             Ok(())
         }
     }
+}
+
+/// Refuses outputs that can't be written, and those that would replace the inputs or each other.
+fn refuse_lost_files(args: &Args) -> anyhow::Result<()> {
+    let inputs = (args.inputs.as_path(), "--inputs");
+    let outputs = (args.outputs.as_path(), "--outputs");
+    output::refuse_unwritable(outputs.0, outputs.1)?;
+    output::refuse_one_file(outputs, inputs)?;
+    let Some(report) = &args.report else {
+        return Ok(());
+    };
+    let report = (report.as_path(), "--report");
+    output::refuse_unwritable(report.0, report.1)?;
+    output::refuse_one_file(report, inputs)?;
+    output::refuse_one_file(report, outputs)
 }
 
 /// Computes the scores of a reward model.

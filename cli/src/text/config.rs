@@ -43,6 +43,11 @@ impl TokenizerConfig {
         ] {
             config.special.extend(special_tokens(file, &fields)?);
         }
+        if own.get("split_special_tokens") == Some(&Value::Bool(true)) {
+            let problem = "field `split_special_tokens`: true is not supported, and would change the tokens; remove the field, \
+                           to read special tokens in texts as such";
+            return Err(TextError::content(&file, problem));
+        }
         config.added = added(&file, &own)?;
         config.template = template(folder, &file, &own)?.or(config.template);
         Ok(config)

@@ -23,7 +23,8 @@ fn save_or_in(
     };
     let (shown, elsewhere) = (escape_path(folder), place(other));
     output::note(format_args!(
-        "warning: the trained model can't be saved in {shown}: {error:#}"
+        "warning: the trained model can't be saved in {shown}: {}",
+        output::chain(&error)
     ));
     match save(&elsewhere) {
         Ok(()) => Err(anyhow!(

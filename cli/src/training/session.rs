@@ -10,6 +10,7 @@ use super::replicas::Replicas;
 use super::signals::Signals;
 use super::state::{Best, Progress, States, Trainee};
 use super::step::{Loss, Mean, Method, Pass, without_gradients};
+use crate::output::chain;
 use crate::signals::{exit_code, name};
 use anyhow::{anyhow, bail, ensure};
 use kernels_io::escape_path;
@@ -118,7 +119,7 @@ impl<'a> Session<'a> {
         }
         self.signals.leave_at_once();
         if let Err(error) = self.states.settle().and_then(|()| self.recorder.complete()) {
-            self.tell(&format!("warning: {error:#}"));
+            self.tell(&format!("warning: {}", chain(&error)));
         }
         Ok(Trained {
             trainee: self
@@ -181,7 +182,7 @@ impl<'a> Session<'a> {
             let resume = &self.plan.resume;
             match self.last_saved() {
                 last if last.is_empty() => error,
-                last => anyhow!("{error:#}{last}; go on with: {resume}"),
+                last => anyhow!("{}{last}; go on with: {resume}", chain(&error)),
             }
         })
     }
@@ -325,7 +326,8 @@ impl<'a> Session<'a> {
             self.saved_at = Instant::now();
             let (step, last) = (self.progress.step, self.last_saved());
             self.tell(&format!(
-                "warning: the checkpoint of step {step} can't be saved: {error:#}{last}; training goes on"
+                "warning: the checkpoint of step {step} can't be saved: {}{last}; training goes on",
+                chain(&error)
             ));
         }
     }
@@ -352,13 +354,14 @@ impl<'a> Session<'a> {
                 self.plan.steps
             ),
             Err(error) => format!(
-                "after step {step} of {}, which COULD NOT BE SAVED: {error:#}{}",
+                "after step {step} of {}, which COULD NOT BE SAVED: {}{}",
                 self.plan.steps,
+                chain(&error),
                 self.last_saved()
             ),
         };
         if let Err(error) = complete {
-            self.tell(&format!("warning: {error:#}"));
+            self.tell(&format!("warning: {}", chain(&error)));
         }
         Err(Interrupted { signal, message }.into())
     }

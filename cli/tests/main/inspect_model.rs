@@ -81,7 +81,7 @@ fn blocks_and_ties_of_a_gguf_file_are_shown() {
         "Qwen2ForCausalLM (qwen2)",
         "YaRN by 4",
         "the output projection is the embedding",
-        "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0; loading makes floats of them",
+        "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0; 8 of 9 tensors stay so",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -93,7 +93,9 @@ fn encodings_and_bits_of_a_quantised_folder_are_shown() {
     let folder = fixture("../quantised/qwen3_gptq");
     let text = stdout(["inspect-model".as_ref(), folder.as_os_str()]);
     for words in [
-        "gptq of 4 bits in groups of 32; loading makes floats of them",
+        "gptq of 4 bits in groups of 32; 14 of 14 tensors stay so",
+        "in memory",
+        "model.layers.0 to model.layers.1, each",
         "bits a weight",
         "it would load",
     ] {
@@ -110,6 +112,14 @@ fn encodings_and_bits_of_a_quantised_folder_are_shown() {
     let weights = own["weights"].as_u64().unwrap();
     let columns = 2 * (6 * 96 + 160);
     assert_eq!(own["bytes"], (weights * 148 / 256) + 4 * columns, "{found}");
+    let layers = found["layers"].as_array().unwrap();
+    let of_layers = layers.iter().map(|own| own["weights"].as_u64().unwrap());
+    assert_eq!(found["model"]["parameters"], of_layers.sum::<u64>());
+    assert_eq!(layers[0]["layer"], "model.embed_tokens", "{found}");
+    assert_eq!(found["kept"]["bytes"], own["bytes"], "{found}");
+    let floats = found["model"]["parameters"].as_u64().unwrap() - weights;
+    let held = own["bytes"].as_u64().unwrap() + 4 * floats;
+    assert_eq!(found["held_bytes"]["f32"], held, "{found}");
     let bits = own["bits_per_weight"].as_f64().unwrap();
     assert!((4.9..5.0).contains(&bits), "{found}");
 }

@@ -158,6 +158,9 @@ fn the_plan_of_a_checkpoint_has_the_sites_that_it_reaches() {
     assert!(text.contains("norm_and_rotate"), "{text}");
     assert!(!text.contains("Mixtral"), "{text}");
     assert!(text.contains("the checkpoint's family"), "{text}");
+    let file = fixture("../gguf/qwen3.gguf");
+    let text = stdout(["plan", "--model", file.to_str().unwrap()]);
+    assert!(text.contains("norm_and_rotate"), "{text}");
 }
 
 #[test]

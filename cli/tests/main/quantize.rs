@@ -267,6 +267,25 @@ fn numbers_without_a_code_are_named() {
         let said = refused(&write(&folder, &broken), "q4_k_m");
         assert!(said.contains(name) && said.contains(words), "{said}");
     }
+    // The place in the matrix, and not in a block of it.
+    let name = "model.layers.1.mlp.up_proj.weight";
+    let broken = TempDir::new().unwrap();
+    let [config, weights] = ["config.json", "model.safetensors"];
+    fs::copy(fixture("llama").join(config), broken.path().join(config)).unwrap();
+    let mut bytes = fs::read(fixture("llama").join(weights)).unwrap();
+    let (header, metadata) = SafeTensors::read_metadata(&bytes).unwrap();
+    let info = metadata.info(name).unwrap();
+    assert_eq!((info.dtype, &info.shape[..]), (Dtype::F32, &[96, 64][..]));
+    let at = 8 + header + info.data_offsets.0 + 4 * (2 * 64 + 9);
+    bytes[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    fs::write(broken.path().join(weights), bytes).unwrap();
+    for to in ["nf4", "int8"] {
+        let said = refused(broken.path(), to);
+        assert!(
+            said.contains(name) && said.contains("row 2, column 9 is NaN"),
+            "{to}: {said}"
+        );
+    }
 }
 
 /// A folder in bitsandbytes' form loads, and its logits are near those of the floats.

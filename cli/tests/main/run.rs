@@ -417,6 +417,42 @@ fn an_output_without_a_folder_is_refused_before_the_work() {
 }
 
 #[test]
+fn an_output_never_replaces_another_file_of_the_command() {
+    let folder = TempDir::new().unwrap();
+    let inputs = folder.path().join("in.safetensors");
+    std::fs::copy(golden("llama"), &inputs).unwrap();
+    let before = std::fs::read(&inputs).unwrap();
+    let result = run_on(&fixture("llama"), &inputs, &inputs);
+    let said = errors(&result);
+    assert_eq!(result.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("--outputs and --inputs are one file"),
+        "{said}"
+    );
+    let output = folder.path().join("out.safetensors");
+    for (report, expected) in [
+        (&output, "--report and --outputs are one file"),
+        (&inputs, "--report and --inputs are one file"),
+        (
+            &folder.path().join("missing/report.json"),
+            "of --report does not exist",
+        ),
+    ] {
+        let mut command = command();
+        command.args(["run", "--model"]).arg(fixture("llama"));
+        command.arg("--inputs").arg(&inputs);
+        command.arg("--outputs").arg(&output);
+        command.arg("--report").arg(report);
+        let result = command.output().unwrap();
+        let said = errors(&result);
+        assert_eq!(result.status.code(), Some(1), "{said}");
+        assert!(said.contains(expected), "{said}");
+    }
+    assert!(!output.exists());
+    assert_eq!(std::fs::read(&inputs).unwrap(), before);
+}
+
+#[test]
 fn the_debug_log_says_once_which_kernel_each_site_bound_to() {
     let folder = TempDir::new().unwrap();
     let output = folder.path().join("out.safetensors");

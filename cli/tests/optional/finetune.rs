@@ -55,10 +55,15 @@ impl Place {
 
     /// Returns a command that begins a run.
     fn begin(&self, run: &str, data: &str, extra: &[&str]) -> Command {
+        self.begin_on(&tiny(), (run, data), extra)
+    }
+
+    /// Returns a command that begins a run on another checkpoint.
+    fn begin_on(&self, model: &Path, (run, data): (&str, &str), extra: &[&str]) -> Command {
         let option = |text: &str| text.split('=').next().map(str::to_owned);
         let is_given = |short: &&str| extra.iter().any(|extra| option(extra) == option(short));
         let mut command = command();
-        command.arg("finetune").arg("--model").arg(tiny());
+        command.arg("finetune").arg("--model").arg(model);
         command.arg("--data").arg(self.path(data));
         command.arg("--out").arg(self.path(run));
         command.args(SHORT.iter().filter(|short| !is_given(short)));
@@ -123,6 +128,31 @@ fn logits(place: &Place, checkpoint: &Path) -> Vec<f64> {
     ]);
     assert!(result.status.success(), "{}", errors(&result));
     floats(&outputs).remove("logits").unwrap().values
+}
+
+/// A GGUF file gets the adapters of the checkpoint that it was made from, and nothing that it has no place for.
+#[test]
+fn adapters_begin_with_a_gguf_file() {
+    let place = Place::new();
+    let file = tiny().with_extension("gguf");
+    let adapters = ["--lora-rank=2"];
+    succeeds(place.begin("folder", "chat.jsonl", &adapters));
+    succeeds(place.begin_on(&file, ("file", "chat.jsonl"), &adapters));
+    let (expected, found) = (place.losses("folder"), place.losses("file"));
+    assert_eq!(expected.len(), found.len());
+    for (expected, found) in expected.iter().zip(&found) {
+        assert!(
+            (found - expected).abs() < 1e-5 * expected,
+            "{found} and {expected}"
+        );
+    }
+    let adapter = place.path("file/adapter/adapter_model.safetensors");
+    assert!(adapter.exists());
+    for extra in [&[][..], &["--lora-rank=2", "--merge"]] {
+        let other = place.begin_on(&file, ("other", "chat.jsonl"), extra);
+        refuses(other, 1, &["tiny.gguf is a GGUF file", "--lora-rank"]);
+        assert!(!place.path("other").exists());
+    }
 }
 
 #[test]
@@ -600,6 +630,21 @@ fn bad_input_is_told_before_a_step() {
         chat(&["--lora-rank=2", "--load-in-4bit", "--dequantize"]),
         2,
         &["--load-in-4bit", "--dequantize"],
+    );
+    let quantised = tiny().join("../../quantised/llama_nf4");
+    refuses(
+        place.begin_on(&quantised, ("run", "chat.jsonl"), &[]),
+        1,
+        &[
+            "its weights are quantised (bitsandbytes nf4)",
+            "QLoRA",
+            "--dequantize",
+        ],
+    );
+    refuses(
+        chat(&["--dequantize"]),
+        1,
+        &["--dequantize decodes quantised weights, but", "has none"],
     );
     refuses(
         chat(&["--lora-alpha=2"]),

@@ -591,7 +591,7 @@ fn a_checkpoint_without_an_end_is_told_once() {
     assert_eq!(found.matches(told).count(), 1, "{found}");
     // None of its ends is a token of the model.
     assert!(found.contains("the model has no token 320"), "{found}");
-    let hint = "its tokenizer ends texts with `<|im_end|>`, which `\"eos_token_id\": 2` in";
+    let hint = "its tokenizer ends texts with `<|im_end|>`: with `\"eos_token_id\": 2` in";
     assert!(found.contains(hint), "{found}");
     assert!(!said(&["--stop", "."]).contains(told));
 }

@@ -701,6 +701,7 @@ fn templates_that_fail_name_the_file_and_the_reason() {
         ),
         ("{{ messages[0].content.shout() }}", ["shout", "line 1"]),
         ("{{ strftime_now('%') }}", ["strftime_now", "%"]),
+        ("{{ {'b': 1} | pprint }}", ["filter pprint", "unknown"]),
         (
             "{{ 1 | tojson(separators=',') }}",
             ["`tojson`", "`separators`"],
@@ -763,6 +764,8 @@ fn files_that_do_not_fit_are_named() {
     );
     let said = spoilt(config(json!({"eos_token": 3})));
     assert!(said.contains("field `eos_token`"), "{said}");
+    let said = spoilt(config(json!({"split_special_tokens": true})));
+    assert!(said.contains("field `split_special_tokens`"), "{said}");
     let added = json!({"added_tokens_decoder": {"7": {"content": "<|im_end|>"}}});
     let said = spoilt(config(added));
     assert!(

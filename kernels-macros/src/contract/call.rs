@@ -59,6 +59,8 @@ pub(crate) struct CallContext<'a> {
     pub(crate) first_use: &'a FirstUse,
     /// The token `self`.
     pub(crate) this: &'a Ident,
+    /// The parameter that stands for every rank of the tensors that flow through, in a generated `forward`.
+    pub(crate) open_rank: Option<Ident>,
     /// The call of the site, `At::new(&SITE)`.
     pub(crate) at: TokenStream,
     /// The closure that runs the reference on the tensors that flow through.
@@ -159,6 +161,22 @@ impl CallContext<'_> {
             #runtime::begin();
             #call
         })
+    }
+
+    /// The `forward` of a layer of one tensor, as the function `forward` writes it. In a generated `forward`, which is for
+    /// tensors of every rank, a layer of one rank is an error that says so.
+    pub(crate) fn forward_of_any_rank(
+        &self,
+        forward: fn(&Self, &str, TokenStream) -> TokenStream,
+        layer: &str,
+        x: TokenStream,
+    ) -> TokenStream {
+        let Some(rank) = &self.open_rank else {
+            return forward(self, layer, x);
+        };
+        let runtime = self.runtime;
+        let result = forward(self, layer, quote!(#runtime::layer_input(#x)));
+        quote!(#runtime::layer_output::<#rank, _>(#result))
     }
 
     /// A call of a method of one of the runtime's traits on the operand.

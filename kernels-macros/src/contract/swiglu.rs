@@ -328,9 +328,10 @@ fn call_mlp(call: &CallContext<'_>) -> TokenStream {
     } = call;
     let (limit, sparsity) = (limit(call), sparsity(call));
     let x = call.value("x");
-    let down = call.forward_copied("down", quote!(hidden));
+    let copied = CallContext::forward_copied;
+    let down = call.forward_of_any_rank(copied, "down", quote!(hidden));
     if is_packed(call.key) {
-        let gate_up = call.forward_copied("gate_up", quote!(x));
+        let gate_up = call.forward_of_any_rank(copied, "gate_up", quote!(x));
         return quote! {
             #runtime::glu_packed_mlp(
                 #at,
@@ -343,12 +344,7 @@ fn call_mlp(call: &CallContext<'_>) -> TokenStream {
         };
     }
     let [gate, up] = ["gate", "up"].map(local);
-    let project = project(
-        call,
-        CallContext::forward_copied,
-        &quote!(x),
-        &quote!((#gate, #up)),
-    );
+    let project = project(call, copied, &quote!(x), &quote!((#gate, #up)));
     quote! {
         #runtime::glu_mlp(
             #at,
@@ -380,8 +376,8 @@ fn project<'a>(
         true => ["up", "gate"],
     };
     let [layer, other] = [
-        forward(call, first, quote!(#again)),
-        forward(call, second, x.clone()),
+        call.forward_of_any_rank(forward, first, quote!(#again)),
+        call.forward_of_any_rank(forward, second, x.clone()),
     ];
     let [first, second] = [first, second].map(local);
     quote! {
@@ -419,14 +415,16 @@ fn composition(call: &CallContext<'_>) -> TokenStream {
     let (limit, sparsity) = (limit(call), sparsity(call));
     let x = call.value("x");
     if is_packed(call.key) {
-        let gate_up = call.forward("gate_up", x);
-        return call.forward(
+        let gate_up = call.forward_of_any_rank(CallContext::forward, "gate_up", x);
+        return call.forward_of_any_rank(
+            CallContext::forward,
             "down",
             quote!(#runtime::glu_packed_reference(#gate_up, #limit, #key)),
         );
     }
     let [gate, up] = ["gate", "up"].map(local);
-    let down = call.forward(
+    let down = call.forward_of_any_rank(
+        CallContext::forward,
         "down",
         quote!(#runtime::glu_reference(#gate, #up, #limit, #sparsity, #key)),
     );

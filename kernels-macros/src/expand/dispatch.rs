@@ -39,7 +39,7 @@ pub(super) fn split(
 fn dispatched(site: &Site, function: &Function, scope: Scope, label: &Label<'_>) -> TokenStream {
     let attributes = attributes::for_dispatched(&function.attributes, &function.signature);
     let visibility = &function.visibility;
-    let body = dispatched_body(site, label, |kernel| match &site.reference {
+    let body = dispatched_body(site, label, None, |kernel| match &site.reference {
         Reference::Beside(name) => {
             let call = call_reference(site, function, name, scope, &flowing(kernel));
             closure(site, function, fresh, &call)

@@ -13,7 +13,7 @@ mod structure;
 #[cfg(test)]
 mod tests;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote};
 
 pub(crate) use structure::signature;
@@ -41,17 +41,18 @@ struct Body {
     runs_once: bool,
 }
 
-/// The body of a dispatched function: the site's record, then the call.
+/// The body of a dispatched function: the site's record, then the call. `open_rank` is that of [`CallContext`].
 fn dispatched_body(
     site: &Site,
     label: &Label<'_>,
+    open_rank: Option<Ident>,
     reference: impl FnOnce(&Kernel) -> Body,
 ) -> TokenStream {
     let declaration = record::declare(site, label);
     let reference = reference(&site.kernel);
     let call = match &site.kernel {
         Kernel::BuiltIn(kernel) => {
-            let call = call(site, kernel);
+            let call = call(site, kernel, open_rank);
             let first_use = first_use(kernel, &call, reference.runs_once);
             let at = at(site);
             (kernel.shape.call)(&CallContext {
@@ -114,13 +115,14 @@ fn first_use(kernel: &BuiltIn, call: &CallContext<'_>, runs_once: bool) -> Token
 }
 
 /// Returns the context from which a contract writes a call; a composition needs neither the site nor a reference.
-fn call<'a>(site: &'a Site, kernel: &'a BuiltIn) -> CallContext<'a> {
+fn call<'a>(site: &'a Site, kernel: &'a BuiltIn, open_rank: Option<Ident>) -> CallContext<'a> {
     CallContext {
         runtime: &site.runtime,
         key: &kernel.key,
         bindings: &kernel.bindings,
         first_use: &kernel.first_use,
         this: &site.this,
+        open_rank,
         at: TokenStream::new(),
         reference: TokenStream::new(),
     }

@@ -37,7 +37,8 @@ pub(super) fn expand(site: &Site, target: &Struct, origin: &Origin) -> TokenStre
         item: format!("{}::{}", name.unraw(), method.unraw()),
         origin,
     };
-    let body = dispatched_body(site, &label, |_| {
+    let open_rank = open_rank(&item.generics, &flowing);
+    let body = dispatched_body(site, &label, open_rank.clone(), |_| {
         let pattern = one_pattern(&arguments);
         let (runtime, copy) = (&site.runtime, Ident::new("copy", Span::mixed_site()));
         Body {
@@ -49,7 +50,7 @@ pub(super) fn expand(site: &Site, target: &Struct, origin: &Origin) -> TokenStre
             runs_once: false,
         }
     });
-    let composition = (kernel.contract.composition)(&call(site, kernel));
+    let composition = (kernel.contract.composition)(&call(site, kernel, open_rank));
 
     let id = kernel.contract.id;
     let docs = format!(
@@ -92,7 +93,7 @@ pub(crate) fn signature(
     generics: &Generics,
     flowing: &[(Ident, Role)],
 ) -> TokenStream {
-    let open_rank = free_name(generics);
+    let open_rank = open_rank(generics, flowing);
     let tensor = |rank: Option<usize>| {
         let rank = match rank {
             Some(rank) => quote!(#rank),
@@ -113,8 +114,9 @@ pub(crate) fn signature(
         };
         quote!(#name: #tensor)
     });
-    let is_open = flowing.iter().any(|(_, role)| role.rank().is_none());
-    let generics = is_open.then(|| quote!(<const #open_rank: usize>));
+    let generics = open_rank
+        .as_ref()
+        .map(|open_rank| quote!(<const #open_rank: usize>));
     let first = tensor(flowing.first().and_then(|(_, role)| role.rank()));
     let result = match returns {
         Returns::Tensor | Returns::PairWith { .. } => first,
@@ -126,6 +128,12 @@ pub(crate) fn signature(
         }
     };
     quote!(#generics (&self, #(#parameters),*) -> #result)
+}
+
+/// The parameter for the rank of the tensors that flow through, if the kernel leaves it open.
+fn open_rank(generics: &Generics, flowing: &[(Ident, Role)]) -> Option<Ident> {
+    let is_open = flowing.iter().any(|(_, role)| role.rank().is_none());
+    is_open.then(|| free_name(generics))
 }
 
 /// `D`, or `D1`, `D2` if the struct has a parameter of that name.

@@ -150,14 +150,17 @@ fn layers_are_called_through_their_own_forward() {
     contains(&expanded, quote!(a::b::__private::glu_mlp));
     contains(
         &expanded,
-        quote!(&|hidden| {
+        quote!(&|hidden| a::b::__private::layer_output::<D, _>({
             let copy = a::b::__private::detached!(&self.w2);
             a::b::__private::begin();
-            (*copy.get(&self.w2)).forward(hidden)
-        }),
+            (*copy.get(&self.w2)).forward(a::b::__private::layer_input(hidden))
+        })),
     );
     contains(&expanded, quote!(pub fn run_reference<const D: usize>));
-    contains(&expanded, quote!(let up = self.w3.forward(x);));
+    contains(
+        &expanded,
+        quote!(self.w3.forward(a::b::__private::layer_input(x))),
+    );
 }
 
 #[test]

@@ -139,6 +139,13 @@ impl Bnb4Bit {
         if state.blocksize == 0 || state.nested_blocksize == Some(0) {
             return Err(wrong("a block has at least one element".into()));
         }
+        // Scales are computed in f32.
+        let offset = state.nested_offset.unwrap_or(0.0);
+        if !(offset as f32).is_finite() {
+            let problem =
+                format!("`nested_offset` is {offset}, which is outside of the range of f32");
+            return Err(wrong(problem));
+        }
         Ok(state)
     }
 

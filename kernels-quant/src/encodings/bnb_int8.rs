@@ -15,7 +15,7 @@ use half::f16;
 
 use crate::config::Fields;
 use crate::encoding::{Declared, DecodeRows};
-use crate::finite::refuse_infinite;
+use crate::finite::refuse_rounded;
 use crate::parts::Parts;
 use crate::views::Floats;
 use crate::{BlockScales, Codes, ConfigError, Dtype, Encoding, PartSpec, QuantError};
@@ -63,10 +63,10 @@ impl BnbInt8 {
     pub fn encode_row(numbers: &[f32], codes: &mut [u8]) -> Result<f32, QuantError> {
         assert_eq!(numbers.len(), codes.len(), "a code for each number");
         let halves: Vec<f32> = numbers.iter().map(|&x| f16::from_f32(x).to_f32()).collect();
-        refuse_infinite(&Self, &halves)?;
+        refuse_rounded(&Self, numbers, &halves)?;
         let scale = halves.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
-        // A row of zeros has NaN here, whose code is 0.
-        let factor = 127.0 / scale;
+        // As torch divides a number by a tensor, with two roundings. A row of zeros has NaN here, whose code is 0.
+        let factor = (1.0 / scale) * 127.0;
         for (x, code) in halves.iter().zip(codes) {
             *code = (x * factor).round_ties_even() as i8 as u8;
         }

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::config::{Fields, inputs_stay, outputs_stay};
 use crate::{Code, ConfigError, Encoding, Packed, Scales, Unpacked};
 
-/// Reads the settings of the one group of layers that is supported.
+/// Reads the settings of the groups of layers, whose weights have one encoding.
 pub(crate) fn of_config(
     fields: Fields<'_>,
     remarks: &mut Vec<String>,
@@ -23,22 +23,46 @@ pub(crate) fn of_config(
         );
     }
     let groups = fields.object("config_groups")?.into_iter().flatten();
-    let [(name, group)] = groups.collect::<Vec<_>>()[..] else {
-        return Err(fields.error("config_groups", "must have exactly one group"));
-    };
-    let path = format!("config_groups.{name:?}.");
-    let Some(group) = group.as_object() else {
-        return Err(fields.error("config_groups", "expected objects"));
-    };
-    let group = Fields::new(&path, group);
-    if group.value("input_activations").is_some() {
-        remarks.push(inputs_stay("`input_activations`"));
+    let mut found: Option<(&str, Encoding)> = None;
+    for (name, group) in groups {
+        let path = format!("config_groups.{name:?}.");
+        let Some(group) = group.as_object() else {
+            return Err(fields.error("config_groups", "expected objects"));
+        };
+        let Some(encoding) = of_group(fields, Fields::new(&path, group), remarks)? else {
+            continue;
+        };
+        match found {
+            Some((other, first)) if first != encoding => {
+                let problem = format!(
+                    "{other:?} has weights in {first}, and {name:?} in {encoding}; only one encoding is supported"
+                );
+                return Err(fields.error("config_groups", problem));
+            }
+            _ => found = Some((name.as_str(), encoding)),
+        }
     }
-    if group.value("output_activations").is_some() {
-        remarks.push(outputs_stay("`output_activations`"));
+    let missing = || fields.error("config_groups", "no group has weights");
+    found.map(|(_, encoding)| encoding).ok_or_else(missing)
+}
+
+/// Reads the settings of a group of layers, and adds remarks on inputs and outputs. Returns `None` if it has no weights.
+fn of_group(
+    fields: Fields<'_>,
+    group: Fields<'_>,
+    remarks: &mut Vec<String>,
+) -> Result<Option<Encoding>, ConfigError> {
+    let rounded = [
+        ("input_activations", inputs_stay("`input_activations`")),
+        ("output_activations", outputs_stay("`output_activations`")),
+    ];
+    for (name, remark) in rounded {
+        if group.value(name).is_some() && !remarks.contains(&remark) {
+            remarks.push(remark);
+        }
     }
     let Some(weights) = group.object("weights")? else {
-        return Err(group.error("weights", "missing"));
+        return Ok(None);
     };
     // A group may have a format of its own.
     let formats = [
@@ -51,8 +75,8 @@ pub(crate) fn of_config(
         Some(_) => group.one_of("format", &formats)?,
         None => fields.one_of("format", &formats)?,
     };
-    let path = format!("{path}weights.");
-    of_weights(Fields::new(&path, weights), format)
+    let path = group.path_of("weights");
+    of_weights(Fields::new(&path, weights), format).map(Some)
 }
 
 fn of_weights(fields: Fields<'_>, format: &str) -> Result<Encoding, ConfigError> {
@@ -92,7 +116,8 @@ fn of_weights(fields: Fields<'_>, format: &str) -> Result<Encoding, ConfigError>
             reordered,
         }
         .into()),
-        ("int-quantized" | "naive-quantized", Code::Int8, 8)
+        // Fewer bits take a byte, too.
+        ("int-quantized" | "naive-quantized", Code::Int8, 1..=8)
         | ("float-quantized" | "naive-quantized", Code::E4M3, 8) => {
             if reordered {
                 let problem = format!("columns out of order are not supported in {format}");

@@ -58,6 +58,9 @@ impl fmt::Display for Gptq {
 
 const G_IDX: &str = "g_idx";
 
+/// The numbers of bits whose integers don't cross words.
+const BITS: [u32; 3] = [2, 4, 8];
+
 impl Declared for Gptq {
     fn part_names(&self) -> &'static [&'static str] {
         &["qweight", "qzeros", "scales", G_IDX]
@@ -73,7 +76,7 @@ impl Declared for Gptq {
         parts: &mut Parts<'a>,
     ) -> Result<Box<dyn DecodeRows + 'a>, QuantError> {
         let [rows, columns] = shape;
-        if !matches!(self.bits, 2 | 4 | 8) {
+        if !BITS.contains(&self.bits) {
             return Err(self.bad_setting("supported: 2, 4 and 8 bits"));
         }
         let group = self.group.unwrap_or(columns);
@@ -124,7 +127,7 @@ pub(crate) fn of_config(fields: Fields<'_>) -> Result<Encoding, ConfigError> {
         Some(_) => "checkpoint_format",
         None => "format",
     };
-    Ok(Encoding::Gptq(Gptq {
+    let gptq = Gptq {
         bits: fields.bits("bits")?,
         group: fields.group("group_size")?,
         version: match fields.one_of(field, &["gptq", "gptq_v2"])? {
@@ -132,7 +135,15 @@ pub(crate) fn of_config(fields: Fields<'_>) -> Result<Encoding, ConfigError> {
             _ => GptqVersion::V2,
         },
         desc_act: fields.flag("desc_act")?,
-    }))
+    };
+    let bits = gptq.bits;
+    match BITS.contains(&bits) {
+        true => Ok(gptq.into()),
+        false => {
+            let problem = format!("{bits} is not supported; supported: 2, 4 and 8");
+            Err(fields.error("bits", problem))
+        }
+    }
 }
 
 /// Checks the groups of columns.

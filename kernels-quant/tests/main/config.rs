@@ -87,6 +87,15 @@ fn configurations_of_files_are_read() {
             symmetric: true,
         },
     );
+    let weights = json!({"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32});
+    is(
+        compressed("int-quantized", weights),
+        Unpacked {
+            code: Code::Int8,
+            scales: Scales::Groups(32),
+            symmetric: true,
+        },
+    );
     let weights =
         json!({"num_bits": 8, "type": "float", "strategy": "block", "block_structure": [128, 64]});
     let scales = Scales::Blocks([128, 64]);
@@ -163,6 +172,22 @@ fn what_a_decoded_model_does_not_do_is_said() {
     assert!(remarks[2].contains("outputs") && remarks[2].contains("`output_activations`"));
 }
 
+/// Such as one of attention, whose inputs other programs round.
+#[test]
+fn groups_may_have_the_same_weights_or_none() {
+    let weights = json!({"num_bits": 8, "type": "int", "strategy": "channel"});
+    let mut config = compressed("int-quantized", weights);
+    let one = read(config.clone()).encoding;
+    let group = config["config_groups"]["group_0"].clone();
+    config["config_groups"]["group_1"] = group;
+    config["config_groups"]["group_1"]["input_activations"] = json!({"num_bits": 8});
+    let inputs = json!({"num_bits": 8, "dynamic": true});
+    config["config_groups"]["group_2"] = json!({"weights": null, "input_activations": inputs});
+    let found = read(config);
+    assert_eq!(found.encoding, one);
+    assert_eq!(found.remarks.len(), 1, "{:?}", found.remarks);
+}
+
 #[test]
 fn layers_that_stay_floats_are_those_of_the_packages_own_field() {
     let compressed = compressed(
@@ -223,6 +248,7 @@ fn other_configurations_are_refused() {
         (method("bitsandbytes", json!({"load_in_4bit": true, "bnb_4bit_quant_type": "af4"})), "bnb_4bit_quant_type", "fp4 or nf4"),
         (gptq(json!({"group_size": 32})), "bits", "missing"),
         (gptq(json!({"bits": -4, "group_size": 32})), "bits", "a number of bits"),
+        (gptq(json!({"bits": 3, "group_size": 32})), "bits", "3 is not supported; supported: 2, 4 and 8"),
         (gptq(json!({"bits": 4})), "group_size", "missing"),
         (gptq(json!({"bits": 4, "group_size": 0})), "group_size", "or -1"),
         (gptq(json!({"bits": 4, "group_size": -2})), "group_size", "or -1"),
@@ -241,12 +267,14 @@ fn other_configurations_are_refused() {
         (changed("quantization_status", json!("initialized")), "quantization_status", "compressed or frozen"),
         (changed("transform_config", json!({"config_groups": {"R1": {}}})), "transform_config", "rotates"),
         (changed("sparsity_config", json!({"format": "sparse-24-bitmask"})), "sparsity_config.format", "dense"),
-        (changed("config_groups", json!({})), "config_groups", "exactly one group"),
-        (changed("config_groups", json!({"a": {"weights": four}, "b": {"weights": four}})), "config_groups", "exactly one group"),
+        (changed("config_groups", json!({})), "config_groups", "no group has weights"),
+        (changed("config_groups", json!({"a": {"weights": four}, "b": {"weights": {"num_bits": 8, "type": "int"}}})), "config_groups",
+            "\"a\" has weights in pack-quantized of 4 bits, groups of 32, and \"b\" in pack-quantized of 8 bits, one scale"),
         (changed("config_groups", json!({"a": 3})), "config_groups", "objects"),
-        (changed("config_groups", json!({"a": {"weights": null}})), "config_groups.\"a\".weights", "missing"),
+        (changed("config_groups", json!({"a": {"weights": null}})), "config_groups", "no group has weights"),
         (changed("format", json!("nvfp4-pack-quantized")), "format", "pack-quantized or"),
-        (changed("format", json!("int-quantized")), "config_groups.\"group_0\".weights.num_bits", "4 bits of this type"),
+        (changed("format", json!("float-quantized")), "config_groups.\"group_0\".weights.num_bits", "4 bits of this type"),
+        (compressed("int-quantized", json!({"num_bits": 9, "type": "int"})), "config_groups.\"group_0\".weights.num_bits", "9 bits of this type"),
         (weights(json!({"num_bits": 8, "type": "float"})), "config_groups.\"group_0\".weights.num_bits", "pack-quantized"),
         (weights(json!({"num_bits": 9, "type": "int"})), "config_groups.\"group_0\".weights.num_bits", "9 bits"),
         (weights(json!({"num_bits": 4, "type": "int", "strategy": "group"})), "config_groups.\"group_0\".weights.group_size", "a size"),

@@ -128,6 +128,19 @@ fn nf4_is_that_of_bitsandbytes() {
     }
 }
 
+/// bitsandbytes' library for CPUs does not take the nearest code of every scale, and the code 0 where all scales are equal.
+#[test]
+fn scales_have_the_codes_of_bitsandbytes_library() {
+    let codes = |absmax: &[f32]| {
+        let shape = [1, absmax.len() * nf4::BLOCK];
+        let codes = vec![0; shape[1] / 2];
+        nf4::finish(shape, Dtype::F32, codes, absmax).swap_remove(1)
+    };
+    // The nearest of the second is 4.
+    assert_eq!(codes(&[3.0, 1.070_305, 1.929_695]), [255, 5, 74]);
+    assert_eq!(codes(&[0.5, 0.5]), [0, 0]);
+}
+
 /// The numbers of bitsandbytes' int8 fixture.
 fn rows_of_int8() -> Vec<f32> {
     let mut numbers = same_noise(4, 6 * 50);
@@ -152,6 +165,17 @@ fn int8_is_that_of_bitsandbytes() {
         assert_eq!(scale.to_bits(), scales[row].to_bits(), "row {row}");
         assert_eq!(codes, expected.data()[row * 50..][..50], "row {row}");
     }
+}
+
+/// bitsandbytes multiplies by 127 times the inverse of a scale, which is rounded: here, to a tie.
+#[test]
+fn int8_rounds_the_inverse_of_a_scale() {
+    let mut codes = [0; 2];
+    let scale = BnbInt8::encode_row(&[2.603_515_6, -1.301_757_8], &mut codes).unwrap();
+    assert_eq!(
+        (scale, codes.map(|code| code as i8)),
+        (2.603_515_6, [127, -64])
+    );
 }
 
 /// The largest error of a number, in parts of the largest number of its group: half of a step.
@@ -264,10 +288,10 @@ fn numbers_without_a_code_are_errors() {
         .to_string();
     assert_eq!(
         error,
-        "element 2 is inf, which bitsandbytes int8 cannot hold"
+        "element 2 is 70000, which bitsandbytes int8 cannot hold"
     );
     let error = encode_halves(&row, &mut [0; 8]).unwrap_err().to_string();
-    assert_eq!(error, "element 2 is inf, which F16 cannot hold");
+    assert_eq!(error, "element 2 is 70000, which F16 cannot hold");
     row[2] = f32::NAN;
     let error = nf4::encode(&row, &mut [0; 2], &mut [0.0])
         .unwrap_err()

@@ -412,6 +412,10 @@ fn settings_of_bitsandbytes_are_checked() {
             r#"{"quant_type": "nf4", "blocksize": 64, "shape": [33, 80], "nested_blocksize": 256}"#,
             "one of `nested_blocksize`",
         ),
+        (
+            r#"{"quant_type": "nf4", "blocksize": 64, "shape": [33, 80], "nested_blocksize": 256, "nested_offset": -1e300}"#,
+            "outside of the range of f32",
+        ),
     ] {
         let mut broken = read("bnb_nf4_double");
         set(&mut broken, text);

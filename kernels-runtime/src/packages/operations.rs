@@ -7,7 +7,7 @@ use crate::ops::layer_norm::{self, LayerNorm};
 use crate::ops::rms_norm::{self, RmsNorm};
 use crate::ops::softcap::{self, Softcap};
 use crate::registry::Launch;
-use crate::semantics::{Gating, Projections, Scale, SemanticsKey, Shift};
+use crate::semantics::{Clamp, Gating, Groups, Projections, Scale, SemanticsKey, Shift, TopK};
 use kernels_packages::Bound;
 use smallvec::{SmallVec, smallvec};
 
@@ -32,6 +32,9 @@ pub(super) trait Bindable: FusedOp {
 
     /// Returns a flag for each float tensor: true if calls with this key have it.
     fn has(key: &SemanticsKey) -> SmallVec<[bool; 5]>;
+
+    /// Returns a flag for each number: true if results of calls with this key depend on it.
+    fn has_numbers(key: &SemanticsKey) -> SmallVec<[bool; 2]>;
 }
 
 /// The description of such an operation.
@@ -100,6 +103,11 @@ impl Bindable for RmsNorm {
             key.shift == Shift::Bias,
         ]
     }
+
+    fn has_numbers(key: &SemanticsKey) -> SmallVec<[bool; 2]> {
+        let key = key.known::<crate::semantics::RmsNormKey>();
+        smallvec![true, key.groups == Groups::Many]
+    }
 }
 
 impl Bindable for LayerNorm {
@@ -113,6 +121,10 @@ impl Bindable for LayerNorm {
     fn has(key: &SemanticsKey) -> SmallVec<[bool; 5]> {
         let key = key.known::<crate::semantics::LayerNormKey>();
         smallvec![true, true, key.shift == Shift::Bias]
+    }
+
+    fn has_numbers(_: &SemanticsKey) -> SmallVec<[bool; 2]> {
+        smallvec![true]
     }
 }
 
@@ -131,6 +143,11 @@ impl Bindable for Glu {
         let key = key.known::<crate::semantics::GluKey>();
         smallvec![true, key.projections == Projections::Separate]
     }
+
+    fn has_numbers(key: &SemanticsKey) -> SmallVec<[bool; 2]> {
+        let key = key.known::<crate::semantics::GluKey>();
+        smallvec![key.clamp == Clamp::Limit, key.topk == TopK::Gaussian]
+    }
 }
 
 impl Bindable for Softcap {
@@ -142,6 +159,10 @@ impl Bindable for Softcap {
     }
 
     fn has(_: &SemanticsKey) -> SmallVec<[bool; 5]> {
+        smallvec![true]
+    }
+
+    fn has_numbers(_: &SemanticsKey) -> SmallVec<[bool; 2]> {
         smallvec![true]
     }
 }

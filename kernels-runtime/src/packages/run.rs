@@ -72,8 +72,8 @@ pub(super) fn held<O: Bindable>(
     Ok(OpLaunch::holding::<O>(Box::leak(Box::new(run)), key))
 }
 
-/// Checks that the functions take every tensor that calls with the key have, write the result, and write every
-/// gradient.
+/// Checks that the functions take every tensor and number that calls with the key have, write the result, and write
+/// every gradient. The backward function may have what it needs of a number from the forward function.
 fn takes_all<O: Bindable>(
     forward: &Call,
     backward: Option<&Call>,
@@ -93,6 +93,12 @@ fn takes_all<O: Bindable>(
             && !backward.has(&Slot::GradientOf(place))
         {
             return lacks(backward, format!("the gradient of `{name}`"));
+        }
+    }
+    let places = O::NUMBERS.iter().zip(O::has_numbers(key)).enumerate();
+    for (place, (name, _)) in places.filter(|(_, (_, has))| *has) {
+        if !forward.has(&Slot::Number(place)) {
+            return lacks(forward, format!("the number `{name}` of {key}"));
         }
     }
     Ok(())

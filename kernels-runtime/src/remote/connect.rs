@@ -9,7 +9,9 @@ use super::{Address, InvalidAddress};
 use burn::remote::RemoteHost;
 use burn::tensor::{Device, ExecutionError};
 use std::collections::BTreeSet;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 /// The reason why a server's devices are not available.
 #[derive(thiserror::Error)]
@@ -103,6 +105,9 @@ pub enum ConnectError {
     },
 }
 
+/// The time in which a server must answer a new session. Devices may have to start.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// The sessions that this process opened on servers of its own.
 static OWN: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
@@ -113,7 +118,7 @@ static OWN: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 ///
 /// # Errors
 /// Returns an error as described by [`ConnectError`]. A server that has just been started is given some 16 seconds to
-/// answer.
+/// listen, and one that listens 120 seconds to answer.
 pub fn connect(
     address: impl TryInto<Address, Error: Into<InvalidAddress>>,
     token: &str,
@@ -121,9 +126,12 @@ pub fn connect(
     let address = address.try_into().map_err(Into::into)?;
     let host = host(&address, token)?;
     // The handshake of the first device returns the number of devices.
-    let count = host.devices().map_err(|error| explain(&address, error))?;
+    let asked = host.clone();
+    let count = answered(&address, PATIENCE, move || {
+        asked.devices().map(|devices| devices.len())
+    })?;
     let party = unique();
-    let devices = (0..count.len()).map(|index| device(&address, &host, (index, party), token));
+    let devices = (0..count).map(|index| device(&address, &host, (index, party), token));
     devices.collect()
 }
 
@@ -147,6 +155,33 @@ fn host(address: &Address, token: &str) -> Result<RemoteHost, ConnectError> {
     })
 }
 
+/// Returns what a server answers. Burn waits for ever, also for a program that accepts every connection and says nothing.
+fn answered<T: Send + 'static>(
+    address: &Address,
+    patience: Duration,
+    ask: impl FnOnce() -> Result<T, burn::remote::ConnectError> + Send + 'static,
+) -> Result<T, ConnectError> {
+    let out_of_reach = |reason: String| ConnectError::Unreachable {
+        address: address.clone(),
+        reason,
+    };
+    let (sender, receiver) = mpsc::channel();
+    // Without an answer, the thread stays until the process ends.
+    let thread = std::thread::Builder::new().spawn(move || sender.send(ask()));
+    thread.map_err(|error| out_of_reach(error.to_string()))?;
+    match receiver.recv_timeout(patience) {
+        Ok(answer) => answer.map_err(|error| explain(address, error)),
+        Err(RecvTimeoutError::Timeout) => Err(out_of_reach(format!(
+            "it accepted the connection, but gave no answer for {} s; another program may listen there, or the server is \
+             stopped",
+            patience.as_secs()
+        ))),
+        Err(RecvTimeoutError::Disconnected) => {
+            Err(out_of_reach("the connection ended in a panic".to_owned()))
+        }
+    }
+}
+
 fn device(
     address: &Address,
     host: &RemoteHost,
@@ -154,7 +189,7 @@ fn device(
     token: &str,
 ) -> Result<Device, ConnectError> {
     let options = Device::remote_options(host).device_index(index);
-    let device = options.init().map_err(|error| explain(address, error))?;
+    let device = answered(address, PATIENCE, move || options.init())?;
     let not_ours = || ConnectError::NotOurs {
         address: address.clone(),
     };
@@ -262,6 +297,25 @@ mod tests {
     use super::*;
     use crate::device::DeviceKind;
     use crate::remote::Identity;
+
+    #[test]
+    fn a_server_that_says_nothing_is_an_error() {
+        let address: Address = "ws://127.0.0.1:1".parse().unwrap();
+        let (hold, held) = mpsc::channel::<()>();
+        let said = answered(&address, Duration::from_millis(20), move || {
+            drop(held.recv());
+            Ok(())
+        });
+        let said = said.unwrap_err().to_string();
+        assert!(said.contains("gave no answer"), "{said}");
+        drop(hold);
+        let said = answered(&address, PATIENCE, || {
+            Err::<(), _>(burn::remote::ConnectError::Unauthorized)
+        });
+        assert!(matches!(said, Err(ConnectError::Refused { .. })));
+        let answer = answered(&address, PATIENCE, || Ok(3));
+        assert_eq!(answer.unwrap(), 3);
+    }
 
     #[test]
     fn another_release_and_another_schema_are_refused() {

@@ -173,6 +173,14 @@ fn refusals() -> Option<()> {
             })],
             "`rms_norm` has no argument for the tensor `bias` of rms_norm(offset=0, rounding=llama, shift=bias)",
         ),
+        (
+            "odd-kernels",
+            1,
+            vec![with(|binding| {
+                binding["arguments"][2] = json!({ "constant": 1e-6 })
+            })],
+            "`rms_norm` has no argument for the number `eps` of rms_norm(offset=0, rounding=llama)",
+        ),
     ] {
         let error = register(&package(name, version, &bindings, &[])?);
         let error = error.expect_err(says).to_string();

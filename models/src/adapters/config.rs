@@ -178,17 +178,23 @@ impl Stored {
             let value = fields.get(field).and_then(Value::as_f64);
             value.ok_or_else(|| wrong(field, "expected a number".into()))
         };
-        let flag = |field: &str| fields.get(field).and_then(Value::as_bool) == Some(true);
+        let flag = |field: &str| match fields.get(field) {
+            None | Some(Value::Null) => Ok(false),
+            Some(value) => {
+                let value = value.as_bool();
+                value.ok_or_else(|| wrong(field, "expected true or false".into()))
+            }
+        };
         let rank = fields.get("r").and_then(Value::as_u64);
         let rank = rank.ok_or_else(|| wrong("r", "expected a whole number".into()))?;
         let config = AdapterConfig {
             rank: usize::try_from(rank).unwrap_or(usize::MAX),
             alpha: number("lora_alpha")?,
-            dropout: fields
-                .get("lora_dropout")
-                .and_then(Value::as_f64)
-                .unwrap_or(0.0),
-            rank_stabilised: flag("use_rslora"),
+            dropout: match fields.get("lora_dropout") {
+                None | Some(Value::Null) => 0.0,
+                Some(_) => number("lora_dropout")?,
+            },
+            rank_stabilised: flag("use_rslora")?,
             targets: Vec::new(),
             patterns: AdapterPatterns::parse(&text, &file)?,
         };

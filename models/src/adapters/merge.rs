@@ -51,7 +51,8 @@ impl CausalLm {
     /// least. The model then costs what it does without adapters.
     ///
     /// # Errors
-    /// Returns an error as [`load_adapters`](Self::load_adapters) does, and if the model has quantised weights.
+    /// Returns an error as [`load_adapters`](Self::load_adapters) does, if the model has quantised weights, and if a sum is not
+    /// finite in the dtype of its weight.
     pub fn merge_adapters(self, dir: &Path) -> Result<Self, ModelError> {
         if Quantized::is_in(&self) {
             let problem = "the model has quantised weights, which a sum would round once more; load it with decoded ones, and \
@@ -62,20 +63,35 @@ impl CausalLm {
         }
         let targets = targets::all(&self);
         let (_, factors) = read(&targets, dir)?;
-        let mut merge = Merge { targets, factors };
-        Ok(rebuild(self, &mut merge))
+        let mut merge = Merge {
+            targets,
+            factors,
+            not_finite: None,
+        };
+        let merged = rebuild(self, &mut merge);
+        match merge.not_finite {
+            None => Ok(merged),
+            Some(name) => Err(ModelError::Adapter {
+                problem: format!(
+                    "`{name}` with its adapter is not finite: the adapter or the base is damaged, the alpha is too large, or the \
+                     dtype of the weight is too narrow (f16 ends at 65504)"
+                ),
+            }),
+        }
     }
 }
 
 struct Merge {
     targets: Targets,
     factors: BTreeMap<ParamId, Factors>,
+    /// The name of the first weight whose sum is not finite.
+    not_finite: Option<String>,
 }
 
 impl Replace for Merge {
     fn replace<const D: usize>(
         &mut self,
-        _info: &ParameterInfo,
+        info: &ParameterInfo,
         param: Param<Tensor<D>>,
     ) -> Param<Tensor<D>> {
         let Some(factors) = self.factors.remove(&param.id) else {
@@ -93,9 +109,21 @@ impl Replace for Merge {
                 None => factors.of_layer(options, 0.0).apply(weight),
                 Some(experts) => factors.of_experts(options, experts.axes).apply(weight),
             };
-            sum.cast(dtype)
+            let sum = sum.cast(dtype);
+            if !is_finite(sum.clone()) {
+                self.not_finite
+                    .get_or_insert_with(|| info.name().to_owned());
+            }
+            sum
         })
     }
+}
+
+/// Returns `false` if a value is infinite or NaN. A tensor that can't be read is left to the program that reads it.
+fn is_finite<const D: usize>(tensor: Tensor<D>) -> bool {
+    // Products with zero are zero, or NaN.
+    let sum = (tensor * 0.0).sum().try_into_vec_as::<f64>();
+    sum.map_or(true, |sum| sum.iter().all(|sum| !sum.is_nan()))
 }
 
 /// Gives each parameter the dtype of its name.

@@ -8,7 +8,7 @@ use burn::tensor::Tensor;
 use safetensors::Dtype;
 
 use super::CONFIG;
-use super::matrices::Matrix;
+use super::matrices::{Matrix, check_scales_of_stack};
 use super::shards::{Shards, counted};
 use super::storage::Storage;
 use crate::config::Speech;
@@ -348,6 +348,10 @@ impl Check<'_> {
                 };
                 let problem = format!("expected dtype {expected}, found {}", info.storage);
                 (file.path().into(), Some(problem))
+            }
+            Some((file, info)) if part.encoding == Encoding::Mxfp4 => {
+                let problem = check_scales_of_stack(file, info).err();
+                (file.path().into(), problem)
             }
             Some((file, _)) => (file.path().into(), None),
         };

@@ -31,8 +31,12 @@ pub struct Inspection {
     pub parameters: Option<u64>,
     /// The types of the stored tensors, by name.
     pub types: BTreeMap<String, StoredType>,
-    /// The weights of the model that are stored in quantised form, by the name of the encoding. Loading makes floats of them.
+    /// The weights of the model that are stored in quantised form, by the name of the encoding.
     pub quantised: BTreeMap<String, StoredType>,
+    /// Those of them that [`QuantisedWeights::Kept`](crate::QuantisedWeights::Kept) leaves as their bytes. Others become floats.
+    pub kept: StoredType,
+    /// The weights of the model in the files, by their layer, such as `model.layers.3`, or their module outside of layers.
+    pub layers: Vec<(String, StoredType)>,
     /// Every reason why the checkpoint would not load, each a sentence that names the file.
     pub problems: Vec<String>,
     /// Remarks on settings that may not be meant. They don't keep the checkpoint from loading.
@@ -158,7 +162,7 @@ impl Found {
     }
 
     fn finish(mut self, path: &Path, device: &Device) -> Inspection {
-        let (mut parameters, mut weights) = (None, BTreeMap::new());
+        let (mut parameters, mut weights) = (None, quantised::Weights::default());
         let mut remarks = Vec::new();
         if let Some(config) = &self.config {
             let model = config.build(device);
@@ -195,7 +199,9 @@ impl Found {
             types: types(files),
             config: self.config,
             parameters,
-            quantised: weights,
+            quantised: weights.encodings,
+            kept: weights.kept,
+            layers: weights.layers,
             problems: self.problems,
             remarks,
         }

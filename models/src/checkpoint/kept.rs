@@ -1,8 +1,9 @@
 //! Weights of linear layers that stay in the form in which files hold them.
 
+use kernels_quant::gguf::Block;
 use kernels_quant::{Dtype, OwnedPart, OwnedWeight};
 
-use super::file::Change;
+use super::file::{Change, StoredTensor, TensorFile};
 use super::matrices;
 use super::shards::Shards;
 use super::source::Source;
@@ -24,6 +25,13 @@ fn of_layer<'a>(info: &ParameterInfo, parts: &'a [Part]) -> Option<(&'a Part, [u
         [part] if !DECODED.contains(&name) => Some((part, part.shape.as_slice().try_into().ok()?)),
         _ => None,
     }
+}
+
+/// Returns `true` for the quantised weight of a linear layer, which can stay as a file holds it.
+pub(super) fn can_stay(shards: &Shards, info: &ParameterInfo, parts: &[Part]) -> bool {
+    of_layer(info, parts).is_some_and(|(part, _)| {
+        shards.matrix(&part.name).is_some() || stored_blocks(shards, part).is_some()
+    })
 }
 
 /// Returns the weight of a linear layer in NF4, quantised from its floats. Returns `None` for other parameters.
@@ -61,18 +69,25 @@ pub(super) fn weight(
     blocks(shards, part, shape)
 }
 
+/// Returns a tensor of a GGUF file whose blocks can stay, at most in another order of rows.
+fn stored_blocks<'a>(
+    shards: &'a Shards,
+    part: &Part,
+) -> Option<(&'a TensorFile, &'a StoredTensor, Block)> {
+    let (file, info) = shards.find(&part.name)?;
+    match (info.storage, info.change) {
+        (Storage::Blocks(block), Change::None | Change::PairedRows(_)) => Some((file, info, block)),
+        _ => None,
+    }
+}
+
 /// Returns a weight of a GGUF file, with its rows in the order of the model.
 fn blocks(
     shards: &Shards,
     part: &Part,
     shape @ [rows, _]: [usize; 2],
 ) -> Result<Option<OwnedWeight>, ModelError> {
-    let Some((file, info)) = shards.find(&part.name) else {
-        return Ok(None);
-    };
-    let (Storage::Blocks(block), Change::None | Change::PairedRows(_)) =
-        (info.storage, info.change)
-    else {
+    let Some((file, info, block)) = stored_blocks(shards, part) else {
         return Ok(None);
     };
     let source = Source::open(shards, part);

@@ -309,7 +309,7 @@ fn read<M: Configured>(
     for remark in check_tensors(&path, &config, &shards, &model)? {
         tracing::warn!("{}: {remark}", kernels_io::escape_path(&path));
     }
-    let found = quantised::weights(&shards, &model);
+    let found = quantised::weights(&shards, &model).encodings;
     let multiplies = quantized_linear::runs_on(device) && dtype != FloatDType::F64;
     if quantised == QuantisedWeights::Nf4 {
         check_nf4(&found, multiplies)?;

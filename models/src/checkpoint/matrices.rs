@@ -216,6 +216,28 @@ impl Parts {
     }
 }
 
+/// Checks the scales of a stack in MXFP4, a tensor of bytes with three axes. Other tensors of a stack are not read. Returns the
+/// problem.
+pub(super) fn check_scales_of_stack(file: &TensorFile, info: &StoredTensor) -> Result<(), String> {
+    let &[matrices, rows, across] = info.shape.as_slice() else {
+        return Ok(());
+    };
+    let bytes = file.read(info).map_err(|error| error.to_string())?;
+    // As those of one matrix, below each other.
+    let rows = matrices * rows;
+    let codes = [rows, across, MXFP4_BLOCK_BYTES];
+    let scales = [rows, across];
+    let scales = Part::new(Dtype::U8, &scales, &bytes);
+    let shape = [rows, across * MXFP4_BLOCK];
+    QuantizedWeight::check(
+        Mxfp4,
+        shape,
+        Some((Dtype::U8, &codes[..])),
+        [("scales", scales)],
+    )
+    .map_err(|error| error.to_string())
+}
+
 /// Returns the error of a tensor.
 pub(super) fn error(file: &Path, tensor: &str, problem: String) -> ModelError {
     ModelError::Tensor(TensorProblem {

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use kernels_io::Limit;
-use kernels_quant::{Mxfp4, QuantConfig};
+use kernels_quant::{Bnb4Bit, Encoding, Mxfp4, QuantConfig};
 use serde_json::Value;
 
 use super::file::{StoredTensor, TensorFile};
@@ -149,6 +149,8 @@ impl Shards {
             left_out,
         }) = config
         {
+            let (encoding, other) = self.stored_encoding(encoding);
+            self.remarks.extend(other);
             self.matrices = Matrices::find(encoding, self.names());
             // The stacks of MXFP4 are known by their names.
             if !self.is_quantised() && encoding != Mxfp4.into() {
@@ -163,6 +165,26 @@ impl Shards {
             }
         }
         self
+    }
+
+    /// Returns the encoding that the files have. bitsandbytes' files name their kind of 4 bits, which counts, as in
+    /// `transformers`: with a remark if the configuration says the other.
+    fn stored_encoding(&self, said: Encoding) -> (Encoding, Option<String>) {
+        let other: Encoding = match said {
+            Encoding::Bnb4Bit(Bnb4Bit::Nf4) => Bnb4Bit::Fp4.into(),
+            Encoding::Bnb4Bit(Bnb4Bit::Fp4) => Bnb4Bit::Nf4.into(),
+            _ => return (said, None),
+        };
+        let is_there = |encoding| !Matrices::find(encoding, self.names()).is_empty();
+        match !is_there(said) && is_there(other) {
+            true => {
+                let remark = format!(
+                    "`quantization_config` says {said}, but the weights are stored as {other}"
+                );
+                (other, Some(remark))
+            }
+            false => (said, None),
+        }
     }
 
     /// Returns `true` if there are quantised weights of several tensors each.

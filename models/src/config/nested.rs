@@ -21,6 +21,9 @@ const WHOLE: &[&str] = &[
     "transformers_version",
 ];
 
+/// Text models of which transformers saves `tie_word_embeddings` with its default, true, and whose whole model alone says it.
+const TIED_BY_WHOLE: &[&str] = &["qwen3_vl_moe_text"];
+
 /// Returns the fields of the text model, and their object.
 pub(super) fn text<'a>(
     fields: Fields<'a>,
@@ -75,9 +78,15 @@ pub(super) fn belongs_to_whole(name: &str) -> bool {
 }
 
 /// Reads whether the output projection is the embedding table, which the whole model and its text model may say.
-pub(super) fn tied(whole: Fields<'_>, text: Fields<'_>) -> Result<Option<bool>, ModelError> {
+pub(super) fn tied(
+    whole: Fields<'_>,
+    text: Fields<'_>,
+    nested: Option<&Nested>,
+) -> Result<Option<bool>, ModelError> {
     let name = "tie_word_embeddings";
+    let by_whole = nested.is_some_and(|nested| TIED_BY_WHOLE.contains(&nested.model_type));
     match (whole.boolean(name)?, text.boolean(name)?) {
+        (Some(whole), Some(_)) if by_whole => Ok(Some(whole)),
         (Some(whole), Some(own)) if whole != own => {
             let problem = format!("{own} contradicts the outer `{name}`, which is {whole}");
             Err(text.error(name, problem))

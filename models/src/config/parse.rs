@@ -101,7 +101,7 @@ impl ModelConfig {
             rms_norm_eps: fields
                 .number("rms_norm_eps")?
                 .unwrap_or(defaults.rms_norm_eps),
-            tie_word_embeddings: nested::tied(outer, fields)?
+            tie_word_embeddings: nested::tied(outer, fields, nested)?
                 .unwrap_or(defaults.tie_word_embeddings),
             attention_bias: flag("attention_bias", defaults.attention_bias)?,
             attention_out_bias: flag("attention_out_bias", false)?,

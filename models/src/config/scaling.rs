@@ -111,19 +111,19 @@ impl RopeScaling {
         original: Option<usize>,
         longest: usize,
     ) -> Result<Self, ModelError> {
+        // The first files of Phi-3 say `su`. Qwen2.5-VL's name the three positions and not a scaling, also beside a `rope_type`
+        // in files that transformers saved.
+        let plain = |kind| match kind {
+            "su" if positions.longrope() => "longrope",
+            "mrope" if positions.sections.is_some() => "default",
+            kind => kind,
+        };
         let kind = match (fields.string("rope_type")?, fields.string("type")?) {
-            (Some(new), Some(old)) if new != old => {
+            (Some(new), Some(old)) if plain(new) != plain(old) => {
                 let problem = format!("`{old}` contradicts `rope_type`, which is `{new}`");
                 return Err(fields.error("type", problem));
             }
-            (new, old) => new.or(old).unwrap_or("default"),
-        };
-        // The first files of Phi-3 say `su`.
-        let kind = match kind {
-            "su" if positions.longrope() => "longrope",
-            // Qwen2.5-VL's files name the three positions and not a scaling.
-            "mrope" if positions.sections.is_some() => "default",
-            kind => kind,
+            (new, old) => plain(new.or(old).unwrap_or("default")),
         };
         let known = positions.scalings;
         let scaling = match known.contains(&kind).then_some(kind) {

@@ -71,6 +71,7 @@ pub(crate) static LAYERS: Layers = Layers {
     rotate: apply_rotary_pos_emb,
     rotate_axes: None,
     norm_and_rotate: None,
+    norm_and_rotate_axes: None,
     rotated_norm: None,
     attend: attention::attend,
 };

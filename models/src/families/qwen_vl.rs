@@ -10,7 +10,9 @@ use crate::config::family::{
     Defaults, ExpertNames, Experts, Family, Nested, Positions, SectionOrder, Tower, Vision, Window,
 };
 use crate::layers::kinds::Layers;
-use crate::layers::qwen_vl::{apply_interleaved_rotary_pos_emb, apply_multimodal_rotary_pos_emb};
+use crate::layers::qwen_vl::{
+    apply_interleaved_rotary_pos_emb, apply_multimodal_rotary_pos_emb, norm_and_rotate,
+};
 
 pub(crate) static QWEN2_5: Family = Family {
     class_name: "Qwen2_5_VLForConditionalGeneration",
@@ -128,6 +130,7 @@ pub(crate) static QWEN2_5_LAYERS: Layers = Layers {
 
 pub(crate) static QWEN3_LAYERS: Layers = Layers {
     rotate_axes: Some(apply_interleaved_rotary_pos_emb),
+    norm_and_rotate_axes: Some(norm_and_rotate),
     ..qwen3::LAYERS
 };
 

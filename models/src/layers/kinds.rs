@@ -31,6 +31,9 @@ pub(crate) struct Layers {
     pub(crate) rotate_axes: Option<RotateAxes>,
     /// Normalises and rotates queries and keys, if there are norms of them.
     pub(crate) norm_and_rotate: Option<NormAndRotate>,
+    /// Normalises and rotates queries and keys by tables of three positions, if there are norms of them and tokens have
+    /// three positions.
+    pub(crate) norm_and_rotate_axes: Option<NormAndRotateAxes>,
     /// Normalises rotated queries or keys, `[b, s, heads, d]`, by an epsilon and without a weight, if layers with a
     /// rotation do so.
     pub(crate) rotated_norm: Option<fn(Tensor<4>, f64) -> Tensor<4>>,
@@ -79,6 +82,18 @@ pub(crate) type NormAndRotate = fn(
     f64,
     Tensor<3>,
     Tensor<3>,
+) -> (Tensor<4>, Tensor<4>);
+
+/// Works like [`NormAndRotate`] with tables `[3, b or 1, s, d]` and the numbers of pairs that take each position.
+pub(crate) type NormAndRotateAxes = fn(
+    Tensor<4>,
+    Tensor<4>,
+    &Param<Tensor<1>>,
+    &Param<Tensor<1>>,
+    f64,
+    Tensor<4>,
+    Tensor<4>,
+    [usize; 3],
 ) -> (Tensor<4>, Tensor<4>);
 
 /// The configuration, the layers and the device from which the parts of a model are built.

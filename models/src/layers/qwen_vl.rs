@@ -1,10 +1,12 @@
 //! Rotations by three positions of each token, of Qwen2.5-VL and Qwen3-VL: time, height and width.
 
+use burn::module::Param;
 use burn::tensor::{Tensor, TensorData};
 use burn_kernels::fused_kernel;
 
 use crate::config::family::SectionOrder;
 
+use crate::layers::qwen3::normalised;
 use crate::layers::rope::rotate_half;
 
 /// Rotates queries `[b, hq, s, d]` and keys `[b, hk, s, d]` by three positions. `cos` and `sin` are `[3, b or 1, s, d]`.
@@ -34,6 +36,36 @@ pub fn apply_interleaved_rotary_pos_emb(
 ) -> (Tensor<4>, Tensor<4>) {
     let axes = SectionOrder::Interleaved.axes(mrope_section);
     rotate(q, k, merged(cos, &axes), merged(sin, &axes))
+}
+
+/// Normalises each head of queries `[b, s, hq, d]` and keys `[b, s, hk, d]` like [`Qwen3RmsNorm`], with weights `[d]`, and
+/// rotates it like [`apply_interleaved_rotary_pos_emb`].
+///
+/// [`Qwen3RmsNorm`]: crate::layers::qwen3::Qwen3RmsNorm
+#[fused_kernel(
+    "npu_fused_qk_norm_rope",
+    norm = head,
+    offset = 0,
+    rounding = llama,
+    style = half,
+    layout = bsnd,
+    sections = interleaved,
+    layer = "norm_and_rotate"
+)]
+#[allow(clippy::too_many_arguments)] // These are the operands of the operation.
+pub fn norm_and_rotate(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    q_weight: &Param<Tensor<1>>,
+    k_weight: &Param<Tensor<1>>,
+    eps: f64,
+    cos: Tensor<4>,
+    sin: Tensor<4>,
+    mrope_section: [usize; 3],
+) -> (Tensor<4>, Tensor<4>) {
+    let (q, k) = (normalised(q, q_weight, eps), normalised(k, k_weight, eps));
+    let (q, k) = apply_interleaved_rotary_pos_emb(q, k, cos, sin, mrope_section);
+    (q.swap_dims(1, 2), k.swap_dims(1, 2))
 }
 
 fn rotate(q: Tensor<4>, k: Tensor<4>, cos: Tensor<4>, sin: Tensor<4>) -> (Tensor<4>, Tensor<4>) {

@@ -293,8 +293,11 @@ impl CausalLm {
         if let Some(position_ids) = position_ids {
             let shape = position_ids.dims();
             if shape != [batch, seq] && shape != [1, seq] {
-                let problem =
-                    format!("expected shape [{batch}, {seq}] or [1, {seq}], found {shape:?}");
+                let other = match batch {
+                    1 => String::new(),
+                    _ => format!(" or [1, {seq}]"),
+                };
+                let problem = format!("expected shape [{batch}, {seq}]{other}, found {shape:?}");
                 return fail("position_ids", problem);
             }
             let limit = config.max_position_embeddings;
@@ -324,7 +327,11 @@ impl CausalLm {
         let problem = if config.rope.sections.is_none() {
             format!("tokens of {} have one position", config.architecture)
         } else if shape != [3, batch, seq] && shape != [3, 1, seq] {
-            format!("expected shape [3, {batch}, {seq}] or [3, 1, {seq}], found {shape:?}")
+            let other = match batch {
+                1 => String::new(),
+                _ => format!(" or [3, 1, {seq}]"),
+            };
+            format!("expected shape [3, {batch}, {seq}]{other}, found {shape:?}")
         } else {
             let [_, rows, seq] = shape;
             let rows = position_ids.clone().reshape([3 * rows, seq]);

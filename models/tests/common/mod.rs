@@ -4,6 +4,7 @@
 #![allow(dead_code)]
 
 pub mod gguf;
+pub mod half;
 mod weights;
 
 use std::collections::BTreeMap;

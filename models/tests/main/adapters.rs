@@ -364,8 +364,8 @@ fn adapters_are_saved_and_merged() {
     assert!(nothing.unwrap_err().to_string().contains("no adapter"));
 }
 
-/// Copies PEFT's adapters to a folder, changes its configuration, and returns the error of reading it.
-fn refused(change: impl Fn(&mut BTreeMap<String, serde_json::Value>), dir: &Path) -> String {
+/// Copies PEFT's adapters to a folder, and changes their configuration.
+fn copy_changed(change: impl Fn(&mut BTreeMap<String, serde_json::Value>), dir: &Path) {
     fs::create_dir_all(dir).unwrap();
     let tensors = "adapter_model.safetensors";
     fs::copy(peft().join(tensors), dir.join(tensors)).unwrap();
@@ -377,8 +377,32 @@ fn refused(change: impl Fn(&mut BTreeMap<String, serde_json::Value>), dir: &Path
         serde_json::to_string(&fields).unwrap(),
     )
     .unwrap();
+}
+
+/// Returns the error of reading PEFT's adapters with a changed configuration.
+fn refused(change: impl Fn(&mut BTreeMap<String, serde_json::Value>), dir: &Path) -> String {
+    copy_changed(change, dir);
     let (_, plain) = model(&Device::flex());
     plain.load_adapters(dir).unwrap_err().to_string()
+}
+
+/// Such weights would be saved, and the model would compute nothing but NaN.
+#[test]
+fn sums_that_are_not_finite_are_refused() {
+    let folder = TempDir::new().unwrap();
+    let merged = |alpha: f64| {
+        copy_changed(
+            |fields| drop(fields.insert("lora_alpha".into(), alpha.into())),
+            folder.path(),
+        );
+        model(&Device::flex()).1.merge_adapters(folder.path())
+    };
+    assert!(merged(1e3).is_ok());
+    let said = merged(1e300).unwrap_err().to_string();
+    assert!(
+        said.contains("`model.layers.0.") && said.contains("is not finite"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -397,6 +421,8 @@ fn what_is_not_supported_or_not_of_this_model_is_refused() {
         ("modules_to_save", serde_json::json!(["lm_head"])),
         ("r", "two".into()),
         ("lora_alpha", serde_json::Value::Null),
+        ("lora_dropout", "none".into()),
+        ("use_rslora", "yes".into()),
     ] {
         let said = refused(field, value);
         assert!(said.contains(&format!("field `{field}`")), "{said}");

@@ -38,6 +38,41 @@ fn published_configurations_are_read() {
     assert_eq!(families.len(), Architecture::ALL.len());
 }
 
+/// transformers saves both names of the kind of positions, of which the old one is not a scaling.
+#[test]
+fn saved_positions_of_three_axes_are_those_of_the_published_file() {
+    let published = configurations()["Qwen2.5-VL"].clone();
+    let mut saved = published.clone();
+    let fields = text(&mut saved);
+    for name in ["rope_theta", "rope_scaling"] {
+        fields.remove(name);
+    }
+    let rope = json!({"mrope_section": [16, 24, 24], "rope_theta": 1_000_000.0, "rope_type": "default", "type": "mrope"});
+    fields.insert("rope_parameters".into(), rope);
+    assert_eq!(parse(&saved).unwrap().rope, parse(&published).unwrap().rope);
+    text(&mut saved)["rope_parameters"]["type"] = json!("linear");
+    let said = parse(&saved).unwrap_err();
+    assert!(said.contains("`linear` contradicts `rope_type`"), "{said}");
+}
+
+/// transformers saves the text model's default beside the field of the whole model, which alone counts there.
+#[test]
+fn saved_sparse_text_models_are_tied_as_the_whole_model() {
+    let configurations = configurations();
+    let read = |name: &str| {
+        let mut config = configurations[name].clone();
+        config.insert("tie_word_embeddings".into(), json!(false));
+        text(&mut config).insert("tie_word_embeddings".into(), json!(true));
+        parse(&config).map(|read| read.tie_word_embeddings)
+    };
+    assert_eq!(read("Qwen3-VL, sparse"), Ok(false));
+    let said = read("Qwen3-VL").unwrap_err();
+    assert!(
+        said.contains("contradicts the outer `tie_word_embeddings`"),
+        "{said}"
+    );
+}
+
 /// What other programs and other parts of `transformers` write, and what matters in training alone, keeps no model from
 /// being read. What changes logits does, in every family.
 #[test]

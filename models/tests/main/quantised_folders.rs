@@ -163,6 +163,9 @@ impl Case {
             (1, expected.len() as u64),
             "{label}"
         );
+        // The experts of a layer are one parameter.
+        let stays = !layer.contains(".experts.");
+        assert_eq!(found.kept.tensors, usize::from(stays), "{label}");
         let tensors = self.tensors();
         let parts = tensors
             .iter()
@@ -186,6 +189,22 @@ fn layers_of_every_kind_are_decoded() {
     case("awq").check("mixtral", "model.layers.1.block_sparse_moe.experts.2.w1");
     case("gptq").check("qwen3_vl", "model.language_model.layers.1.mlp.gate_proj");
     case("fp8_block").check("qwen2", GATE);
+}
+
+/// Files of bitsandbytes name their kind of 4 bits. A configuration that says the other is told.
+#[test]
+fn files_name_their_kind_of_four_bits() {
+    let config =
+        json!({"quant_method": "bitsandbytes", "load_in_4bit": true, "bnb_4bit_quant_type": "fp4"});
+    let case = Case {
+        config,
+        ..case("bnb_nf4")
+    };
+    case.check("llama", GATE);
+    let dir = case.written("llama", GATE);
+    let remarks = inspect(dir.path(), &Device::default()).unwrap().remarks;
+    let says = "says bitsandbytes fp4, but the weights are stored as bitsandbytes nf4";
+    assert!(remarks.iter().any(|own| own.contains(says)), "{remarks:?}");
 }
 
 fn refused(dir: &Path, says: &[&str]) {

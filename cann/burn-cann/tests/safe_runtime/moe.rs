@@ -387,6 +387,83 @@ fn into_a_result(
     assert!(refused.to_string().contains("y has shape"), "{refused}");
 }
 
+/// Lists that CANN takes in one call, in two, of which the last has one weight, and in three. Many groups have no rows,
+/// and the last two rows belong to no group.
+#[test]
+fn lists_of_more_tensors_than_a_call_takes() {
+    Scenario::new().run(|cann| {
+        let (_device, stream) = device(cann);
+        for (groups, dtype) in [
+            (128, DType::F32),
+            (129, DType::BF16),
+            (300, DType::F16),
+            (300, DType::F32),
+        ] {
+            let counts: Vec<usize> = (0..groups).map(|group| group * 7 % 5 % 3).collect();
+            let covered: usize = counts.iter().sum();
+            let rows = covered + 2;
+            let (x, x64) = tensor(&stream, dtype, &noise(rows * DEPTH, 1), &[rows, DEPTH]);
+            let size = groups * DEPTH * WIDTH;
+            let shape = [groups, DEPTH, WIDTH];
+            let (weight, weight64) = tensor(&stream, dtype, &noise(size, 2), &shape);
+            let of_bias = if dtype == DType::BF16 {
+                DType::F32
+            } else {
+                dtype
+            };
+            let shape = [groups, WIDTH];
+            let (bias, bias64) = tensor(&stream, of_bias, &noise(groups * WIDTH, 3), &shape);
+            let (mut expected, mut start) = (Vec::new(), 0);
+            for (group, count) in counts.iter().enumerate() {
+                let part = &x64[start * DEPTH..(start + count) * DEPTH];
+                let y = matmul(part, &weight64[group * DEPTH * WIDTH..], DEPTH, WIDTH);
+                let bias = bias64[group * WIDTH..][..WIDTH].iter().cycle();
+                expected.extend(y.iter().zip(bias).map(|(y, bias)| y + bias));
+                start += count;
+            }
+            let ends = counts.iter().scan(0, |end, count| {
+                *end += count;
+                Some(*end as f64)
+            });
+            let (ends, counted): (Vec<f64>, Vec<f64>) = (
+                ends.collect(),
+                counts.iter().map(|count| *count as f64).collect(),
+            );
+            let each = |stack: &Tensor| -> Vec<Tensor> {
+                (0..groups)
+                    .map(|group| stack.select(0, group).unwrap())
+                    .collect()
+            };
+            let (weights, biases) = (each(&weight), each(&bias));
+            for (kind, list) in [(Groups::Counts, counted), (Groups::Ends, ends)] {
+                let (list, _) = tensor(&stream, DType::I64, &list, &[groups]);
+                let old = vec![0.5; rows * WIDTH];
+                let (y, _) = tensor(&stream, dtype, &old, &[rows, WIDTH]);
+                let list = (&list, kind);
+                grouped_matmul_of_list(&stream, &x, &weights, list, &biases, &y).unwrap();
+                let all = values(&stream, &y);
+                let (found, rest) = all.split_at(covered * WIDTH);
+                assert_close(found, &expected, dtype, F32_INSIDE);
+                assert!(rest.iter().all(|value| *value == 0.5), "{rest:?}");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_list_of_more_weights_than_groups_is_refused() {
+    Scenario::new().run(|cann| {
+        let (_device, stream) = device(cann);
+        let (x, _) = tensor(&stream, DType::F32, &noise(4, 1), &[2, 2]);
+        let (weight, _) = tensor(&stream, DType::F32, &noise(4, 2), &[2, 2]);
+        let (list, _) = tensor(&stream, DType::I64, &[0.0; 1025], &[1025]);
+        let (y, _) = tensor(&stream, DType::F32, &[0.0; 4], &[2, 2]);
+        let (weights, list) = (vec![weight; 1025], (&list, Groups::Counts));
+        let refused = grouped_matmul_of_list(&stream, &x, &weights, list, &[], &y).unwrap_err();
+        assert!(refused.to_string().contains("at most 1024"), "{refused}");
+    });
+}
+
 /// Tests products of lists whose tensors differ in size.
 fn each(stream: &burn_cann::Stream, dtype: DType) {
     let of_bias = if dtype == DType::BF16 {

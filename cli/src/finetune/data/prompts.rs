@@ -96,8 +96,10 @@ impl Recording {
              prompt",
         )?;
         let number = |name: &str, value: &Value| {
-            let number = value.as_f64().filter(|number| number.is_finite());
-            number.ok_or_else(|| format!("`{name}` must be a number, but is {value}"))
+            let fits = |number: &f64| (*number as f32).is_finite();
+            let wrong =
+                || format!("`{name}` must be a number within the range of f32, but is {value}");
+            value.as_f64().filter(fits).ok_or_else(wrong)
         };
         let old = field("old_logps").map(|value| {
             let numbers = value.as_array();
@@ -356,6 +358,10 @@ mod tests {
             (
                 json!({"prompt": "a", "completion": "b", "reward": "1"}),
                 "`reward` must be a number",
+            ),
+            (
+                json!({"prompt": "a", "completion": "b", "reward": 1e300}),
+                "`reward` must be a number within the range of f32",
             ),
             (
                 json!({"prompt": "a", "completion": [1, -1], "reward": 1}),

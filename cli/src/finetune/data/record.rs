@@ -4,7 +4,8 @@ use super::calls;
 use super::json::Ordered;
 use super::preferences::{Kind, Preference};
 use super::prompts::Prompted;
-use super::turns::{Source, UNKNOWN, given, messages, of_turns, refuse, text, turns};
+use super::sides::check_fields;
+use super::turns::{Source, UNKNOWN, given, messages, of_turns, refuse, says, text, turns};
 use super::unlearned::{self, Part};
 use crate::text::Message;
 use serde_json::{Map, Value};
@@ -99,6 +100,15 @@ impl Record {
         }
         refuse(fields, &TOOLS)?;
         if has("prompt") || has("completion") {
+            refuse(fields, &["suffix"])?;
+            check_fields(fields)?;
+            if says(fields, "system") {
+                return Err(
+                    "`system` is of a conversation, but prompt and completion are texts; make turns of them, or write it into \
+                     `prompt`"
+                        .into(),
+                );
+            }
             let completion = text(fields, "completion")?;
             return match completion.trim().is_empty() {
                 true => Err("the completion is empty, so there is nothing to learn".into()),
@@ -154,7 +164,7 @@ impl Record {
 impl Chat {
     fn parse(source: &Source<'_>) -> Result<Self, String> {
         let has = |name: &str| given(source.fields, name).is_some();
-        let mut chat = if has("messages") {
+        let chat = if has("messages") {
             messages(source, "messages")?.checked()?
         } else if has("conversations") {
             shared(source)?.checked()?
@@ -163,6 +173,7 @@ impl Chat {
         } else {
             continued(source)?
         };
+        let mut chat = chat.with_system(source.fields)?;
         let own = chat
             .messages
             .iter_mut()
@@ -180,6 +191,29 @@ impl Chat {
     pub fn new(turns: impl IntoIterator<Item = (Message, Part)>) -> Self {
         let (messages, parts) = turns.into_iter().unzip();
         Self { messages, parts }
+    }
+
+    /// Puts the system message of a record before its turns.
+    fn with_system(mut self, fields: &Map<String, Value>) -> Result<Self, String> {
+        let system = optional(fields, "system")?.filter(|system| !system.is_empty());
+        let Some(system) = system else {
+            return Ok(self);
+        };
+        match self.messages.first().filter(|turn| turn.role == "system") {
+            // Some published records repeat it.
+            Some(turn) if turn.content == system => {}
+            Some(_) => {
+                return Err(
+                    "the record has `system`, and its first turn is the system's too; keep one"
+                        .into(),
+                );
+            }
+            None => {
+                self.messages.insert(0, Message::system(system));
+                self.parts.insert(0, Part::Prompt);
+            }
+        }
+        Ok(self)
     }
 
     /// Checks that there is something to learn.
@@ -261,6 +295,9 @@ fn continued(source: &Source<'_>) -> Result<Chat, String> {
             *part = Part::Prompt;
         }
     }
+    if !has_turns(source.fields, "completion") {
+        return Err("`completion` must be a list of messages, as `prompt` is".into());
+    }
     let completion = messages(source, "completion").and_then(Chat::checked);
     let completion = completion.map_err(|problem| format!("`completion`: {problem}"))?;
     chat.messages.extend(completion.messages);
@@ -271,19 +308,19 @@ fn continued(source: &Source<'_>) -> Result<Chat, String> {
 /// Reads a conversation as ShareGPT writes it.
 fn shared(source: &Source<'_>) -> Result<Chat, String> {
     const NAME: &str = "conversations";
-    let turns = match turns(source, NAME)?.first() {
+    match turns(source, NAME)?.first() {
         // Some files of this kind have the usual names of fields.
-        Some(first) if first.fields.contains_key("role") => messages(source, NAME)?,
-        _ => of_turns(source, NAME, "from", "value")?,
-    };
-    with_system(source.fields, turns.messages.into_iter().zip(turns.parts))
+        Some(first) if first.fields.contains_key("role") => messages(source, NAME),
+        _ => of_turns(source, NAME, "from", "value"),
+    }
 }
 
 /// Reads an instruction as Alpaca writes it.
 fn alpaca(fields: &Map<String, Value>) -> Result<Chat, String> {
     let question = Message::user(alpaca_question(fields)?);
     let answer = Message::assistant(text(fields, "output")?);
-    with_system(fields, [(question, Part::Prompt), (answer, Part::Answer)])
+    let turns = [(question, Part::Prompt), (answer, Part::Answer)];
+    Ok(Chat::new(turns))
 }
 
 /// Returns an instruction with its input.
@@ -294,16 +331,6 @@ pub(super) fn alpaca_question(fields: &Map<String, Value>) -> Result<String, Str
         question.push_str(&input);
     }
     Ok(question)
-}
-
-/// Returns turns, behind the field `system` if it holds a text.
-pub(super) fn with_system(
-    fields: &Map<String, Value>,
-    turns: impl IntoIterator<Item = (Message, Part)>,
-) -> Result<Chat, String> {
-    let system = optional(fields, "system")?.filter(|system| !system.is_empty());
-    let system = system.map(|system| (Message::system(system), Part::Prompt));
-    Ok(Chat::new(system.into_iter().chain(turns)))
 }
 
 #[cfg(test)]
@@ -328,6 +355,9 @@ mod tests {
             r#"{"system": "s", "conversations": [{"from": "human", "value": "q\ni"}, {"from": "gpt", "value": "a"}]}"#,
             r#"{"conversations": [{"role": "system", "content": "s"}, {"role": "user", "content": "q\ni"}, {"role": "assistant", "content": "a"}]}"#,
             r#"{"system": "s", "instruction": "q", "input": "i", "output": "a"}"#,
+            r#"{"system": "s", "messages": [{"role": "user", "content": "q\ni"}, {"role": "assistant", "content": "a"}]}"#,
+            r#"{"system": "s", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "q\ni"}, {"role": "assistant", "content": "a"}]}"#,
+            r#"{"system": "s", "prompt": [{"role": "user", "content": "q\ni"}], "completion": [{"role": "assistant", "content": "a"}]}"#,
         ] {
             assert_eq!(parse(text), Ok(chat.clone()), "{text}");
         }
@@ -458,6 +488,38 @@ mod tests {
             (
                 r#"{"messages": [{"role": "assistant", "content": "a"}], "thinking": "t"}"#,
                 "`thinking` is not supported",
+            ),
+            (
+                r#"{"messages": [{"role": "assistant", "content": "a"}], "chat_template_kwargs": {"enable_thinking": false}}"#,
+                "`chat_template_kwargs` is not supported",
+            ),
+            (
+                r#"{"messages": [{"role": "assistant", "content": "a"}], "images": ["a.png"]}"#,
+                "`images` is not supported",
+            ),
+            (
+                r#"{"system": "t", "conversations": [{"from": "system", "value": "s"}, {"from": "gpt", "value": "a"}]}"#,
+                "the record has `system`, and its first turn is the system's too",
+            ),
+            (
+                r#"{"prompt": "p", "completion": "c", "system": "s"}"#,
+                "`system` is of a conversation",
+            ),
+            (
+                r#"{"prompt": "p", "completion": "c", "input": "i"}"#,
+                "`input` goes with `instruction`",
+            ),
+            (
+                r#"{"prompt": "p", "completion": "c", "suffix": "s"}"#,
+                "`suffix` is not supported",
+            ),
+            (
+                r#"{"prompt": [{"role": "user", "content": "q"}], "completion": "c"}"#,
+                "`completion` must be a list of messages, as `prompt` is",
+            ),
+            (
+                r#"{"text": "t", "images": ["a.png"]}"#,
+                "`images` is not supported",
             ),
             (
                 r#"{"prompt": [], "chosen": [], "rejected": []}"#,

@@ -9,13 +9,21 @@ use crate::text::Message;
 use serde_json::{Map, Value};
 
 /// The fields that change what a record means.
-pub const UNKNOWN: [&str; 6] = [
+pub const UNKNOWN: [&str; 11] = [
     "documents",
+    "chat_template",
+    "chat_template_kwargs",
+    "images",
+    "videos",
+    "audios",
     "tool_calls",
     "function_call",
     "reasoning_content",
     "reasoning",
     "thinking",
+    "images",
+    "videos",
+    "audios",
 ];
 
 /// The fields of a record or a turn, in two forms.

@@ -18,6 +18,10 @@ pub(super) fn add(environment: &mut Environment<'static>) {
     environment.add_filter("int", integer);
     environment.add_filter("default", default);
     environment.add_filter("d", default);
+    environment.add_filter("escape", escape);
+    environment.add_filter("e", escape);
+    // That of the engine writes other text than Python's.
+    environment.remove_filter("pprint");
     environment.add_filter(
         "center",
         |state: &mut State<'_, '_>, text: Value, width: Option<usize>| {
@@ -121,6 +125,25 @@ fn integer(
     Ok(whole
         .or_else(|| part().map(|number| Value::from(number.trunc() as i128)))
         .unwrap_or(default))
+}
+
+/// Escapes a text for HTML, with the entities that Python's `markupsafe` writes.
+fn escape(value: &Value) -> Value {
+    if value.is_safe() {
+        return value.clone();
+    }
+    let mut escaped = String::new();
+    for character in value.to_string().chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&#34;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    Value::from_safe_string(escaped)
 }
 
 /// Returns another value in place of an undefined one, or, with `boolean`, in place of a false one.

@@ -301,6 +301,13 @@ fn bad_preferences_are_told_before_a_step() {
         said.contains("1 records have no room") && said.contains("mixed.jsonl:1"),
         "{said}"
     );
-    let said = errors(&succeeds(begin("same.jsonl", "--loss=kto")));
-    assert!(said.contains("all 3 answers are desirable"), "{said}");
+    refuses(
+        begin("same.jsonl", "--loss=kto"),
+        1,
+        &["all 3 answers are desirable", "`label` is false"],
+    );
+    let bad = |n: usize| json!({"prompt": format!("a{n}"), "completion": " b", "label": false});
+    place.write("bad.jsonl", &lines((0..3).map(bad)));
+    let said = errors(&succeeds(begin("bad.jsonl", "--loss=kto")));
+    assert!(said.contains("all 3 answers are undesirable"), "{said}");
 }

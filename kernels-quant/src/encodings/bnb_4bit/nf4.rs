@@ -1,9 +1,9 @@
 //! Encoding in NF4 with double quantisation, as bitsandbytes encodes: blocks of 64 elements, whose scales are codes of
 //! 8 bits in blocks of 256.
 //!
-//! Codes and scales are those of the package's portable implementation, bit for bit. Its library for CPUs looks up the
-//! codes of scales in a coarser table, so that about one in 600 is another neighbour. The offset of scales is their
-//! mean, which is rounded once here; torch's sum in f32 may differ from it in the last bit.
+//! Codes and scales are those of the package on a CPU, bit for bit. Its library looks up the codes of scales in a table of
+//! 2^16 numbers, so that about one in a thousand is not the nearest. The offset of scales is their mean, which is rounded
+//! once here; torch's sum in f32 may differ from it in the last bit.
 
 use super::{ABSMAX, NESTED_ABSMAX, NESTED_QUANT_MAP, NF4, OF_NF4, QUANT_MAP, WEIGHT};
 use crate::finite::refuse_infinite;
@@ -40,7 +40,7 @@ pub fn encode(numbers: &[f32], codes: &mut [u8], absmax: &mut [f32]) -> Result<(
     refuse_infinite(&super::Bnb4Bit::Nf4, numbers)?;
     let blocks = numbers.chunks(BLOCK).zip(codes.chunks_mut(BLOCK / 2));
     for ((numbers, codes), absmax) in blocks.zip(absmax) {
-        let block = Scaled::new(numbers, BLOCK);
+        let block = Scaled::new(numbers);
         *absmax = block.absmax;
         // The spare half of the last byte is the code of 0.
         let code = |x: f32| code(&BOUNDS, block.scale(x));
@@ -59,9 +59,9 @@ struct Scaled {
 }
 
 impl Scaled {
-    fn new(numbers: &[f32], block: usize) -> Self {
-        let most = numbers.iter().fold(0.0, |most: f32, x| most.max(x.abs()));
-        let (divisor, whole) = (most.max(SMALLEST), numbers.len() == block);
+    fn new(numbers: &[f32]) -> Self {
+        let most = largest(numbers);
+        let (divisor, whole) = (most.max(SMALLEST), numbers.len() == BLOCK);
         Self {
             absmax: if whole { most } else { divisor },
             divisor,
@@ -77,6 +77,11 @@ impl Scaled {
         };
         scaled.clamp(-1.0, 1.0)
     }
+}
+
+/// Returns the size of the largest number.
+fn largest(numbers: &[f32]) -> f32 {
+    numbers.iter().fold(0.0, |most: f32, x| most.max(x.abs()))
 }
 
 /// Returns the parts of a weight `[rows, columns]` in NF4, whose dtype was `stored` before.
@@ -113,9 +118,12 @@ pub fn finish(shape: [usize; 2], stored: Dtype, codes: Vec<u8>, absmax: &[f32]) 
     let (mut nested_codes, mut nested_absmax) = (Vec::with_capacity(absmax.len()), Vec::new());
     for scales in absmax.chunks(NESTED) {
         let moved: Vec<f32> = scales.iter().map(|scale| scale - offset).collect();
-        let block = Scaled::new(&moved, NESTED);
-        nested_absmax.push(block.absmax);
-        nested_codes.extend(moved.iter().map(|&x| code(&bounds, block.scale(x))));
+        let most = largest(&moved);
+        nested_absmax.push(most);
+        nested_codes.extend(moved.iter().map(|&x| match most {
+            0.0 => 0,
+            _ => code(&bounds, looked_up(x / most)),
+        }));
     }
     vec![
         codes,
@@ -125,6 +133,12 @@ pub fn finish(shape: [usize; 2], stored: Dtype, codes: Vec<u8>, absmax: &[f32]) 
         bytes(&map),
         state(shape, stored, offset).into_bytes(),
     ]
+}
+
+/// Returns the number whose code the package takes for one from −1 to 1: the nearest of 2^16, at equal distances.
+fn looked_up(number: f32) -> f32 {
+    let at = ((number + 1.0) * 32767.5 + 0.5) as u16;
+    f32::from(at) * (2.0 / 65535.0) - 1.0
 }
 
 /// Returns the middles between the numbers of a table.

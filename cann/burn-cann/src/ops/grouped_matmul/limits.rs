@@ -10,7 +10,7 @@ use crate::tensor::Spec;
 const MOST_GROUPS: usize = 1024;
 
 /// The most tensors of a list.
-const MOST_TENSORS: usize = 128;
+pub(super) const MOST_TENSORS: usize = 128;
 
 /// The largest size of the dimension that is contiguous in memory.
 const WIDEST: usize = 65_535;
@@ -46,7 +46,7 @@ pub fn check(
 }
 
 /// Checks the operands of [`grouped_matmul_of_list`](super::grouped_matmul_of_list()) and returns the spec of its
-/// result. `x` is `[M, K]`. There are up to 128 weights `[K, N]`, all contiguous or all views with their dimensions
+/// result. `x` is `[M, K]`. There are up to 1024 weights `[K, N]`, all contiguous or all views with their dimensions
 /// exchanged. `groups` is i64 with one element per weight. `bias` is empty, or has one `[N]` per weight as of [`check`].
 ///
 /// # Errors
@@ -64,7 +64,7 @@ pub fn check_list(
         return Err(Refusal::Empty { operand: "weight" });
     };
     matrix(("x", x))?;
-    check::at_most("the number of weights", all_weights.len(), MOST_TENSORS)?;
+    check::at_most("the number of weights", all_weights.len(), MOST_GROUPS)?;
     for weight in all_weights {
         check::one_float(&[("x", x), ("weight", weight)])?;
         check::rank(("weight", weight), 2, 2)?;

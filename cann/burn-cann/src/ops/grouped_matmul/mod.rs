@@ -9,15 +9,18 @@ mod limits;
 
 pub use self::limits::*;
 
+use self::limits::MOST_TENSORS;
+
 use cann_sys::NewestGroupedMatmul;
 
 use super::aclnn::aclnn;
-use super::check;
+use super::{check, reduce};
 use crate::call::{Operand, Prepared};
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::stream::Stream;
 use crate::tensor::{Spec, Tensor};
+use std::ops::Range;
 
 /// The meaning of a group list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -102,6 +105,11 @@ pub fn grouped_matmul_into(
 
 /// Computes [`grouped_matmul_into`] with a weight `[K, N]` for each group, and with a bias `[N]` for each, or none.
 ///
+/// CANN takes lists of 128 tensors. More weights take several calls, from the last weights to the first: the first group
+/// of a call begins at the first row, so each call also writes the rows of the weights before its own, and the next call
+/// writes them again. Two calls multiply one and a half times as many rows, three twice as many. In exchange the host
+/// never waits for the ends of the groups, and neither rows nor weights are copied.
+///
 /// # Errors
 ///
 /// Returns an error if [`check_list`] refuses the operands, if `y` has the wrong spec or is not contiguous, or if a
@@ -126,18 +134,34 @@ pub fn grouped_matmul_of_list(
         groups.0.spec(),
         &of_bias.iter().collect::<Vec<_>>(),
     )?;
-    let lists = match (weights, bias) {
-        // CANN needs a single weight with an axis for the groups.
-        ([weight], bias) => {
-            let bias = bias
-                .iter()
-                .map(|bias| bias.unsqueeze(0))
-                .collect::<Result<_>>()?;
-            [vec![of_one_group(weight)?], bias]
-        }
-        (weights, bias) => [weights.to_vec(), bias.to_vec()],
+    let product = |part: Range<usize>, groups: (&Tensor, Groups)| {
+        let bias = bias.get(part.clone()).unwrap_or_default();
+        let lists = in_one_call(&weights[part], bias)?;
+        by_rows(stream, x, lists, groups, &result, y)
     };
-    by_rows(stream, x, lists, groups, &result, y)
+    let all = weights.len();
+    if all <= MOST_TENSORS {
+        return product(0..all, groups);
+    }
+    let ends = match groups {
+        (ends, Groups::Ends) => ends.clone(),
+        (counts, Groups::Counts) => reduce::cumsum(stream, counts, 0)?,
+    };
+    for start in (0..all).step_by(MOST_TENSORS).rev() {
+        let part = start..all.min(start + MOST_TENSORS);
+        let ends = ends.slice(0, part.clone())?;
+        product(part, (&ends, Groups::Ends))?;
+    }
+    Ok(())
+}
+
+/// Returns weights and biases as CANN takes them: a single weight needs an axis for the groups.
+fn in_one_call(weights: &[Tensor], bias: &[Tensor]) -> Result<[Vec<Tensor>; 2]> {
+    let [weight] = weights else {
+        return Ok([weights.to_vec(), bias.to_vec()]);
+    };
+    let bias = bias.iter().map(|bias| bias.unsqueeze(0));
+    Ok([vec![of_one_group(weight)?], bias.collect::<Result<_>>()?])
 }
 
 fn by_rows(

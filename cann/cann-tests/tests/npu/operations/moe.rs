@@ -482,12 +482,13 @@ mod products {
             Reason::Shape,
             "at most 1024",
         );
-        let (one, their_counts) = (spec(DType::BF16, &[2, 16]), spec(DType::I64, &[129]));
-        refused(
-            of(&x, &their_counts, &vec![&one; 129], linear),
-            Reason::Shape,
-            "at most 128",
-        );
+        let one = spec(DType::BF16, &[2, 16]);
+        let listed = |count: usize| {
+            let counts = spec(DType::I64, &[count]);
+            of(&x, &counts, &vec![&one; count], linear)
+        };
+        assert!(listed(1024).is_ok());
+        refused(listed(1025), Reason::Shape, "at most 1024");
         let wide = spec(DType::BF16, &[4, 65_536, 16]);
         refused(
             of(&x, &counts, &[&wide], linear),
@@ -842,6 +843,34 @@ mod of_experts {
         });
     }
 
+    /// CANN takes lists of 128 tensors. The tokens reach experts of every call, and the last call may have one weight.
+    #[test]
+    fn lists_of_more_experts_than_a_call_takes() {
+        on_the_emulator(|_, stream| {
+            for (name, experts) in [("two calls", 129), ("three calls", 300)] {
+                let (tokens, k) = (9, 2);
+                let indices = (0..tokens * k).map(|slot| (slot * slot * 23 + 128) % (experts + 1));
+                let choice = Choice {
+                    name,
+                    tokens,
+                    k,
+                    experts,
+                    indices: indices.map(|expert| expert as i64).collect(),
+                };
+                let separate = MoeExpertsKey {
+                    projections: Projections::Separate,
+                    ..MoeExpertsKey::QWEN3
+                };
+                for key in [separate, MoeExpertsKey::GPT_OSS] {
+                    for dtype in FLOATS {
+                        let types = [dtype, DType::F32, DType::I64];
+                        compare(stream, &choice, types, key, true, Lie::Contiguous);
+                    }
+                }
+            }
+        });
+    }
+
     #[test]
     fn on_a_toolkit_without_the_newest_grouped_product() {
         let scenario = Scenario::new().hide("aclnnGroupedMatmulV5GetWorkspaceSize");
@@ -1058,10 +1087,13 @@ mod of_experts {
             with(&|t| (t.weights[0], t.weights[2]) = (vec![large.clone()], vec![below.clone()]));
         refused(many, Reason::Shape, "at most 1024");
         let (one, its) = (bf16(&[12, 8]), bf16(&[8, 6]));
-        let many = with(&|t| {
-            (t.weights[0], t.weights[2]) = (vec![one.clone(); 129], vec![its.clone(); 129])
-        });
-        refused(many, Reason::Shape, "at most 128");
+        let listed = |count: usize| {
+            with(&|t| {
+                (t.weights[0], t.weights[2]) = (vec![one.clone(); count], vec![its.clone(); count])
+            })
+        };
+        assert!(listed(1024).is_ok());
+        refused(listed(1025), Reason::Shape, "at most 1024");
         let mut strided = bf16(&[4, 12, 9]);
         strided.layout = strided.layout.slice(2, 0..8).unwrap();
         refused(

@@ -480,7 +480,8 @@ fn run(cann: &Path, model: &str, output: &Path, extra: &[&str]) -> Output {
     command.env("COLUMNS", "400").output().unwrap()
 }
 
-/// No operation of a model may run on the host. (Live verification would, because it computes in f64.)
+/// No operation of a model may run on the host. Live verification of first calls is on, as it is by default: it computes in
+/// f64 by the CPU's own operations.
 #[test]
 fn the_goldens_of_every_model_hold_on_an_npu() {
     let folder = TempDir::new().unwrap();

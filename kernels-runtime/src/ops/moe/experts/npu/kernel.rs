@@ -1,13 +1,12 @@
+use crate::npu::Seen;
 use crate::npu::backend::BASE;
 use crate::npu::limits::{Specs, ask, indices};
-use crate::npu::{Refused, Seen};
 use crate::ops::fused::OpLaunch;
 use crate::ops::moe::experts::{Experts, Launch, Operands, Settings, npu};
-use crate::reason::Reason;
 use crate::registry::{self, FloatType, Implementation};
 use crate::semantics::{Clamp, ExpertBias, MoeExpertsKey, Projections, SemanticsKey};
 use burn::backend::Remote;
-use burn_cann::{DType, Spec};
+use burn_cann::Spec;
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     // The order in which the gradients of weights are summed is not fixed.
@@ -22,13 +21,7 @@ pub(crate) const IMPLEMENTATION: Implementation = Implementation {
             let (x, routing) = (specs.one(), specs.one());
             let indices = Seen(indices(routing.shape())?);
             let operands = Operands::new(x, routing, in_groups(specs, key), indices, settings)?;
-            let decided = npu::decide(platform, &operands)?;
-            // CANN rounds results with a bias to f16 between its operators, which the budget of the key has no room for.
-            if key.bias == ExpertBias::All && operands.x().dtype == DType::F16 {
-                let why = "experts with biases are not exact enough in f16";
-                return Err(Refused::new(Reason::Dtype, why));
-            }
-            Ok(decided)
+            npu::decide(platform, &operands)
         })
     }),
     operators: Some(|key, float, mode| {

@@ -12,15 +12,18 @@
 //! | `dp` | `a · q` summed over each row, `q = W_downᵀ dy` | `aclnnMoeTokenUnpermuteGrad` would need the rows of down again, which costs a product |
 //! | `dW_down` | `p` multiplies `a`, not `dy` | `dp` needs `a` too, and in most models the rows of `a` are narrower |
 //! | routing weights in f32 beside half types | rounded to the half type | CANN's have the type of the rows |
-//! | biases | added by the grouped products; `dp` has another grouped product, of `dy` and the bias of down | CANN adds them in f32 |
+//! | biases | added by the grouped products; `dp` has another grouped product, of `dy` and the bias of down, and is summed in f32 | CANN adds them in f32. The two parts of `dp` may cancel: with terms rounded to f16, `dp` was further off than the key allows |
 //! | gradients of biases | grouped products with ones, and with `p` for that of down | CANN has no sum by expert |
 //! | a clamp, an offset of up | as the gated unit, in f32 | |
 //! | an activation that the gated unit refuses | refused | |
 //! | lists of experts, one tensor of rows for each (`groupType` −1) | not used | the host would have to wait for the number of rows of each expert, and CANN takes no expert without rows there. Lists share the rows and the counts of stacked weights |
-//! | lists of more than 128 experts, more than 1024 stacked, more than 512 choices | refused | CANN's limits |
+//! | lists of more than 128 experts | a grouped product for every 128 of them, see [`grouped_matmul_of_list`] | CANN's limit on lists |
+//! | more than 1024 experts, more than 512 choices | refused | CANN's limits |
 //!
 //! An index below 0 or above `E` is counted on the device and taken for nobody's; the next read of the session is an
 //! error (`npu/mistakes`).
+//!
+//! [`grouped_matmul_of_list`]: burn_cann::ops::grouped_matmul::grouped_matmul_of_list
 
 mod kernel;
 mod plan;
@@ -41,7 +44,7 @@ use crate::ops::glu::{self, Projected};
 use crate::semantics::{ExpertBias, GluKey, Projections};
 use burn_cann::ops::grouped_matmul::Groups;
 use burn_cann::ops::moe::{permute, permute_grad, unpermute};
-use burn_cann::{Stream, Tensor};
+use burn_cann::{DType, Stream, Tensor};
 use plan::unit;
 
 /// Tokens in the order of their experts.
@@ -286,7 +289,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns `Σ a · q` for each slot, zero for slots without an expert, whose rows are undefined.
-    /// `of_bias` is what the bias of down adds to each row.
+    /// `of_bias` is what the bias of down adds to each row. It may cancel the rest, so the sum with it is in f32.
     fn routing_gradient(
         &self,
         a: &Tensor,
@@ -301,11 +304,17 @@ impl<'a> Pass<'a> {
             plan,
         } = self;
         let routing = operands.routing();
-        let products = base::mul(stream, a, q)?;
-        let mut sums = base::sum(stream, &products, &[1], true)?;
-        if let Some(of_bias) = of_bias {
-            sums = base::add(stream, &sums, of_bias)?;
-        }
+        let sum = |a: &Tensor, q: &Tensor| {
+            let products = base::mul(stream, a, q)?;
+            base::sum(stream, &products, &[1], true)
+        };
+        let sums = match of_bias {
+            None => sum(a, q)?,
+            Some(of_bias) => {
+                let wide = |tensor: &Tensor| base::cast(stream, tensor, DType::F32);
+                base::add(stream, &sum(&wide(a)?, &wide(q)?)?, &wide(of_bias)?)?
+            }
+        };
         let sums = by_slot(stream, &sums, row_of_slot)?.reshape(routing.shape())?;
         let nobody = base::at_least(stream, indices, plan.experts as f64)?;
         base::masked_fill(stream, &sums, &nobody, 0.0)?;

@@ -9,9 +9,10 @@
 //! | gradients of biases | groups of the summed axis, of ones or factors of two columns | CANN has no sum by group. A view of one column would look contiguous, and CANN tells by the strides that the view is exchanged |
 //! | weights of the other layout | a view with exchanged axes | CANN reads the view without a copy |
 //! | weights with other strides | refused | a copy would be as large as the weights: make them contiguous once |
-//! | a list of at most 128 weights | a list of tensors; the parts of a stacked `dW` are views | CANN's limit; there is no copy |
+//! | a list of weights | a list of tensors; the parts of a stacked `dW` are views | there is no copy |
+//! | more than 128 of them | a product for every 128, from the last to the first: each also writes the rows before its own, which the next one writes again | CANN's limit on lists. Row numbers that only the device knows can't offset a view, and the product of two lists is half as much work again |
 //! | rows beyond the sum of the counts | the result is cleared first | CANN leaves such rows unwritten |
-//! | more than 1024 stacked experts, an axis of 65,536 elements and more | refused | CANN's limits |
+//! | more than 1024 experts, an axis of 65,536 elements and more | refused | CANN's limits |
 //!
 //! Sums are computed in f32. CANN does not document whether f32 operands keep all their bits on a device.
 
