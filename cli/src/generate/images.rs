@@ -33,16 +33,16 @@ impl Reader {
     pub fn open(model: &Path, config: &ModelConfig) -> anyhow::Result<Self> {
         if gguf::find(model)?.is_some() {
             bail!(
-                "{}: vision towers are not read from GGUF files; to generate with pictures, name the folder of a checkpoint \
-                 with safetensors files",
+                "{}: vision towers are not read from GGUF files; to generate with pictures, name the folder of a \
+                 checkpoint with safetensors files",
                 escape_path(model)
             );
         }
         let vision = config.vision_config(&model.join("config.json"))?;
         if !SETTINGS.iter().any(|name| is_there(&model.join(name))) {
             bail!(
-                "{}: neither preprocessor_config.json nor processor_config.json is there, of which one says how pictures \
-                 become patches; copy it from where the checkpoint comes from",
+                "{}: neither preprocessor_config.json nor processor_config.json is there, of which one says how \
+                 pictures become patches; copy it from where the checkpoint comes from",
                 escape_path(model)
             );
         }
@@ -138,7 +138,8 @@ pub fn add(args: &Args, prompts: &mut [Prompt]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a message whose content is a list of parts, and the pictures among them. Their paths are relative to `folder`.
+/// Returns a message whose content is a list of parts, and the pictures among them, whose paths are relative to
+/// `folder`.
 ///
 /// # Errors
 /// Returns an error that names a part that is not supported.

@@ -55,9 +55,9 @@ pub struct Args {
     /// either, as its first line shows.
     #[arg(long, value_name = "FILE")]
     prompts: Option<PathBuf>,
-    /// A picture (PNG or JPEG) of the only prompt, for a model with a vision tower; in a build with the feature `images`. Can
-    /// be given several times. With --chat, the pictures stand before the message; without, the prompt has a placeholder for
-    /// each, as the model's template writes it.
+    /// A picture (PNG or JPEG) of the only prompt, for a model with a vision tower. Can be given several times. With
+    /// --chat, the pictures stand before the message. Without, the prompt has a placeholder for each, as the model's
+    /// template writes it. Needs a build with the feature `images`.
     #[arg(long, value_name = "FILE")]
     image: Vec<PathBuf>,
     /// Take prompts as messages of a conversation; without prompts, converse.
@@ -183,7 +183,8 @@ struct Encoded {
     pictures: Vec<images::Source>,
 }
 
-/// Returns the token ids of every prompt, each of which the model can take. There is a `reader` if a prompt has pictures.
+/// Returns the token ids of every prompt, each of which the model can take. There is a `reader` if a prompt has
+/// pictures.
 fn encoded(
     text: &Text,
     prompts: Vec<Prompt>,

@@ -41,7 +41,8 @@ pub fn add(_: &Args, _: &mut [Prompt]) -> anyhow::Result<()> {
 
 pub fn message(_: &str, _: &Value, _: &Path) -> anyhow::Result<(Message, Vec<Source>)> {
     anyhow::bail!(
-        "`content` that is a list of parts, such as texts and pictures, needs a build with `--features images`; write a text"
+        "`content` that is a list of parts, such as texts and pictures, needs a build with `--features images`; write a \
+         text"
     )
 }
 

@@ -166,7 +166,8 @@ fn message(value: &Value, folder: &Path) -> anyhow::Result<(Message, Vec<Source>
             images::message(role, parts, folder)
         }
         _ => bail!(
-            "a message is an object with the texts `role` and `content`, or a list of parts as `content`, and nothing else"
+            "a message is an object with the texts `role` and `content`, or a list of parts as `content`, and nothing \
+             else"
         ),
     }
 }
