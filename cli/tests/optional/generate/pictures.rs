@@ -64,7 +64,11 @@ fn texts_are_those_of_transformers() {
             let pictures = case["images"].as_array().unwrap().iter();
             let pictures: Vec<String> = pictures.map(|name| path(name.as_str().unwrap())).collect();
             let mut args = vec!["--chat", "--prompt", case["prompt"].as_str().unwrap()];
-            args.extend(pictures.iter().flat_map(|picture| ["--image", picture]));
+            args.extend(
+                pictures
+                    .iter()
+                    .flat_map(|picture| ["--image", picture.as_str()]),
+            );
             if let Some(system) = case["system"].as_str() {
                 args.extend(["--system", system]);
             }
@@ -103,13 +107,14 @@ fn messages_name_their_own_pictures() {
             json!({ "messages": messages }).to_string()
         };
         // Twice, so that two without pictures follow each other.
-        let lines: Vec<String> = cases.iter().rev().chain(&cases).map(line).collect();
+        let twice = || cases.iter().chain(cases.iter().rev());
+        let lines: Vec<String> = twice().map(line).collect();
         let file = folder.path().join("prompts.jsonl");
         fs::write(&file, lines.join("\n")).unwrap();
         let args = ["--chat", "--prompts", file.to_str().unwrap()];
         let found = generated(folder.path(), &args);
         assert_eq!(found.len(), 2 * cases.len());
-        for (found, case) in found.iter().zip(cases.iter().rev().chain(&cases)) {
+        for (found, case) in found.iter().zip(twice()) {
             check(found, case);
         }
     }
@@ -118,11 +123,11 @@ fn messages_name_their_own_pictures() {
 #[test]
 fn a_prompt_can_have_the_placeholders_of_its_pictures() {
     let folder = checkpoint("qwen3_vl");
-    let case = &cases("qwen3_vl")[0];
+    let case = cases("qwen3_vl")[0].clone();
     let prompt = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>What is it?<|im_end|>\n\
                   <|im_start|>assistant\n";
     let args = ["--prompt", prompt, "--image", &path("wide.png")];
-    check(&generated(folder.path(), &args)[0], case);
+    check(&generated(folder.path(), &args)[0], &case);
 }
 
 /// Checks that the command fails before it generates anything, and says each of the words.
@@ -182,7 +187,7 @@ fn pictures_that_can_not_be_taken_are_refused() {
     let one = ["--chat", "--prompt", "a", "--image"];
     refused(
         model,
-        &[&one[..], &[&other]].concat(),
+        &[&one[..], &[other.as_str()]].concat(),
         &["prompt 1", "notes.png", "neither PNG nor JPEG"],
     );
     refused(
