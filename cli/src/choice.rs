@@ -242,8 +242,24 @@ impl PolicyArgs {
     /// # Errors
     /// Returns an error if `--attn` names no implementation of attention, or if BURN_KERNELS holds no policy.
     pub fn install(&self) -> anyhow::Result<()> {
-        if let Some(policy) = &self.kernels {
-            policy::install(policy.clone());
+        self.install_preferring(None)
+    }
+
+    /// Installs the policy for the whole process, which also prefers an implementation.
+    ///
+    /// # Errors
+    /// Returns an error as [`install`](Self::install) does, or if this build has no such implementation.
+    pub fn install_preferring(&self, implementation: Option<&str>) -> anyhow::Result<()> {
+        let policy = match (&self.kernels, implementation) {
+            (Some(policy), _) => Some(policy.clone()),
+            (None, Some(_)) => Some(policy::from_env()?.unwrap_or_default()),
+            (None, None) => None,
+        };
+        if let Some(policy) = policy {
+            policy::install(match implementation {
+                Some(name) => policy.prefer(name)?,
+                None => policy,
+            });
         }
         for rule in &self.attn {
             attention::set_implementation(rule).context("--attn")?;

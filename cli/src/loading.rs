@@ -1,8 +1,12 @@
 //! Models: loaded from a checkpoint, with progress of large ones on a terminal, or with random weights.
 
 use crate::screen;
+use anyhow::ensure;
 use burn::module::Module;
 use burn::tensor::{Device, FloatDType};
+use burn_kernels::nn::Quantized;
+use burn_kernels::ops::quantized_linear::runs_on;
+use burn_kernels::ops::quantized_linear_int8 as int8;
 use bytesize::ByteSize;
 use kernels_models::{CausalLm, ModelConfig, ModelError, Progress, QuantisedWeights, load_as};
 use std::io::Write;
@@ -49,9 +53,44 @@ pub struct QuantisedArgs {
     /// Decode quantised weights to floats, in place of multiplying with their bytes.
     #[arg(long)]
     dequantize: bool,
+    /// The form of what quantised weights are multiplied with. int8 rounds it to 8 bits in blocks of 32, which is faster and
+    /// costs some tenths of a percent of each product; `kernels verify` measures it.
+    #[arg(long, value_enum, default_value_t = Activations::Float, conflicts_with = "dequantize")]
+    activations: Activations,
+}
+
+/// The form of the operand of quantised weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Activations {
+    /// As it is.
+    Float,
+    /// Rounded to 8 bits.
+    Int8,
 }
 
 impl QuantisedArgs {
+    /// Returns the implementation that the options ask for, if they do.
+    pub fn preferred(self) -> Option<&'static str> {
+        (self.activations == Activations::Int8).then_some(int8::IMPLEMENTATION)
+    }
+
+    /// Checks that `--activations` has an effect.
+    ///
+    /// # Errors
+    /// Returns an error if a model has no quantised weights, or is not on the CPU of this process.
+    pub fn check(self, model: &impl Module, device: &Device) -> anyhow::Result<()> {
+        let asked = self.activations == Activations::Int8;
+        ensure!(
+            !asked || Quantized::is_in(model),
+            "--activations int8 is for quantised weights, and the weights of this run are floats"
+        );
+        ensure!(
+            !asked || runs_on(device),
+            "--activations int8 is for the CPU; other devices multiply with decoded weights"
+        );
+        Ok(())
+    }
+
     /// Returns the form of quantised weights. `decodes` is true where something needs floats.
     pub fn form(self, decodes: bool) -> QuantisedWeights {
         match self.dequantize || decodes {

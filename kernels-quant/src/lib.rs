@@ -55,7 +55,7 @@ mod scales;
 mod views;
 mod weight;
 
-pub use codes::{BlockScales, Codes};
+pub use codes::{AWQ_PLACES, BlockScales, Codes, ColumnGroups, Number, RowGroups, WordOrder};
 pub use config::{ConfigError, LeftOut, QuantConfig};
 pub use dtype::Dtype;
 pub use encoding::Encoding;

@@ -18,6 +18,15 @@ impl<'a> Words<'a> {
         u32::from_le_bytes(self.0[at])
     }
 
+    /// Returns a line of `length` words.
+    pub(crate) fn line(self, at: usize, length: usize) -> &'a [[u8; 4]] {
+        &self.0[at * length..][..length]
+    }
+
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        self.0.as_flattened()
+    }
+
     /// Returns the words as signed numbers.
     pub(crate) fn signed(self) -> impl Iterator<Item = i32> + 'a {
         self.0.iter().map(|&word| i32::from_le_bytes(word))
@@ -43,6 +52,7 @@ impl<'a> Floats<'a> {
     }
 
     /// Returns a number, exactly.
+    #[inline]
     pub(crate) fn get(self, at: usize) -> f32 {
         match self {
             Self::F16(numbers) => f16::from_le_bytes(numbers[at]).to_f32(),

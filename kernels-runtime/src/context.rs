@@ -78,6 +78,9 @@ static EPOCH: AtomicU32 = AtomicU32::new(1);
 /// True if any policy that was ever in force has rules for layers. Until then, entering a layer costs only a store.
 static LAYERED: AtomicBool = AtomicBool::new(false);
 
+/// True if any policy that was ever in force prefers an implementation.
+static PREFERS: AtomicBool = AtomicBool::new(false);
+
 /// True if any policy that was ever in force asks for determinism.
 #[cfg(feature = "npu")]
 static DETERMINISTIC: AtomicBool = AtomicBool::new(false);
@@ -132,6 +135,7 @@ fn intern<T: PartialEq>(list: &mut Vec<Arc<T>>, value: T) -> Id {
 
 fn intern_policy(store: &mut Store, policy: Policy) -> Id {
     LAYERED.fetch_or(policy.speaks_of_layers(), Ordering::AcqRel);
+    PREFERS.fetch_or(policy.prefers_any(), Ordering::AcqRel);
     #[cfg(feature = "npu")]
     DETERMINISTIC.fetch_or(policy.is_deterministic(), Ordering::AcqRel);
     intern(&mut store.policies, policy)
@@ -337,6 +341,16 @@ pub(crate) fn current() -> Result<Arc<Active>, PolicyError> {
         false => find()?,
     };
     Ok(by_id(id))
+}
+
+/// Returns `true` if the policy in force on this thread prefers an implementation. Takes no lock where the state is known and no
+/// policy of the process prefers any. Calls of sites tell of a policy that can't be read.
+pub(crate) fn prefers(implementation: &str) -> bool {
+    let is_found = FOUND.get().0 == EPOCH.load(Ordering::Acquire);
+    if is_found && !PREFERS.load(Ordering::Acquire) {
+        return false;
+    }
+    current().is_ok_and(|active| active.policy.prefers(implementation))
 }
 
 /// Returns the mapping in force on this thread, without the policy's additions.

@@ -7,6 +7,7 @@ use burn::module::{
 };
 use burn::tensor::{DType, Device, FloatDType, Shape, Tensor};
 use kernels_runtime::ops::quantized_linear::{self, OwnedWeight};
+use kernels_runtime::ops::quantized_linear_int8 as int8;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,12 +51,16 @@ impl Quantized {
         SIZE.take().unwrap_or_default()
     }
 
-    /// Computes `x · weightᵀ`, without the adapter.
+    /// Computes `x · weightᵀ`, without the adapter. Under a policy with `prefer:cpu-simd-int8`, rows of `x` are rounded to 8 bits
+    /// where [`applies`](kernels_runtime::ops::quantized_linear_int8::applies).
     ///
     /// # Panics
     /// Panics if the last axis of `x` is not `inputs`.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
-        product(x, self.weight.clone())
+        match int8::applies(&x, &self.weight) {
+            true => product_of_rounded(x, self.weight.clone()),
+            false => product(x, self.weight.clone()),
+        }
     }
 
     /// Returns the weight in floats, `[inputs, outputs]`, without the adapter.
@@ -68,6 +73,11 @@ impl Quantized {
 #[kernels_macros::fused_kernel(kernels_runtime::ops::quantized_linear, crate = crate)]
 fn product<const D: usize>(x: Tensor<D>, weight: OwnedWeight) -> Tensor<D> {
     quantized_linear::reference(x, &weight)
+}
+
+#[kernels_macros::fused_kernel(kernels_runtime::ops::quantized_linear_int8, crate = crate)]
+fn product_of_rounded<const D: usize>(x: Tensor<D>, weight: OwnedWeight) -> Tensor<D> {
+    int8::of_rounded(x, &weight)
 }
 
 impl Reparameterization for Quantized {

@@ -5,9 +5,10 @@ use burn::module::{Module, Param, Reparameterizer};
 use burn::nn::LinearConfig;
 use burn::tensor::{DType, Device, Distribution, FloatDType, Tensor};
 use burn_kernels::nn::{Linear, LowRank, Quantize, Quantized, apply_low_rank};
+use burn_kernels::ops::{quantized_linear, quantized_linear_int8 as int8};
 use burn_kernels::optim::rounded;
 use burn_kernels::policy::{Policy, scope};
-use burn_kernels::quant::OwnedWeight;
+use burn_kernels::quant::{Dtype, OwnedPart, OwnedWeight, gguf};
 use burn_kernels::report::report;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -216,4 +217,67 @@ fn plans_and_reports_name_the_kernel() {
     layer.forward(random([1, 2, INPUTS], &device));
     let text = report().to_string();
     assert!(text.contains("reference"), "{text}");
+}
+
+/// Returns a layer in Q8_0, and its weight.
+fn layer_of_integers(device: &Device) -> (Linear, OwnedWeight) {
+    let linear = LinearConfig::new(INPUTS, OUTPUTS).with_bias(false);
+    let layer = Linear::from(linear.init(device));
+    let rows = layer.weight.val().without_autodiff().transpose();
+    let rows: Vec<f32> = rows.into_data().iter::<f32>().collect();
+    let row = INPUTS / 32 * 34;
+    let mut bytes = vec![0; OUTPUTS * row];
+    gguf::Block::Q8_0.encode(&rows, &mut bytes).unwrap();
+    let blocks = OwnedPart {
+        name: "blocks".into(),
+        dtype: Dtype::U8,
+        shape: vec![OUTPUTS, row],
+        bytes,
+    };
+    let weight = OwnedWeight::new(gguf::Block::Q8_0, [OUTPUTS, INPUTS], vec![blocks]).unwrap();
+    let quantize = Quantize::new([(layer.weight.id, weight.clone())], DType::F32);
+    (layer.apply_reparameterization(quantize), weight)
+}
+
+#[test]
+fn rows_are_rounded_only_on_request() {
+    let device = Device::flex();
+    let (layer, weight) = layer_of_integers(&device);
+    for (dtype, most) in [(FloatDType::F32, 2e-6), (FloatDType::BF16, 2e-2)] {
+        for rows in [1, 3, 40] {
+            let x = random([2, rows, INPUTS], &device).cast(dtype);
+            let exact = numbers(layer.forward(x.clone()));
+            let defined = numbers(int8::of_rounded(x.clone(), &weight));
+            let found = {
+                let _prefer = scope(Policy::auto().prefer(int8::IMPLEMENTATION).unwrap());
+                numbers(layer.forward(x))
+            };
+            let error = relative(&found, &defined);
+            assert!(error < most, "{rows} rows, {dtype:?}: {error:e}");
+            let error = relative(&found, &exact);
+            assert!(
+                (1e-4..5e-2).contains(&error),
+                "{rows} rows, {dtype:?}: {error:e}"
+            );
+        }
+    }
+    assert!(report().to_string().contains(int8::ID));
+}
+
+/// Training and other weights take the exact kernel.
+#[test]
+fn rows_are_not_rounded_where_that_has_no_kernel() {
+    let _prefer = scope(Policy::auto().prefer(int8::IMPLEMENTATION).unwrap());
+    let device = Device::flex().autodiff();
+    let (layer, weight) = layer_of_integers(&device);
+    let x = random([3, INPUTS], &device);
+    assert!(!int8::applies(&x, &weight));
+    let own = quantized_linear::reference(x.clone().inner(), &weight);
+    let error = relative(&numbers(layer.forward(x).inner()), &numbers(own));
+    assert!(error < 2e-6, "{error:e}");
+    let [of_table, plain] = layers(false, FloatDType::F32, &Device::flex());
+    let x = random([3, INPUTS], &Device::flex());
+    let [y, expected] = [of_table, plain].map(|layer| numbers(layer.forward(x.clone())));
+    let error = relative(&y, &expected);
+    assert!(error < 2e-6, "{error:e}");
 }

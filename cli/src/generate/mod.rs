@@ -115,7 +115,7 @@ impl Text {
 /// Returns an error if the checkpoint, its tokenizer, the prompts or a setting is invalid, all but the weights before
 /// these are read; and [`Interrupted`] after Ctrl-C.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    args.policy.install()?;
+    args.policy.install_preferring(args.quantised.preferred())?;
     let config = ModelConfig::of_checkpoint(&args.model)?;
     if let Some(folder) = &args.adapter {
         AdapterConfig::of_folder(folder, &config)?;
@@ -159,7 +159,8 @@ fn tell_of_no_end(tokenizer: &Tokenizer) {
         .and_then(|token| Some((token, tokenizer.id(token)?)));
     let hint = of_tokenizer.map_or_else(String::new, |(token, id)| {
         format!(
-            "; its tokenizer ends texts with `{}`: with `\"eos_token_id\": {id}` in generation_config.json, they end there",
+            "; its tokenizer ends texts with `{}`: with `\"eos_token_id\": {id}` in generation_config.json, they end \
+             there",
             kernels_io::escape(token)
         )
     });
@@ -243,6 +244,7 @@ fn load(args: &Args, sees: bool) -> anyhow::Result<CausalLm> {
         loading::load
     };
     let (_, model) = load(&args.model, &device, dtype, quantised)?;
+    args.quantised.check(&model, &device)?;
     match &args.adapter {
         Some(folder) => Ok(model.merge_adapters(folder)?),
         None => Ok(model),

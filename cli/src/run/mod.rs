@@ -100,7 +100,7 @@ fn part_parser() -> impl TypedValueParser<Value = OmniPart> {
 /// Returns an error that names the file and the field or tensor if the checkpoint, the inputs or the output path are
 /// invalid.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    args.policy.install()?;
+    args.policy.install_preferring(args.quantised.preferred())?;
     refuse_lost_files(args)?;
     let inputs = inputs::read(&args.inputs)?;
     let device = device(args)?;
@@ -147,6 +147,7 @@ fn rewards(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outp
     );
     let dtype = args.dtype.float_dtype();
     let (_, model) = load_reward_model(&args.model, device, dtype)?;
+    args.quantised.check(&model, device)?;
     let checked = || {
         weighted::refuse(&inputs.loss_weights)?;
         let batch = inputs.batch(device, dtype)?;
@@ -172,6 +173,7 @@ fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outp
             Ok(Model::Language(model))
         }
     })?;
+    args.quantised.check(&model, device)?;
     let run = parts::Run {
         args,
         inputs,

@@ -17,6 +17,7 @@ use kernels_models::load_vision_tower;
 pub fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outputs> {
     let dtype = args.dtype.float_dtype();
     let tower = load_vision_tower(&args.model, device, dtype)?;
+    args.quantised.check(&tower, device)?;
     let checked = || {
         inputs.refuse_others(&[PIXEL_VALUES], "a vision tower")?;
         let (pixel_values, grid) = inputs.pictures(device, dtype)?;

@@ -44,7 +44,7 @@ impl TokenizerConfig {
             config.special.extend(special_tokens(file, &fields)?);
         }
         if own.get("split_special_tokens") == Some(&Value::Bool(true)) {
-            let problem = "field `split_special_tokens`: true is not supported, and would change the tokens; remove the field, \
+            let problem = "field `split_special_tokens`: true is not supported, and would change the tokens; remove it, \
                            to read special tokens in texts as such";
             return Err(TextError::content(&file, problem));
         }

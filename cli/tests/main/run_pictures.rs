@@ -4,8 +4,11 @@ use crate::common::{Floats, command, errors, floats};
 use crate::models::{self, File};
 use safetensors::Dtype;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tempfile::TempDir;
+
+/// A change of the inputs.
+type Change<'a> = &'a dyn Fn(&mut File);
 
 /// Runs a fixture on changed inputs.
 fn run(
@@ -34,7 +37,7 @@ fn run(
         true => Ok(floats(&path("out.safetensors"))),
         false => {
             assert_eq!(result.status.code(), Some(1));
-            assert!(!Path::new(&path("out.safetensors")).exists());
+            assert!(!path("out.safetensors").exists());
             Err(errors(&result))
         }
     }
@@ -115,16 +118,15 @@ fn models_find_the_positions_of_tokens_and_pictures() {
 
 #[test]
 fn pictures_that_do_not_fit_are_named() {
-    let said = |model: &str, extra: &[&str], change: &dyn Fn(&mut File)| {
-        run(model, extra, change).err().unwrap()
-    };
+    let said =
+        |model: &str, extra: &[&str], change: Change<'_>| run(model, extra, change).err().unwrap();
     let text = models::Stored {
         dtype: Dtype::I64,
         shape: vec![1, 2],
         bytes: [1_i64, 2].map(i64::to_le_bytes).concat(),
     };
     let tower = "qwen3_vl_tower";
-    let cases: [(&str, &[&str], &dyn Fn(&mut File), &str); 7] = [
+    let cases: [(&str, &[&str], Change<'_>, &str); 7] = [
         (
             tower,
             &[],

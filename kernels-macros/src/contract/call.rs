@@ -163,8 +163,8 @@ impl CallContext<'_> {
         })
     }
 
-    /// The `forward` of a layer of one tensor, as the function `forward` writes it. In a generated `forward`, which is for
-    /// tensors of every rank, a layer of one rank is an error that says so.
+    /// The `forward` of a layer of one tensor, as the function `forward` writes it. In a generated `forward`, which is
+    /// for tensors of every rank, a layer of one rank is an error that says so.
     pub(crate) fn forward_of_any_rank(
         &self,
         forward: fn(&Self, &str, TokenStream) -> TokenStream,

@@ -18,7 +18,7 @@ use crate::encoding::{Declared, DecodeRows};
 use crate::parts::Parts;
 use crate::scales::Scales;
 use crate::views::{Floats, Words};
-use crate::{ConfigError, Encoding, QuantError};
+use crate::{AWQ_PLACES, Codes, ColumnGroups, ConfigError, Encoding, QuantError, WordOrder};
 
 /// AWQ of 4 bits, version `gemm`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,10 +28,7 @@ pub struct Awq {
 }
 
 /// The number of integers of a word.
-const IN_WORD: usize = 8;
-
-/// The place of each of eight rows in a word.
-const PLACES: [usize; IN_WORD] = [0, 4, 1, 5, 2, 6, 3, 7];
+const IN_WORD: usize = AWQ_PLACES.len();
 
 impl fmt::Display for Awq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -97,20 +94,55 @@ struct Rows<'a> {
     scales: Floats<'a>,
 }
 
+impl Rows<'_> {
+    fn integer(&self, words: Words<'_>, line: usize, row: usize) -> f32 {
+        let word = words.get(line * (self.rows / IN_WORD) + row / IN_WORD);
+        (word >> (4 * AWQ_PLACES[row % IN_WORD]) & 0xf) as f32
+    }
+
+    fn scale_and_zero(&self, row: usize, group: usize) -> [f32; 2] {
+        let scale = self.scales.get(group * self.rows + row);
+        [scale, self.integer(self.zeros, group, row)]
+    }
+}
+
 impl DecodeRows for Rows<'_> {
     fn decode(&self, rows: Range<usize>, out: &mut [f32]) {
         for (row, places) in rows.zip(out.chunks_exact_mut(self.columns)) {
-            let integer = |words: Words<'_>, line: usize| {
-                let word = words.get(line * (self.rows / IN_WORD) + row / IN_WORD);
-                (word >> (4 * PLACES[row % IN_WORD]) & 0xf) as i32
-            };
             for (group, places) in places.chunks_exact_mut(self.group).enumerate() {
-                let zero = integer(self.zeros, group);
-                let scale = self.scales.get(group * self.rows + row);
+                let [scale, zero] = self.scale_and_zero(row, group);
                 for (column, place) in (group * self.group..).zip(places) {
-                    *place = (integer(self.codes, column) - zero) as f32 * scale;
+                    *place = (self.integer(self.codes, column, row) - zero) * scale;
                 }
             }
+        }
+    }
+
+    fn codes(&self) -> Option<Codes<'_>> {
+        Some(Codes::Columns {
+            words: WordOrder::OfRows,
+            groups: self,
+        })
+    }
+}
+
+impl ColumnGroups for Rows<'_> {
+    fn line(&self, at: usize) -> &[[u8; 4]] {
+        self.codes.line(at, self.rows / IN_WORD)
+    }
+
+    fn count(&self) -> usize {
+        self.columns / self.group
+    }
+
+    fn of(&self, column: usize) -> (usize, usize) {
+        let group = column / self.group;
+        (group, (group + 1) * self.group)
+    }
+
+    fn get(&self, first: usize, group: usize, scales: &mut [f32], zeros: &mut [f32]) {
+        for (row, (scale, zero)) in (first..).zip(scales.iter_mut().zip(zeros)) {
+            [*scale, *zero] = self.scale_and_zero(row, group);
         }
     }
 }

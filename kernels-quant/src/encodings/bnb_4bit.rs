@@ -286,6 +286,7 @@ impl DecodeRows for Rows<'_> {
         Some(Codes::Table {
             table: self.table,
             bytes: self.codes,
+            low_first: false,
             block: self.blocksize,
             scales: self.absmax,
         })

@@ -18,7 +18,7 @@ use crate::encoding::{Declared, DecodeRows};
 use crate::finite::refuse_rounded;
 use crate::parts::Parts;
 use crate::views::Floats;
-use crate::{BlockScales, Codes, ConfigError, Dtype, Encoding, PartSpec, QuantError};
+use crate::{Codes, ConfigError, Dtype, Encoding, Number, PartSpec, QuantError, RowGroups};
 
 /// LLM.int8 of bitsandbytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -126,10 +126,19 @@ impl DecodeRows for Rows<'_> {
     }
 
     fn codes(&self) -> Option<Codes<'_>> {
-        Some(Codes::Integers {
+        Some(Codes::Grouped {
+            number: Number::Int8,
             bytes: self.codes,
-            scales: BlockScales::plain(self.scales),
+            stride: self.columns,
+            width: self.columns,
+            groups: self,
             factor: FACTOR,
         })
+    }
+}
+
+impl RowGroups for Rows<'_> {
+    fn get(&self, row: usize, _: usize) -> [f32; 2] {
+        [self.scales.get(row), 0.0]
     }
 }

@@ -17,7 +17,7 @@ use crate::config::Fields;
 use crate::encoding::{Declared, DecodeRows};
 use crate::parts::Parts;
 use crate::views::{Floats, Words};
-use crate::{ConfigError, Encoding, QuantError, bits};
+use crate::{Codes, ColumnGroups, ConfigError, Encoding, QuantError, WordOrder, bits};
 
 /// GPTQ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -97,6 +97,7 @@ impl Declared for Gptq {
             bits: self.bits,
             rows,
             columns,
+            groups,
             codes: parts.words("qweight", &[columns / in_word, rows])?,
             zeros: parts.words("qzeros", &[groups, rows / in_word])?,
             add_to_zeros: match self.version {
@@ -179,6 +180,7 @@ struct Rows<'a> {
     bits: u32,
     rows: usize,
     columns: usize,
+    groups: usize,
     codes: Words<'a>,
     zeros: Words<'a>,
     add_to_zeros: u32,
@@ -192,6 +194,11 @@ impl Rows<'_> {
         let word = |at| self.zeros.get(start + at).wrapping_add(self.add_to_zeros);
         bits::integer(word, row, self.bits)
     }
+
+    fn scale_and_zero(&self, row: usize, group: usize) -> [f32; 2] {
+        let scale = self.scales.get(group * self.rows + row);
+        [scale, self.zero(group, row) as f32]
+    }
 }
 
 impl DecodeRows for Rows<'_> {
@@ -199,17 +206,48 @@ impl DecodeRows for Rows<'_> {
         for (row, places) in rows.zip(out.chunks_exact_mut(self.columns)) {
             let word = |at: usize| self.codes.get(at * self.rows + row);
             // The scale and zero of the column before, which most columns share.
-            let mut last = (usize::MAX, 0.0, 0);
+            let mut last = (usize::MAX, [0.0; 2]);
             let codes = bits::integers(word, self.columns, self.bits);
             for (column, (code, place)) in codes.zip(places).enumerate() {
                 let group = self.group_of.of(column);
                 if group != last.0 {
-                    let scale = self.scales.get(group * self.rows + row);
-                    last = (group, scale, self.zero(group, row) as i32);
+                    last = (group, self.scale_and_zero(row, group));
                 }
-                let (_, scale, zero) = last;
-                *place = (code as i32 - zero) as f32 * scale;
+                let (_, [scale, zero]) = last;
+                *place = (code as f32 - zero) * scale;
             }
+        }
+    }
+
+    fn codes(&self) -> Option<Codes<'_>> {
+        Some(Codes::Columns {
+            words: WordOrder::OfColumns { bits: self.bits },
+            groups: self,
+        })
+    }
+}
+
+impl ColumnGroups for Rows<'_> {
+    fn line(&self, at: usize) -> &[[u8; 4]] {
+        self.codes.line(at, self.rows)
+    }
+
+    fn count(&self) -> usize {
+        self.groups
+    }
+
+    fn of(&self, column: usize) -> (usize, usize) {
+        let group = self.group_of.of(column);
+        let end = match self.group_of {
+            Groups::Listed(_) => column + 1,
+            Groups::Consecutive(size) => ((group + 1) * size).min(self.columns),
+        };
+        (group, end)
+    }
+
+    fn get(&self, first: usize, group: usize, scales: &mut [f32], zeros: &mut [f32]) {
+        for (row, (scale, zero)) in (first..).zip(scales.iter_mut().zip(zeros)) {
+            [*scale, *zero] = self.scale_and_zero(row, group);
         }
     }
 }

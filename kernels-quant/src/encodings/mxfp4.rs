@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use crate::encoding::{Declared, DecodeRows};
 use crate::parts::Parts;
-use crate::{Dtype, QuantError, numbers};
+use crate::{BlockScales, Codes, Dtype, QuantError, numbers};
 
 /// MXFP4 of gpt-oss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -76,5 +76,15 @@ impl DecodeRows for Rows<'_> {
                     [code & 0xf, code >> 4].map(|code| numbers::E2M1[usize::from(code)] * power);
             }
         }
+    }
+
+    fn codes(&self) -> Option<Codes<'_>> {
+        Some(Codes::Table {
+            table: &numbers::E2M1,
+            bytes: self.codes.as_flattened(),
+            low_first: true,
+            block: BLOCK,
+            scales: BlockScales::powers(self.scales),
+        })
     }
 }

@@ -17,7 +17,7 @@ use crate::encoding::{Declared, DecodeRows};
 use crate::parts::Parts;
 use crate::scales::{Grid, Scales};
 use crate::views::{Floats, Words};
-use crate::{Dtype, QuantError, bits};
+use crate::{Codes, Dtype, Number, QuantError, RowGroups, bits};
 
 /// `pack-quantized` of compressed-tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -184,5 +184,29 @@ impl DecodeRows for Rows<'_> {
                 *place = (code as i32 - zero) as f32 * scale;
             }
         }
+    }
+
+    /// Codes that bytes and halves of them hold, in groups in order.
+    fn codes(&self) -> Option<Codes<'_>> {
+        let number = match self.bits {
+            4 => Number::Uint4,
+            8 => Number::Uint8,
+            _ => return None,
+        };
+        self.groups.is_none().then(|| Codes::Grouped {
+            number,
+            bytes: self.codes.bytes(),
+            stride: 4 * bits::words(self.columns, self.bits),
+            width: self.grid.width(),
+            groups: self,
+            factor: 1.0,
+        })
+    }
+}
+
+impl RowGroups for Rows<'_> {
+    fn get(&self, row: usize, group: usize) -> [f32; 2] {
+        let scale = self.scales.get(self.grid.start(row) + group);
+        [scale, self.zero(row, group) as f32]
     }
 }

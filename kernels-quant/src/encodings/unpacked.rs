@@ -15,7 +15,7 @@ use crate::encoding::{Declared, DecodeRows};
 use crate::parts::Parts;
 use crate::scales::{Grid, Scales};
 use crate::views::Floats;
-use crate::{Dtype, QuantError, numbers};
+use crate::{Codes, Dtype, Number, QuantError, RowGroups, numbers};
 
 /// `int-quantized` and `float-quantized` of compressed-tensors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -116,13 +116,34 @@ impl DecodeRows for Bytes<'_> {
         for ((row, codes), places) in rows.zip(codes).zip(places) {
             let groups = codes.chunks(self.grid.width());
             let groups = groups.zip(places.chunks_mut(self.grid.width()));
-            for (at, (codes, places)) in (self.grid.start(row)..).zip(groups) {
-                let scale = self.scales.get(at);
-                let zero = self.zeros.map_or(0.0, |zeros| f32::from(zeros[at] as i8));
+            for (group, (codes, places)) in groups.enumerate() {
+                let [scale, zero] = self.get(row, group);
                 for (&code, place) in codes.iter().zip(places) {
                     *place = (self.code.number(code) - zero) * scale;
                 }
             }
         }
+    }
+
+    fn codes(&self) -> Option<Codes<'_>> {
+        Some(Codes::Grouped {
+            number: match self.code {
+                Code::Int8 => Number::Int8,
+                Code::E4M3 => Number::E4M3,
+            },
+            bytes: self.codes,
+            stride: self.columns,
+            width: self.grid.width(),
+            groups: self,
+            factor: 1.0,
+        })
+    }
+}
+
+impl RowGroups for Bytes<'_> {
+    fn get(&self, row: usize, group: usize) -> [f32; 2] {
+        let at = self.grid.start(row) + group;
+        let zero = self.zeros.map_or(0.0, |zeros| f32::from(zeros[at] as i8));
+        [self.scales.get(at), zero]
     }
 }

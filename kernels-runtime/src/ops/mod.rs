@@ -20,6 +20,7 @@ pub mod linear_cross_entropy;
 pub mod moe;
 pub mod qk_norm_rope;
 pub mod quantized_linear;
+pub mod quantized_linear_int8;
 pub mod rms_norm;
 pub mod rope;
 pub mod softcap;

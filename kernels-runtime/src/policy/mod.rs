@@ -340,6 +340,16 @@ impl Policy {
         }
     }
 
+    /// Returns `true` if an implementation is preferred.
+    pub fn prefers(&self, name: &str) -> bool {
+        self.prefer.iter().any(|known| *known == name)
+    }
+
+    /// Returns `true` if any implementation is preferred.
+    pub(crate) fn prefers_any(&self) -> bool {
+        !self.prefer.is_empty()
+    }
+
     /// Returns the rank of an implementation among the preferred ones.
     pub(crate) fn rank(&self, name: &str) -> usize {
         let place = self.prefer.iter().position(|known| *known == name);

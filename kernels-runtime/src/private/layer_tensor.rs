@@ -10,12 +10,12 @@ use burn::tensor::Tensor;
 )]
 pub trait LayerTensor<T> {
     /// Returns the tensor itself.
-    fn as_it_is(self) -> T;
+    fn itself(self) -> T;
 }
 
 #[diagnostic::do_not_recommend]
 impl<const D: usize> LayerTensor<Self> for Tensor<D> {
-    fn as_it_is(self) -> Self {
+    fn itself(self) -> Self {
         self
     }
 }
@@ -26,7 +26,7 @@ pub enum NoTensor {}
 
 #[diagnostic::do_not_recommend]
 impl<const D: usize> LayerTensor<NoTensor> for Tensor<D> {
-    fn as_it_is(self) -> NoTensor {
+    fn itself(self) -> NoTensor {
         unreachable!("no layer takes it, as there is no value of it")
     }
 }
@@ -36,10 +36,10 @@ pub fn layer_input<const D: usize, T>(input: Tensor<D>) -> T
 where
     Tensor<D>: LayerTensor<T>,
 {
-    input.as_it_is()
+    input.itself()
 }
 
 /// Returns the result of a layer.
 pub fn layer_output<const D: usize, T: LayerTensor<Tensor<D>>>(output: T) -> Tensor<D> {
-    output.as_it_is()
+    output.itself()
 }

@@ -341,11 +341,10 @@ mod tests {
         let ids = kernels().map(|kernel| kernel.id);
         assert!(ids.is_sorted_by(|a, b| a < b), "each id once");
         let others = kernels().filter(|kernel| !OPERATIONS.contains(&kernel.op));
-        assert!(
-            others
-                .map(|kernel| kernel.id)
-                .eq(["npu_fused_quantized_linear"])
-        );
+        assert!(others.map(|kernel| kernel.id).eq([
+            "npu_fused_quantized_linear",
+            "npu_fused_quantized_linear_int8"
+        ]));
         for op in OPERATIONS {
             let of_op = kernels().filter(|kernel| kernel.op == *op);
             assert_eq!(of_op.count(), 1, "{op}");

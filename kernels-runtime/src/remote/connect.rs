@@ -155,7 +155,8 @@ fn host(address: &Address, token: &str) -> Result<RemoteHost, ConnectError> {
     })
 }
 
-/// Returns what a server answers. Burn waits for ever, also for a program that accepts every connection and says nothing.
+/// Returns what a server answers. Burn waits for ever, also for a program that accepts every connection and says
+/// nothing.
 fn answered<T: Send + 'static>(
     address: &Address,
     patience: Duration,
@@ -172,8 +173,8 @@ fn answered<T: Send + 'static>(
     match receiver.recv_timeout(patience) {
         Ok(answer) => answer.map_err(|error| explain(address, error)),
         Err(RecvTimeoutError::Timeout) => Err(out_of_reach(format!(
-            "it accepted the connection, but gave no answer for {} s; another program may listen there, or the server is \
-             stopped",
+            "it accepted the connection, but gave no answer for {} s; another program may listen there, or the server \
+             is stopped",
             patience.as_secs()
         ))),
         Err(RecvTimeoutError::Disconnected) => {

@@ -231,6 +231,8 @@ impl Single for Avx512 {
 impl Context for V4 {
     type Of<A: Real> = A::Avx512;
 
+    const LOOKS_UP: bool = true;
+
     #[inline(always)]
     fn of_bf16(self, values: &[bf16; LANES]) -> Avx512 {
         let (avx512, halves) = (self.avx512f, bytemuck::cast::<_, __m256i>(*values));
@@ -258,6 +260,22 @@ impl Context for V4 {
     fn of_table(self, table: &[f32; LANES], places: &[u8; LANES]) -> Avx512 {
         let avx512 = self.avx512f;
         let places = avx512._mm512_cvtepu8_epi32(bytemuck::cast(*places));
+        let values = avx512._mm512_permutexvar_ps(places, bytemuck::cast(*table));
+        Avx512 { values, c: self }
+    }
+
+    /// Each byte in 64 bits becomes two places in 32 bits, of which the lower four count.
+    #[inline(always)]
+    fn of_halves(self, table: &[f32; LANES], bytes: &[u8; 8], low_first: bool) -> Avx512 {
+        let (avx512, bytes) = (self.avx512f, u64::from_le_bytes(*bytes));
+        let bytes = avx512._mm512_cvtepu8_epi64(bytemuck::cast([bytes, 0]));
+        let places = match low_first {
+            true => avx512._mm512_or_si512(bytes, avx512._mm512_slli_epi64::<28>(bytes)),
+            false => {
+                let upper = avx512._mm512_srli_epi64::<4>(bytes);
+                avx512._mm512_or_si512(upper, avx512._mm512_slli_epi64::<32>(bytes))
+            }
+        };
         let values = avx512._mm512_permutexvar_ps(places, bytemuck::cast(*table));
         Avx512 { values, c: self }
     }

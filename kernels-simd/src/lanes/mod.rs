@@ -44,11 +44,28 @@ pub trait Lanes<A, C>: Number {
 pub trait Context: Copy + Send + Sync {
     type Of<A: Real>: Lanes<A, Self>;
 
+    /// Whether [`of_table`](Self::of_table) is faster than a few operations of arithmetic.
+    const LOOKS_UP: bool = false;
+
     fn of_bf16(self, values: &[bf16; LANES]) -> Self::Of<f32>;
     fn of_f16(self, values: &[f16; LANES]) -> Self::Of<f32>;
     fn of_i8(self, values: &[i8; LANES]) -> Self::Of<f32>;
     /// Returns the numbers of a table at places, of which the lower four bits count.
     fn of_table(self, table: &[f32; LANES], places: &[u8; LANES]) -> Self::Of<f32>;
+    /// Returns the numbers of a table at the places of eight bytes, two of four bits each: those of a byte's upper half, then of its
+    /// lower one, or the other way round.
+    #[inline(always)]
+    fn of_halves(self, table: &[f32; LANES], bytes: &[u8; 8], low_first: bool) -> Self::Of<f32> {
+        let mut places = [0; LANES];
+        for (pair, byte) in places.as_chunks_mut::<2>().0.iter_mut().zip(bytes) {
+            *pair = match low_first {
+                true => [*byte, byte >> 4],
+                false => [byte >> 4, *byte],
+            };
+        }
+        self.of_table(table, &places)
+    }
+
     /// Rounds to nearest, ties to even.
     fn to_bf16(self, values: Self::Of<f32>) -> [bf16; LANES];
     /// Returns the numbers that are left of others in bf16.
@@ -368,6 +385,15 @@ mod tests {
             assert_eq!(c.of_i8(&signed).values(), signed.map(f32::from));
             let expected = bytes.map(|byte| table[usize::from(byte & 0xf)]);
             assert_eq!(c.of_table(&table, &bytes).values(), expected);
+            let bytes: &[u8; 8] = bytes.first_chunk().expect("half of them");
+            for low_first in [false, true] {
+                let place = |at: usize| {
+                    let shift = if (at % 2 == 0) == low_first { 0 } else { 4 };
+                    (bytes[at / 2] >> shift) & 0xf
+                };
+                let expected = std::array::from_fn(|at| table[usize::from(place(at))]);
+                assert_eq!(c.of_halves(&table, bytes, low_first).values(), expected);
+            }
         }
     }
 

@@ -1,15 +1,17 @@
 //! Products with quantised weights, which stay as their bytes.
 //!
 //! A weight is `[outputs, inputs]`. Rows of it are decoded to f32, a few at a time, in memory that a thread keeps and that
-//! the second-level cache holds, and multiplied by the products of this crate. Few rows of `x`, as in decoding, are
-//! multiplied piece by piece: 256 numbers are decoded to the first-level cache, and multiplied there. The blocks of GGUF
-//! files, NF4, FP4 and LLM.int8 are decoded with SIMD, to the same bits as [`kernels_quant`] decodes, which decodes all
-//! others.
+//! the second-level cache holds, and multiplied by the products of this crate. One row of `x`, as in decoding, is multiplied
+//! with numbers that never leave the registers, and a few rows with those of a row of the weight in the first-level cache.
+//! Most encodings are decoded with SIMD, to the same bits as [`kernels_quant`] decodes, which decodes the others: widths of
+//! integers other than 4 and 8 bits and columns out of order in compressed-tensors, and blocks or groups that don't begin
+//! where vectors do.
 //!
 //! Sums are in f32, for half types too, and results are rounded once. They don't depend on the number of threads.
 
 mod decode;
 mod few;
+pub mod int8;
 mod panels;
 
 use crate::product::Gemm;

@@ -1,6 +1,6 @@
 //! Products of rows with panels of a weight: some rows of it, decoded to the type that products are computed in.
 
-use super::decode::{DecodeRows, RowCodes};
+use super::decode::{ColumnCodes, DecodeColumns, DecodeRows, RowCodes};
 use crate::lanes::dispatch;
 use crate::product::{self, Gemm, Matrix, Rows, finish, in_columns, load, with_memory};
 use crate::{Element, Real, Unwritten, share};
@@ -12,7 +12,12 @@ const PANEL: usize = 1 << 18;
 
 /// The largest number of outputs of it, and a number that divides those of all but the last.
 const OUTPUTS: usize = 64;
-const VECTOR: usize = 16;
+pub(super) const VECTOR: usize = 16;
+
+/// The number of rows from which products copy both operands, and the numbers of outputs for which that pays: the panel is then
+/// read once, and need not stay in a cache.
+const MANY: usize = 192;
+const MANY_OUTPUTS: [usize; 2] = [128, 256];
 
 /// The number of elements of the panel that threads share in a gradient.
 const SHARED: usize = 1 << 20;
@@ -52,7 +57,11 @@ where
     let count = rows.len() / inputs;
     let rows = load(rows);
     let rows = Rows::new(&rows, count, inputs);
-    let width = (PANEL / inputs / VECTOR * VECTOR).clamp(VECTOR, OUTPUTS);
+    let [least, most] = match count {
+        MANY.. => MANY_OUTPUTS,
+        _ => [VECTOR, OUTPUTS],
+    };
+    let width = (PANEL / inputs / VECTOR * VECTOR).clamp(least, most);
     let parallel = count.saturating_mul(inputs * outputs) >= PARALLEL;
     in_columns(out, outputs, width, parallel, |mut part| {
         let (first, width) = (part.start(), part.width());
@@ -130,7 +139,7 @@ pub(super) fn decode<A: Gemm>(weight: &QuantizedWeight<'_>, rows: Range<usize>, 
         "rows {rows:?} of a weight of {height} rows of {columns} have no place in {} elements",
         out.len()
     );
-    let at_a_time = (DECODED / columns).max(1);
+    let at_a_time = (DECODED / columns).max(1).next_multiple_of(VECTOR);
     let parts = out.chunks_mut(at_a_time * columns).enumerate();
     let parts: Vec<_> = parts
         .map(|(at, part)| (rows.start + at * at_a_time, part))
@@ -156,8 +165,11 @@ fn decode_here<A: Gemm>(weight: &QuantizedWeight<'_>, first: usize, out: &mut [A
         }
         return;
     };
-    match RowCodes::of(weight) {
-        Some(codes) => dispatch(DecodeRows { codes, first, out }),
-        None => weight.decode_rows(first..last, out),
+    if let Some(codes) = RowCodes::of(weight) {
+        dispatch(DecodeRows { codes, first, out });
+    } else if let Some(codes) = ColumnCodes::of(weight) {
+        dispatch(DecodeColumns { codes, first, out });
+    } else {
+        weight.decode_rows(first..last, out);
     }
 }

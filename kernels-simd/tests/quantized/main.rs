@@ -5,10 +5,14 @@
 #[path = "../../../kernels-quant/tests/main/stored.rs"]
 mod stored;
 
+mod int8;
+mod made;
+
 use half::{bf16, f16};
-use kernels_quant::{Bnb4Bit, BnbInt8, Dtype, QuantizedWeight, gguf};
+use kernels_quant::{Code, QuantizedWeight, Scales, gguf};
 use kernels_simd::quantized::{decode_rows, forward, gradient_of_x};
 use kernels_simd::{Values, View};
+use made::{awq, blocks, fp8_blocks, gptq, int8, mxfp4, nf4, packed, unpacked};
 use stored::{Stored, cases, noise};
 
 /// Numbers of rows: none, one, as in decoding, and so many that products take other paths.
@@ -151,76 +155,6 @@ fn products_are_those_of_the_decoded_weights_of_packages() {
     }
 }
 
-/// Returns blocks of random codes, with scales near 1/64.
-fn blocks(block: gguf::Block, shape: [usize; 2]) -> Stored {
-    let mut random = noise(7);
-    let row = shape[1] / block.elements() * block.bytes();
-    let mut bytes: Vec<u8> = (0..shape[0] * row).map(|_| random() as u8).collect();
-    let halves: &[usize] = match block {
-        gguf::Block::Q4_1 | gguf::Block::Q5_1 | gguf::Block::Q4K | gguf::Block::Q5K => &[0, 2],
-        gguf::Block::Q6K => &[208],
-        gguf::Block::Mxfp4 => &[],
-        _ => &[0],
-    };
-    for bytes in bytes.chunks_exact_mut(block.bytes()) {
-        for &at in halves {
-            let scale = f16::from_f64(random() as f64 / u64::MAX as f64 / 64.0);
-            bytes[at..at + 2].copy_from_slice(&scale.to_le_bytes());
-        }
-        if block == gguf::Block::Mxfp4 {
-            bytes[0] = 120 + bytes[0] % 8;
-        }
-    }
-    Stored::new(block, shape).with("blocks", Dtype::U8, &[shape[0], row], bytes)
-}
-
-fn int8(shape: [usize; 2]) -> Stored {
-    let mut random = noise(8);
-    let bytes = (0..shape[0] * shape[1]).map(|_| random() as u8).collect();
-    let scales: Vec<f32> = (0..shape[0]).map(|row| 0.5 + row as f32 / 50.0).collect();
-    Stored::new(BnbInt8, shape)
-        .with("weight", Dtype::I8, &shape, bytes)
-        .singles("SCB", &shape[..1], &scales)
-}
-
-const NF4: [f32; 16] = [
-    -1.0,
-    -0.696_192_8,
-    -0.525_073_05,
-    -0.394_917_5,
-    -0.284_441_38,
-    -0.184_773_43,
-    -0.091_050_036,
-    0.0,
-    0.079_580_3,
-    0.160_930_2,
-    0.246_112_3,
-    0.337_915_24,
-    0.440_709_83,
-    0.562_617,
-    0.722_956_84,
-    1.0,
-];
-
-fn nf4(shape: [usize; 2], block: usize) -> Stored {
-    let mut random = noise(9);
-    let elements = shape[0] * shape[1];
-    let bytes = (0..elements.div_ceil(2)).map(|_| random() as u8).collect();
-    let count = elements.div_ceil(block);
-    let absmax: Vec<f32> = (0..count).map(|at| 0.1 + (at % 13) as f32 / 20.0).collect();
-    let text = format!(
-        r#"{{"quant_type": "nf4", "blocksize": {block}, "shape": [{}, {}]}}"#,
-        shape[0], shape[1]
-    );
-    let state = text.into_bytes();
-    let name = "weight.quant_state.bitsandbytes__nf4";
-    Stored::new(Bnb4Bit::Nf4, shape)
-        .with(name, Dtype::U8, &[state.len()], state)
-        .with("weight", Dtype::U8, &[elements.div_ceil(2), 1], bytes)
-        .singles("weight.absmax", &[count], &absmax)
-        .singles("weight.quant_map", &[16], &NF4)
-}
-
 /// Sizes around the parts of products: outputs of several parts, inputs of several pieces, none of them whole.
 #[test]
 fn products_of_larger_weights() {
@@ -235,6 +169,66 @@ fn products_of_larger_weights() {
     check_all(&int8([67, 523]), &counts, "int8");
     check_all(&nf4([67, 576], 64), &counts, "nf4");
     check_all(&nf4([67, 100], 64), &counts, "nf4, blocks across rows");
+    check_all(&mxfp4([67, 544]), &counts, "mxfp4");
+    // So many rows that panels are wide.
+    check_all(&blocks(gguf::Block::Q8_0, [300, 544]), &[200], "Q8_0");
+    check_all(&gptq([304, 544], 4, 64, false), &[200], "gptq");
+}
+
+/// Shapes of words and groups that do and that do not end with vectors and pieces.
+#[test]
+fn products_of_larger_weights_in_words() {
+    let counts = [1, 5, 40];
+    for (bits, group, shuffled) in [
+        (4, 64, false),
+        (4, 40, false),
+        (4, 64, true),
+        (8, 128, false),
+        (2, 32, false),
+    ] {
+        let what = format!("gptq of {bits} bits, groups of {group}, {shuffled}");
+        check_all(&gptq([144, 560], bits, group, shuffled), &counts, &what);
+    }
+    for group in [64, 20] {
+        check_all(&awq([136, 640], group), &counts, "awq");
+    }
+    for (columns, bits, scales, zeros) in [
+        (640, 4, Scales::Groups(128), false),
+        (640, 4, Scales::Groups(32), true),
+        (600, 4, Scales::Groups(24), true),
+        (523, 4, Scales::Rows, false),
+        (523, 8, Scales::Rows, true),
+        (640, 8, Scales::Groups(64), false),
+        (523, 8, Scales::Tensor, false),
+        (523, 3, Scales::Rows, false),
+    ] {
+        let what = format!("{bits} bits, {columns} columns, {scales}, {zeros}");
+        check_all(&packed([67, columns], bits, scales, zeros), &counts, &what);
+    }
+}
+
+#[test]
+fn products_of_larger_weights_of_bytes() {
+    let counts = [1, 5, 40];
+    for (columns, code, scales, zeros) in [
+        (523, Code::Int8, Scales::Rows, false),
+        (523, Code::Int8, Scales::Rows, true),
+        (640, Code::Int8, Scales::Groups(128), true),
+        (640, Code::Int8, Scales::Groups(20), false),
+        (523, Code::Int8, Scales::Tensor, false),
+        (523, Code::E4M3, Scales::Rows, false),
+        (640, Code::E4M3, Scales::Groups(64), false),
+        (523, Code::E4M3, Scales::Blocks([32, 48]), false),
+    ] {
+        let what = format!("{code:?}, {columns} columns, {scales}, {zeros}");
+        check_all(
+            &unpacked([67, columns], code, scales, zeros),
+            &counts,
+            &what,
+        );
+    }
+    check_all(&fp8_blocks([131, 576], [128, 128]), &counts, "fp8");
+    check_all(&fp8_blocks([67, 523], [13, 100]), &counts, "fp8");
 }
 
 /// Shapes whose panels are of several sizes, and which threads share.
@@ -243,7 +237,7 @@ fn results_dont_depend_on_the_number_of_threads() {
     for stored in [blocks(gguf::Block::Q4K, [300, 512]), int8([515, 301])] {
         let weight = stored.weight().unwrap();
         let [outputs, inputs] = weight.shape();
-        for count in [1, 3, 64] {
+        for count in [1, 3, 64, 200] {
             let (x, dy) = (
                 numbers::<f32>(count * inputs, 4),
                 numbers::<f32>(count * outputs, 5),

@@ -51,8 +51,8 @@ impl CausalLm {
     /// least. The model then costs what it does without adapters.
     ///
     /// # Errors
-    /// Returns an error as [`load_adapters`](Self::load_adapters) does, if the model has quantised weights, and if a sum is not
-    /// finite in the dtype of its weight.
+    /// Returns an error as [`load_adapters`](Self::load_adapters) does, if the model has quantised weights, and if a sum
+    /// is not finite in the dtype of its weight.
     pub fn merge_adapters(self, dir: &Path) -> Result<Self, ModelError> {
         if Quantized::is_in(&self) {
             let problem = "the model has quantised weights, which a sum would round once more; load it with decoded ones, and \
@@ -73,8 +73,8 @@ impl CausalLm {
             None => Ok(merged),
             Some(name) => Err(ModelError::Adapter {
                 problem: format!(
-                    "`{name}` with its adapter is not finite: the adapter or the base is damaged, the alpha is too large, or the \
-                     dtype of the weight is too narrow (f16 ends at 65504)"
+                    "`{name}` with its adapter is not finite: the adapter or the base is damaged, the alpha is too \
+                     large, or the dtype of the weight is too narrow (f16 ends at 65504)"
                 ),
             }),
         }
@@ -122,8 +122,10 @@ impl Replace for Merge {
 /// Returns `false` if a value is infinite or NaN. A tensor that can't be read is left to the program that reads it.
 fn is_finite<const D: usize>(tensor: Tensor<D>) -> bool {
     // Products with zero are zero, or NaN.
-    let sum = (tensor * 0.0).sum().try_into_vec_as::<f64>();
-    sum.map_or(true, |sum| sum.iter().all(|sum| !sum.is_nan()))
+    match tensor.mul_scalar(0.0).sum().try_into_vec_as::<f64>() {
+        Ok(sum) => sum.iter().all(|sum| !sum.is_nan()),
+        Err(_) => true,
+    }
 }
 
 /// Gives each parameter the dtype of its name.

@@ -186,6 +186,13 @@ pub fn load_with_vision(
     check_dtype(device, dtype)?;
     let checkpoint = Checkpoint::open(path)?;
     refuse_reward_model(&checkpoint, path)?;
+    if checkpoint.path.is_file() {
+        return Err(ModelError::Layout {
+            dir: checkpoint.path,
+            problem: "a GGUF file holds no vision tower that can be read; name the model's folder"
+                .into(),
+        });
+    }
     let vision = checkpoint.config.vision_config(&path.join(CONFIG))?;
     let new = |config: &ModelConfig, device: &Device| {
         config.init(device).with_vision(vision.init(device))

@@ -228,11 +228,16 @@ fn sections(fields: Fields<'_>, positions: Positions) -> Result<Option<[usize; 3
     let Some(order) = positions.sections else {
         return Ok(None);
     };
-    let interleaved = fields.boolean("mrope_interleaved")?;
     let own = order == SectionOrder::Interleaved;
-    if interleaved.is_some_and(|interleaved| interleaved != own) {
-        let problem = format!("{} is not supported", !own);
-        return Err(fields.error("mrope_interleaved", problem));
+    // Omni files have both names.
+    for name in ["mrope_interleaved", "interleaved"] {
+        if fields
+            .boolean(name)?
+            .is_some_and(|interleaved| interleaved != own)
+        {
+            let problem = format!("{} is not supported", !own);
+            return Err(fields.error(name, problem));
+        }
     }
     let list = fields.required(SECTIONS, fields.indices(SECTIONS)?)?;
     match <[usize; 3]>::try_from(list) {

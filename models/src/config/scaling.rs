@@ -111,8 +111,8 @@ impl RopeScaling {
         original: Option<usize>,
         longest: usize,
     ) -> Result<Self, ModelError> {
-        // The first files of Phi-3 say `su`. Qwen2.5-VL's name the three positions and not a scaling, also beside a `rope_type`
-        // in files that transformers saved.
+        // The first files of Phi-3 say `su`. Qwen2.5-VL's name the three positions and not a scaling, also beside a
+        // `rope_type` in files that transformers saved.
         let plain = |kind| match kind {
             "su" if positions.longrope() => "longrope",
             "mrope" if positions.sections.is_some() => "default",
@@ -255,7 +255,8 @@ impl RopeScaling {
                 continue;
             }
             let partial = name == "partial_rotary_factor";
-            let sections = ["mrope_section", "mrope_interleaved"].contains(&name.as_str());
+            let sections =
+                ["mrope_section", "mrope_interleaved", "interleaved"].contains(&name.as_str());
             if sections && positions.sections.is_some() {
                 continue;
             }

@@ -71,6 +71,8 @@ fn whole3() -> TempDir {
     let mut file = File::new();
     add(&mut file, "thinker.", "qwen3_omni_thinker_axes");
     add(&mut file, "talker.", "qwen3_omni_talker");
+    split_experts(&mut file);
+    assert!(file.contains_key("talker.model.layers.0.mlp.experts.0.up_proj.weight"));
     add(
         &mut file,
         "talker.code_predictor.",

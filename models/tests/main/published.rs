@@ -47,7 +47,9 @@ fn saved_positions_of_three_axes_are_those_of_the_published_file() {
     for name in ["rope_theta", "rope_scaling"] {
         fields.remove(name);
     }
-    let rope = json!({"mrope_section": [16, 24, 24], "rope_theta": 1_000_000.0, "rope_type": "default", "type": "mrope"});
+    let rope = json!({
+        "mrope_section": [16, 24, 24], "rope_theta": 1_000_000.0, "rope_type": "default", "type": "mrope",
+    });
     fields.insert("rope_parameters".into(), rope);
     assert_eq!(parse(&saved).unwrap().rope, parse(&published).unwrap().rope);
     text(&mut saved)["rope_parameters"]["type"] = json!("linear");

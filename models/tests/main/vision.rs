@@ -476,6 +476,18 @@ fn wrong_configurations_are_refused() {
         let said = loaded.unwrap_err().to_string();
         assert!(said.contains(field) && said.contains(words), "{said}");
     }
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("model.gguf");
+    std::fs::write(&file, common::gguf::llama(64, 96).bytes()).unwrap();
+    let loaded = load_with_vision(
+        &file,
+        &device,
+        FloatDType::F32,
+        QuantisedWeights::Decoded,
+        &mut |_| {},
+    );
+    let said = loaded.unwrap_err().to_string();
+    assert!(said.contains("GGUF file holds no vision tower"), "{said}");
     let said = load_vision_tower(&model_dir("llama"), &device, FloatDType::F32).unwrap_err();
     assert!(said.to_string().contains("is not read"), "{said}");
 }

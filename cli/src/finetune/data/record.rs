@@ -104,8 +104,8 @@ impl Record {
             check_fields(fields)?;
             if says(fields, "system") {
                 return Err(
-                    "`system` is of a conversation, but prompt and completion are texts; make turns of them, or write it into \
-                     `prompt`"
+                    "`system` is of a conversation, but prompt and completion are texts; make turns of them, or \
+                     write it into `prompt`"
                         .into(),
                 );
             }

@@ -18,6 +18,7 @@ pub(super) fn add(environment: &mut Environment<'static>) {
     environment.add_filter("int", integer);
     environment.add_filter("default", default);
     environment.add_filter("d", default);
+    environment.add_filter("string", string);
     environment.add_filter("escape", escape);
     environment.add_filter("e", escape);
     // That of the engine writes other text than Python's.
@@ -69,13 +70,24 @@ fn written(format: &str, text: Result<String, jiff::Error>) -> Result<String, Er
 
 /// Prints a value: floats as Python does, and everything else as the engine does.
 fn print(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
-    match f64::try_from(value.clone()) {
-        Ok(number)
-            if value.kind() == ValueKind::Number && !value.is_integer() && number.is_finite() =>
-        {
-            out.write_str(&json::float(number)).map_err(Error::from)
-        }
-        _ => minijinja::escape_formatter(out, state, value),
+    match float(value) {
+        Some(number) => out.write_str(&json::float(number)).map_err(Error::from),
+        None => minijinja::escape_formatter(out, state, value),
+    }
+}
+
+/// Returns a finite number that is a float.
+fn float(value: &Value) -> Option<f64> {
+    let is_float = value.kind() == ValueKind::Number && !value.is_integer();
+    let number = is_float.then(|| f64::try_from(value.clone()).ok())?;
+    number.filter(|number| number.is_finite())
+}
+
+/// Returns a value as a text: floats as Python writes them, and everything else as the engine does, within its limits.
+fn string(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
+    match float(value) {
+        Some(number) => Ok(Value::from(json::float(number))),
+        None => minijinja::filters::string(state, value),
     }
 }
 
@@ -128,12 +140,13 @@ fn integer(
 }
 
 /// Escapes a text for HTML, with the entities that Python's `markupsafe` writes.
-fn escape(value: &Value) -> Value {
+fn escape(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
     if value.is_safe() {
-        return value.clone();
+        return Ok(value.clone());
     }
-    let mut escaped = String::new();
-    for character in value.to_string().chars() {
+    let text = string(state, value)?.to_string();
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
         match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
@@ -143,7 +156,7 @@ fn escape(value: &Value) -> Value {
             other => escaped.push(other),
         }
     }
-    Value::from_safe_string(escaped)
+    Ok(Value::from_safe_string(escaped))
 }
 
 /// Returns another value in place of an undefined one, or, with `boolean`, in place of a false one.

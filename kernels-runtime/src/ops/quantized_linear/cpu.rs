@@ -33,7 +33,7 @@ impl QuantizedLinearBackend for Flex {
     }
 }
 
-fn set_last(shape: &mut burn::backend::Shape, size: usize) {
+pub(in crate::ops) fn set_last(shape: &mut burn::backend::Shape, size: usize) {
     if let Some(last) = shape.as_mut_slice().last_mut() {
         *last = size;
     }

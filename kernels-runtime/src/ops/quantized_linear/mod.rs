@@ -13,6 +13,8 @@ pub(crate) mod live;
 mod reference;
 
 pub use backend::QuantizedLinearBackend;
+#[cfg(feature = "cpu")]
+pub(super) use cpu::set_last;
 pub use kernels_quant::OwnedWeight;
 pub use live::Operands;
 pub use reference::{decoded, reference};
@@ -56,7 +58,7 @@ pub fn runs_on(device: &Device) -> bool {
 /// # Panics
 /// Panics if they don't.
 #[track_caller]
-fn check(shape: &[usize], weight: &OwnedWeight) {
+pub(super) fn check(shape: &[usize], weight: &OwnedWeight) {
     let [outputs, inputs] = weight.shape();
     assert!(
         shape.last() == Some(&inputs),
