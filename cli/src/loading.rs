@@ -32,6 +32,20 @@ pub fn load(
     shown(|progress| load_as(path, device, dtype, quantised, progress))
 }
 
+/// Loads a checkpoint with its vision tower as [`kernels_models::load_with_vision`] does.
+///
+/// # Errors
+/// Returns an error that names the file and the field or tensor.
+#[cfg(feature = "text")]
+pub fn load_seeing(
+    path: &Path,
+    device: &Device,
+    dtype: FloatDType,
+    quantised: QuantisedWeights,
+) -> anyhow::Result<(ModelConfig, CausalLm)> {
+    shown(|progress| kernels_models::load_with_vision(path, device, dtype, quantised, progress))
+}
+
 /// The options of quantised checkpoints.
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[group(skip)]

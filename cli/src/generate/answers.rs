@@ -1,7 +1,8 @@
 //! Texts after prompts: printed as they come, or as JSON.
 
+use super::images::Reader;
 use super::interrupt::{Interrupt, Interrupted};
-use super::{Args, load};
+use super::{Args, Encoded, load};
 use crate::output;
 use crate::text::{Tokenizer, Writer};
 use kernels_models::{CausalLm, Finish, Generated, Generation, NewToken};
@@ -29,7 +30,7 @@ struct Answers {
     tokens_per_second: f64,
 }
 
-/// Continues the prompts and prints the texts.
+/// Continues the prompts and prints the texts. There is a `reader` if a prompt has pictures.
 ///
 /// # Errors
 /// Returns an error if the weights can't be read or the device fails; and [`Interrupted`] after Ctrl-C, when the texts so
@@ -37,22 +38,26 @@ struct Answers {
 pub fn print(
     args: &Args,
     tokenizer: &Tokenizer,
-    prompts: &[Vec<u32>],
+    prompts: &[Encoded],
+    reader: Option<&Reader>,
     settings: &Generation,
 ) -> anyhow::Result<()> {
-    let model = load(args)?;
+    let model = load(args, reader.is_some())?;
     let interrupt = Interrupt::listen()?;
     let mut run = Run {
         args,
         tokenizer,
         model: &model,
+        reader,
         settings: settings.clone(),
         started: Instant::now(),
         first_token: None,
         several: prompts.len() > 1,
     };
     let mut results = Vec::new();
-    for prompts in prompts.chunks(args.batch as usize) {
+    // One with pictures is continued alone.
+    let alike = prompts.chunk_by(|one, next| one.pictures.is_empty() && next.pictures.is_empty());
+    for prompts in alike.flat_map(|alike| alike.chunks(args.batch as usize)) {
         results.extend(run.batch(prompts, results.len(), &interrupt)?);
         if interrupt.pressed() {
             break;
@@ -70,6 +75,7 @@ struct Run<'a> {
     args: &'a Args,
     tokenizer: &'a Tokenizer,
     model: &'a CausalLm,
+    reader: Option<&'a Reader>,
     settings: Generation,
     started: Instant,
     first_token: Option<Duration>,
@@ -80,7 +86,7 @@ impl<'a> Run<'a> {
     /// Continues some prompts together and prints their texts. `first` is the number of earlier prompts.
     fn batch(
         &mut self,
-        prompts: &[Vec<u32>],
+        prompts: &[Encoded],
         first: usize,
         interrupt: &Interrupt,
     ) -> anyhow::Result<Vec<Answer>> {
@@ -91,27 +97,25 @@ impl<'a> Run<'a> {
         let writer = |_| Writer::new(tokenizer, &args.stop);
         let mut writers: Vec<Writer<'_>> = prompts.iter().map(writer).collect();
         let streams = !self.several && !args.json;
-        let mut failed = None;
-        let generated = self
-            .model
-            .generate(prompts, &self.settings, |NewToken { prompt, id }| {
-                self.first_token
-                    .get_or_insert_with(|| self.started.elapsed());
-                let writer = &mut writers[prompt];
-                let written = writer.push(id).map_err(anyhow::Error::from);
-                let written = written.and_then(|piece| match streams {
-                    true => output::piece(&piece),
-                    false => Ok(()),
-                });
-                match written {
-                    Ok(()) if !writer.stopped() => interrupt.flow(),
-                    Ok(()) => ControlFlow::Break(()),
-                    Err(error) => {
-                        failed.get_or_insert(error);
-                        ControlFlow::Break(())
-                    }
-                }
+        let (mut failed, mut first_token, started) = (None, self.first_token, self.started);
+        let generated = self.generate(prompts, |NewToken { prompt, id }| {
+            first_token.get_or_insert_with(|| started.elapsed());
+            let writer = &mut writers[prompt];
+            let written = writer.push(id).map_err(anyhow::Error::from);
+            let written = written.and_then(|piece| match streams {
+                true => output::piece(&piece),
+                false => Ok(()),
             });
+            match written {
+                Ok(()) if !writer.stopped() => interrupt.flow(),
+                Ok(()) => ControlFlow::Break(()),
+                Err(error) => {
+                    failed.get_or_insert(error);
+                    ControlFlow::Break(())
+                }
+            }
+        });
+        self.first_token = first_token;
         if let Some(error) = failed {
             return Err(error);
         }
@@ -124,9 +128,38 @@ impl<'a> Run<'a> {
                     true => output::piece(&format!("{last}\n"))?,
                     false => self.show(first + at, writer.text())?,
                 }
-                Ok(answer(generated, writer, prompt.len()))
+                Ok(answer(generated, writer, prompt.ids.len()))
             })
             .collect()
+    }
+
+    /// Continues prompts without pictures, or one with pictures.
+    fn generate(
+        &self,
+        prompts: &[Encoded],
+        on_token: impl FnMut(NewToken) -> ControlFlow<()>,
+    ) -> anyhow::Result<Vec<Generated>> {
+        let Self {
+            model, settings, ..
+        } = self;
+        match (prompts, self.reader) {
+            ([one], Some(reader)) if !one.pictures.is_empty() => {
+                let device = self.args.device.device()?;
+                let (pixel_values, grids) = reader.tensors(&one.pictures, &device)?;
+                let text = model.generate_with_pictures(
+                    &one.ids,
+                    pixel_values,
+                    grids,
+                    settings,
+                    on_token,
+                )?;
+                Ok(vec![text])
+            }
+            _ => {
+                let ids: Vec<Vec<u32>> = prompts.iter().map(|prompt| prompt.ids.clone()).collect();
+                Ok(model.generate(&ids, settings, on_token)?)
+            }
+        }
     }
 
     /// Prints the text of one of several prompts.

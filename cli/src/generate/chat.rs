@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 /// Returns an error if the weights can't be read, if the chat template refuses the conversation, if the input can't be
 /// read, or if the device fails.
 pub fn converse(args: &Args, chat: &Chat, settings: &Generation) -> anyhow::Result<()> {
-    let model = load(args)?;
+    let model = load(args, false)?;
     let interrupt = Interrupt::listen()?;
     let mut talk = Talk {
         chat,

@@ -2,6 +2,11 @@
 
 mod answers;
 mod chat;
+#[cfg(feature = "images")]
+mod images;
+#[cfg(not(feature = "images"))]
+#[path = "no_images.rs"]
+mod images;
 mod interrupt;
 mod lines;
 mod prompts;
@@ -11,11 +16,11 @@ use crate::choice::{self, DeviceChoice, DtypeChoice};
 use crate::loading;
 use crate::output;
 use crate::text::{Chat, Message, Tokenizer};
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use clap::builder::NonEmptyStringValueParser;
 pub use interrupt::Interrupted;
 use kernels_models::{AdapterConfig, CausalLm, ModelConfig};
-use prompts::Prompt;
+use prompts::{Content, Prompt};
 use std::path::{Path, PathBuf};
 
 /// Continue prompts, or answer messages, with a checkpoint
@@ -50,6 +55,11 @@ pub struct Args {
     /// either, as its first line shows.
     #[arg(long, value_name = "FILE")]
     prompts: Option<PathBuf>,
+    /// A picture (PNG or JPEG) of the only prompt, for a model with a vision tower. Can be given several times. With
+    /// --chat, the pictures stand before the message. Without, the prompt has a placeholder for each, as the model's
+    /// template writes it. Needs a build with the feature `images`.
+    #[arg(long, value_name = "FILE")]
+    image: Vec<PathBuf>,
     /// Take prompts as messages of a conversation; without prompts, converse.
     #[arg(long)]
     chat: bool,
@@ -131,8 +141,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (Text::Chat(chat), None) => chat::converse(args, &chat, &settings),
         (text, prompts) => {
             let prompts = prompts.unwrap_or_default();
-            let ids = tokens(&text, &prompts, &config)?;
-            answers::print(args, text.tokenizer(), &ids, &settings)
+            let sees = prompts.iter().any(|prompt| !prompt.pictures.is_empty());
+            let reader = match sees {
+                true => Some(images::Reader::open(&args.model, &config)?),
+                false => None,
+            };
+            let encoded = encoded(&text, prompts, &config, reader.as_ref())?;
+            answers::print(args, text.tokenizer(), &encoded, reader.as_ref(), &settings)
         }
     }
 }
@@ -162,21 +177,49 @@ fn holder<'a>(args: &'a Args, file: &str) -> &'a Path {
         .unwrap_or(&args.model)
 }
 
-/// Returns the token ids of every prompt, each of which the model can take.
-fn tokens(text: &Text, prompts: &[Prompt], config: &ModelConfig) -> anyhow::Result<Vec<Vec<u32>>> {
-    let one = |(at, prompt)| {
-        let ids = ids(text, prompt).and_then(|ids| fitting(ids, config.max_position_embeddings));
-        ids.with_context(|| format!("prompt {}", at + 1))
-    };
-    prompts.iter().enumerate().map(one).collect()
+/// A prompt as the model takes it.
+struct Encoded {
+    /// The token ids, of which some stand for parts of pictures.
+    ids: Vec<u32>,
+    pictures: Vec<images::Source>,
 }
 
-fn ids(text: &Text, prompt: &Prompt) -> anyhow::Result<Vec<u32>> {
-    Ok(match (text, prompt) {
-        (Text::Chat(chat), Prompt::Messages(messages)) => chat.prompt(messages)?,
-        (text, Prompt::Text(prompt)) => text.tokenizer().encode(prompt)?,
-        (Text::Plain(_), Prompt::Messages(_)) => bail!("messages need --chat"),
-    })
+/// Returns the token ids of every prompt, each of which the model can take. There is a `reader` if a prompt has
+/// pictures.
+fn encoded(
+    text: &Text,
+    prompts: Vec<Prompt>,
+    config: &ModelConfig,
+    reader: Option<&images::Reader>,
+) -> anyhow::Result<Vec<Encoded>> {
+    let one = |(at, prompt): (usize, Prompt)| -> anyhow::Result<Encoded> {
+        let ids = ids(text, &prompt, reader);
+        let ids = ids.and_then(|ids| fitting(ids, config.max_position_embeddings));
+        let ids = ids.with_context(|| format!("prompt {}", at + 1))?;
+        Ok(Encoded {
+            ids,
+            pictures: prompt.pictures,
+        })
+    };
+    prompts.into_iter().enumerate().map(one).collect()
+}
+
+fn ids(text: &Text, prompt: &Prompt, reader: Option<&images::Reader>) -> anyhow::Result<Vec<u32>> {
+    let ids = match (text, &prompt.content) {
+        (Text::Chat(chat), Content::Messages(messages)) => chat.prompt(messages)?,
+        (text, Content::Text(prompt)) => text.tokenizer().encode(prompt)?,
+        (Text::Plain(_), Content::Messages(_)) => bail!("messages need --chat"),
+    };
+    let Some(reader) = reader.filter(|_| !prompt.pictures.is_empty()) else {
+        return Ok(ids);
+    };
+    let expanded = reader.expand(&ids, &reader.grids(&prompt.pictures)?);
+    match text {
+        Text::Chat(_) => expanded,
+        Text::Plain(_) => {
+            expanded.map_err(|error| anyhow!("{error}; with --chat, the template writes it"))
+        }
+    }
 }
 
 fn fitting(ids: Vec<u32>, limit: usize) -> anyhow::Result<Vec<u32>> {
@@ -189,13 +232,18 @@ fn fitting(ids: Vec<u32>, limit: usize) -> anyhow::Result<Vec<u32>> {
     }
 }
 
-/// Loads the weights, with those of the adapter added.
-fn load(args: &Args) -> anyhow::Result<CausalLm> {
+/// Loads the weights, with those of the adapter added, and with a vision tower if the model sees.
+fn load(args: &Args, sees: bool) -> anyhow::Result<CausalLm> {
     let device = args.device.device()?;
     // An adapter is added to floats.
     let quantised = args.quantised.form(args.adapter.is_some());
     let dtype = args.dtype.float_dtype();
-    let (_, model) = loading::load(&args.model, &device, dtype, quantised)?;
+    let load = if sees {
+        loading::load_seeing
+    } else {
+        loading::load
+    };
+    let (_, model) = load(&args.model, &device, dtype, quantised)?;
     args.quantised.check(&model, &device)?;
     match &args.adapter {
         Some(folder) => Ok(model.merge_adapters(folder)?),

@@ -1,5 +1,6 @@
 //! The prompts of `--prompt` and `--prompts`.
 
+use super::images::{self, Source};
 use super::{Args, opening};
 use crate::text::Message;
 use anyhow::{Context, bail};
@@ -8,23 +9,44 @@ use serde_json::{Map, Value};
 use std::io::Read;
 use std::path::Path;
 
+/// What the model goes on from.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Prompt {
+    /// A text or messages.
+    pub content: Content,
+    /// The pictures, in the order of their places in the content.
+    pub pictures: Vec<Source>,
+}
+
 /// A text or messages that the model goes on from.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Prompt {
+pub enum Content {
     /// A text.
     Text(String),
     /// A conversation, of `--chat`.
     Messages(Vec<Message>),
 }
 
+impl From<Content> for Prompt {
+    fn from(content: Content) -> Self {
+        Self {
+            content,
+            pictures: Vec::new(),
+        }
+    }
+}
+
 /// Reads the prompts. Returns `None` if the options name none.
 ///
 /// # Errors
 /// Returns an error that names the file and the line if the file can't be read or holds something else, or if it holds
-/// no prompt.
+/// no prompt; and for pictures of `--image` without one prompt that they are added to.
 pub fn read(args: &Args) -> anyhow::Result<Option<Vec<Prompt>>> {
     if args.prompt.is_empty() && args.prompts.is_none() {
-        return Ok(None);
+        return match args.image.is_empty() {
+            true => Ok(None),
+            false => bail!("--image needs --prompt, the message that goes with the pictures"),
+        };
     }
     let mut prompts: Vec<Prompt> = args.prompt.iter().map(|text| prompt(args, text)).collect();
     if let Some(file) = &args.prompts {
@@ -36,6 +58,9 @@ pub fn read(args: &Args) -> anyhow::Result<Option<Vec<Prompt>>> {
         };
         prompts.extend(lines(args, file, &text).context(source)?);
     }
+    if !args.image.is_empty() {
+        images::add(args, &mut prompts)?;
+    }
     Ok(Some(prompts))
 }
 
@@ -45,9 +70,9 @@ fn prompt(args: &Args, text: &str) -> Prompt {
         true => {
             let mut messages = opening(args);
             messages.push(Message::user(text));
-            Prompt::Messages(messages)
+            Content::Messages(messages).into()
         }
-        false => Prompt::Text(text.to_owned()),
+        false => Content::Text(text.to_owned()).into(),
     }
 }
 
@@ -62,7 +87,7 @@ fn lines(args: &Args, file: &Path, text: &str) -> anyhow::Result<Vec<Prompt>> {
     let lines = text.lines().enumerate();
     let lines = lines.filter(|(_, line)| !line.trim().is_empty());
     let one = |(at, line): (usize, &str)| match objects {
-        true => object(args, line).with_context(|| format!("line {}", at + 1)),
+        true => object(args, file, line).with_context(|| format!("line {}", at + 1)),
         false => Ok(prompt(args, line)),
     };
     let prompts: Vec<Prompt> = lines.map(one).collect::<anyhow::Result<_>>()?;
@@ -89,7 +114,7 @@ fn begins_with_object(text: &str) -> bool {
     first.is_some_and(|line| serde_json::from_str::<Map<String, Value>>(line).is_ok())
 }
 
-fn object(args: &Args, line: &str) -> anyhow::Result<Prompt> {
+fn object(args: &Args, file: &Path, line: &str) -> anyhow::Result<Prompt> {
     let object: Map<String, Value> = serde_json::from_str(line).context("not a JSON object")?;
     let field = |name: &str| object.get(name);
     if let Some(name) = object
@@ -107,15 +132,22 @@ fn object(args: &Args, line: &str) -> anyhow::Result<Prompt> {
             bail!("`messages` are rendered by the chat template; add --chat")
         }
         (None, Some(Value::Array(list))) => {
-            let messages = list.iter().map(message);
-            let messages: Vec<Message> = messages.collect::<anyhow::Result<_>>()?;
+            // Standard input, `-`, has the current folder.
+            let folder = file.parent().unwrap_or(Path::new(""));
+            let messages = list.iter().map(|value| message(value, folder));
+            let messages: Vec<(Message, Vec<Source>)> = messages.collect::<anyhow::Result<_>>()?;
+            let (messages, pictures): (Vec<Message>, Vec<Vec<Source>>) =
+                messages.into_iter().unzip();
             let has_system = messages.first().is_some_and(|first| first.role == "system");
             let opening = if has_system {
                 Vec::new()
             } else {
                 opening(args)
             };
-            Ok(Prompt::Messages([opening, messages].concat()))
+            Ok(Prompt {
+                content: Content::Messages([opening, messages].concat()),
+                pictures: pictures.into_iter().flatten().collect(),
+            })
         }
         _ => bail!(
             "expected `prompt`, a text, or `messages`, a list of objects with `role` and `content`"
@@ -123,14 +155,19 @@ fn object(args: &Args, line: &str) -> anyhow::Result<Prompt> {
     }
 }
 
-fn message(value: &Value) -> anyhow::Result<Message> {
-    let text = |name: &str| value.get(name).and_then(Value::as_str);
-    match (
-        value.as_object().map(Map::len),
-        text("role"),
-        text("content"),
-    ) {
-        (Some(2), Some(role), Some(content)) => Ok(Message::new(role, content)),
-        _ => bail!("a message is an object with the texts `role` and `content`, and nothing else"),
+/// Returns a message and its pictures, whose paths are relative to `folder`.
+fn message(value: &Value, folder: &Path) -> anyhow::Result<(Message, Vec<Source>)> {
+    let role = value.get("role").and_then(Value::as_str);
+    match (value.as_object().map(Map::len), role, value.get("content")) {
+        (Some(2), Some(role), Some(Value::String(content))) => {
+            Ok((Message::new(role, content), Vec::new()))
+        }
+        (Some(2), Some(role), Some(parts @ Value::Array(_))) => {
+            images::message(role, parts, folder)
+        }
+        _ => bail!(
+            "a message is an object with the texts `role` and `content`, or a list of parts as `content`, and nothing \
+             else"
+        ),
     }
 }

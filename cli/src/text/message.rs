@@ -7,8 +7,11 @@ use minijinja::Value;
 pub struct Message {
     /// The speaker: `system`, `user` or `assistant`, or a role that only some templates know, such as `tool`.
     pub role: String,
-    /// The text of the message.
+    /// The text of the message. It is empty if the message has `parts`.
     pub content: String,
+    /// The texts and pictures of the message, as templates see them, in place of `content` if there are any:
+    /// `{"type": "text", "text": …}` and `{"type": "image"}`.
+    pub parts: Vec<Value>,
     /// More that templates can write, by its name: `tool_calls`, `tool_call_id`, `name`, `reasoning_content` and the like.
     pub fields: Vec<(&'static str, Value)>,
     /// The functions that the assistant can call, a list. The first message has those of the conversation.
@@ -54,9 +57,13 @@ impl Message {
 
     /// Returns the message as the dictionary that templates see.
     pub(super) fn dictionary(&self) -> Value {
+        let content = match self.parts.is_empty() {
+            true => Value::from(self.content.as_str()),
+            false => Value::from(self.parts.clone()),
+        };
         let own = [
             ("role", Value::from(self.role.as_str())),
-            ("content", Value::from(self.content.as_str())),
+            ("content", content),
         ];
         Value::from_pairs(own.into_iter().chain(self.fields.iter().cloned()))
     }

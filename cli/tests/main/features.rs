@@ -58,8 +58,10 @@ fn adds(features: &[&str], anew: &[&str]) {
 
 #[test]
 fn text_builds_the_program_anew_and_nothing_below_it() {
-    adds(&["--features", "text"], &["kernels-cli"]);
-    adds(&["--features", "parquet"], &["kernels-cli"]);
+    // Only `kernels-images` lies above `flate2`, through its decoder of PNG.
+    for feature in ["text", "parquet", "images"] {
+        adds(&["--features", feature], &["flate2", "kernels-cli"]);
+    }
 }
 
 #[test]
@@ -86,7 +88,14 @@ fn npu_builds_the_upper_crates_of_burn_anew() {
     ];
     // Without features, as a macro has it, `hashbrown` goes where `remote` is.
     // `digest` and `crypto-common` lie below `sha2`, which only the program uses.
-    let others = ["crypto-common", "digest", "hashbrown", "tracing-subscriber"];
+    // `flate2` lies below `kernels-images`.
+    let others = [
+        "crypto-common",
+        "digest",
+        "flate2",
+        "hashbrown",
+        "tracing-subscriber",
+    ];
     adds(
         &["--features", "npu,text"],
         &[&burn[..], &ours, &others].concat(),

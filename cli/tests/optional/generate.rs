@@ -1,6 +1,8 @@
 //! Tests `kernels generate` with what transformers generates, and with bad input.
 
 mod adapters;
+#[cfg(feature = "images")]
+mod pictures;
 #[cfg(unix)]
 mod talks;
 
@@ -397,6 +399,18 @@ fn what_can_not_be_generated_is_refused() {
     refused(&["prompt 1: the text holds the token `Br`", "300 embeddings"]);
     fs::remove_file(folder.path().join("tokenizer.json")).unwrap();
     refused(&["no tokenizer.json"]);
+}
+
+/// A build without the feature says which one pictures need.
+#[cfg(not(feature = "images"))]
+#[test]
+fn pictures_need_a_feature() {
+    let args = ["--chat", "--prompt", "a", "--image", "a.png"];
+    refused(
+        &args,
+        2,
+        &["`kernels generate --image`", "--features images"],
+    );
 }
 
 /// Starts a conversation with this input.

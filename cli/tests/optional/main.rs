@@ -3,7 +3,7 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-#[cfg(feature = "remote")]
+#[cfg(any(feature = "images", feature = "remote"))]
 #[path = "../../../models/tests/common/mod.rs"]
 mod models;
 #[cfg(all(feature = "text", unix))]

@@ -144,6 +144,32 @@ impl CausalLm {
         Ok(texts.into_iter().map(Text::generated).collect())
     }
 
+    /// Continues one prompt with pictures, as [`generate`](Self::generate) continues prompts without. Some of its tokens
+    /// stand for the parts of the pictures, whose patches are `pixel_values` `[patches, values]` and whose sizes are
+    /// `image_grid_thw` `[pictures, 3]`; see [`Batch::with_pictures`](crate::Batch::with_pictures).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as `generate` does, and for pictures that [`check_batch`](Self::check_batch) refuses.
+    pub fn generate_with_pictures(
+        &self,
+        prompt: &[u32],
+        pixel_values: Tensor<2>,
+        image_grid_thw: Tensor<2, Int>,
+        settings: &Generation,
+        mut on_token: impl FnMut(NewToken) -> ControlFlow<()>,
+    ) -> Result<Generated, ModelError> {
+        settings.check()?;
+        check::prompts(&[prompt], self.config())?;
+        let mut cache = self.config().cache();
+        let ids = self.ids(prompt.iter().copied(), [1, prompt.len()]);
+        let logits = self.next_with_pictures(ids, pixel_values, image_grid_thw, &mut cache)?;
+        let mut text = Text::new(0, prompt, settings);
+        let texts = std::slice::from_mut(&mut text);
+        self.continue_texts(logits, texts, settings, &mut cache, &mut on_token)?;
+        Ok(text.generated())
+    }
+
     /// Has an empty cache take the prompts. Returns the logits of the next tokens.
     fn begin(&self, prompts: &[&[u32]], cache: &mut Cache) -> Result<Tensor<3>, ModelError> {
         let lengths: Vec<usize> = prompts.iter().map(|prompt| prompt.len()).collect();

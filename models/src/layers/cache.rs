@@ -18,6 +18,8 @@ pub struct Cache {
     layers: Vec<LayerKept>,
     /// The number of positions before the first token of each sequence. Empty if no sequence has any.
     padding: Vec<usize>,
+    /// The number of positions that the tokens of pictures share with others, of each sequence. Empty without pictures.
+    shared: Vec<usize>,
 }
 
 /// What a layer keeps.
@@ -79,6 +81,7 @@ impl ModelConfig {
         Cache {
             layers: (0..self.num_hidden_layers).map(layer).collect(),
             padding: Vec::new(),
+            shared: Vec::new(),
         }
     }
 }
@@ -100,10 +103,11 @@ impl Cache {
         }
     }
 
-    /// Forgets all tokens, and the lengths of the prompts, and releases the memory.
+    /// Forgets all tokens, the lengths of the prompts and their pictures, and releases the memory.
     pub fn clear(&mut self) {
         self.layers.iter_mut().for_each(LayerKept::clear);
         self.padding.clear();
+        self.shared.clear();
     }
 
     /// Keeps what a later [`cut`](Self::cut) to these tokens, or to a few less, needs.
@@ -153,6 +157,21 @@ impl Cache {
     pub(crate) fn pad(&mut self, padding: Vec<usize>) {
         let padded = padding.iter().any(|&before| before > 0);
         self.padding = if padded { padding } else { Vec::new() };
+    }
+
+    /// Sets the number of positions that tokens of pictures share with others, of each sequence: the next token of a
+    /// sequence has as much less than its number of tokens as position. The cache must be empty, and have no padding.
+    pub(crate) fn share(&mut self, shared: Vec<usize>) {
+        self.shared = shared;
+    }
+
+    /// Returns what is subtracted from the number of a sequence's tokens, padding included, to get the position of the
+    /// next, or nothing if that is 0 in every sequence.
+    pub(crate) fn subtracted(&self) -> &[usize] {
+        match self.shared.is_empty() {
+            true => &self.padding,
+            false => &self.shared,
+        }
     }
 
     pub(crate) fn layer(&mut self, index: usize) -> LayerCache<'_> {

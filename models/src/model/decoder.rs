@@ -116,27 +116,25 @@ impl Decoder {
         cache: Option<&mut Cache>,
     ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
         assert!(batch.pictures.is_none(), "this pass takes no pictures");
-        let hidden = self.enter(&batch);
-        let places = self
-            .rotary
-            .places(&self.config, &hidden, &batch, cache.as_deref());
-        self.layers(batch.input_ids, hidden, &places, (cache, None))
+        self.forward_seeing(batch, None, cache)
     }
 
-    /// Returns the results of [`forward`](Self::forward) without a cache, of a batch with the pictures that are seen.
+    /// Returns the results of [`forward`](Self::forward), of a batch with the pictures that are seen.
     pub(crate) fn forward_seeing(
         &self,
         batch: Batch,
         seen: Option<SeenPictures>,
-    ) -> (Tensor<3>, Vec<Tensor<2>>) {
+        cache: Option<&mut Cache>,
+    ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
         let hidden = self.enter(&batch);
         let hidden = match &seen {
             Some(seen) => seen.insert(hidden),
             None => hidden,
         };
-        let places = self.rotary.places(&self.config, &hidden, &batch, None);
-        let passed = self.layers(batch.input_ids, hidden, &places, (None, seen.as_ref()));
-        passed.expect("a pass without a cache has no error of one")
+        let places = self
+            .rotary
+            .places(&self.config, &hidden, &batch, cache.as_deref());
+        self.layers(batch.input_ids, hidden, &places, (cache, seen.as_ref()))
     }
 
     /// Returns the results of [`forward`](Self::forward) of sequences that are several documents, one after the other.

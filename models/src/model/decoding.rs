@@ -7,6 +7,7 @@ use crate::error::ModelError;
 use crate::layers::cache::Cache;
 use crate::model::batch::Batch;
 use crate::model::causal_lm::CausalLm;
+use crate::model::pictures::SeenPictures;
 
 impl CausalLm {
     /// Returns the logits `[b, 1, vocab]` of the next token after `input_ids` `[b, s]`, which follow the tokens that the
@@ -112,17 +113,44 @@ impl CausalLm {
         let limit = self.config().max_position_embeddings;
         let [_, seq] = tokens(&input_ids)?;
         let longest = longest(input_ids.dims(), lengths, limit)?;
-        if cache.positions() > 0 {
-            let problem = format!(
-                "it has taken {} tokens, but lengths are those of the first tokens; clear it, or make a new one",
-                cache.positions()
-            );
-            return fail("cache", problem);
-        }
+        refuse_taken(cache, "lengths are those of the first tokens")?;
         // Columns that are padding in every row are not computed.
         let input_ids = input_ids.narrow(1, seq - longest, longest);
         cache.pad(lengths.iter().map(|length| longest - length).collect());
         let logits = self.append(input_ids, cache);
+        if logits.is_err() {
+            cache.clear();
+        }
+        logits
+    }
+
+    /// Returns the logits `[b, 1, vocab]` of the next token after prompts with pictures, which an empty cache takes.
+    /// [`next`](Self::next) then goes on behind the pictures, as `rope_deltas` in `transformers` have it.
+    ///
+    /// The prompts `input_ids` `[b, s]` have equal lengths. Pictures are those of
+    /// [`Batch::with_pictures`], and so is the model: one with its [vision tower](crate::load_with_vision).
+    ///
+    /// # Errors
+    ///
+    /// Returns [`ModelError::Input`] for what [`check_batch`](Self::check_batch) refuses, and if the cache is of another
+    /// model or holds tokens.
+    pub fn next_with_pictures(
+        &self,
+        input_ids: Tensor<2, Int>,
+        pixel_values: Tensor<2>,
+        image_grid_thw: Tensor<2, Int>,
+        cache: &mut Cache,
+    ) -> Result<Tensor<3>, ModelError> {
+        refuse_taken(cache, "pictures are among the first tokens")?;
+        let batch = Batch::new(input_ids).with_pictures(pixel_values, image_grid_thw);
+        self.check_batch(&batch)?;
+        let (batch, seen) = self.see(batch);
+        cache.clear();
+        cache.share(
+            seen.as_ref()
+                .map_or_else(Vec::new, |seen| seen.shared.clone()),
+        );
+        let logits = self.append_batch(batch, seen, cache);
         if logits.is_err() {
             cache.clear();
         }
@@ -135,16 +163,36 @@ impl CausalLm {
         input_ids: Tensor<2, Int>,
         cache: &mut Cache,
     ) -> Result<Tensor<3>, ModelError> {
+        self.append_batch(Batch::new(input_ids), None, cache)
+    }
+
+    fn append_batch(
+        &self,
+        batch: Batch,
+        seen: Option<SeenPictures>,
+        cache: &mut Cache,
+    ) -> Result<Tensor<3>, ModelError> {
         let layers = self.config().num_hidden_layers;
         if cache.len() != layers {
             let problem = format!("it has {} layers, but the model {layers}", cache.len());
             return fail("cache", problem);
         }
-        let [_, seq] = input_ids.dims();
-        match self.model.forward(Batch::new(input_ids), Some(cache)) {
+        let [_, seq] = batch.input_ids.dims();
+        match self.model.forward_seeing(batch, seen, Some(cache)) {
             Ok((hidden, _)) => Ok(self.logits(hidden.narrow(1, seq - 1, 1))),
             Err(error) => fail("cache", error.to_string()),
         }
+    }
+}
+
+/// Returns an error for a cache that has taken tokens.
+fn refuse_taken(cache: &Cache, but: &str) -> Result<(), ModelError> {
+    match cache.positions() {
+        0 => Ok(()),
+        taken => fail(
+            "cache",
+            format!("it has taken {taken} tokens, but {but}; clear it, or make a new one"),
+        ),
     }
 }
 

@@ -22,7 +22,8 @@ impl CausalLm {
             self.config().architecture
         );
         let (batch, seen) = self.see(batch);
-        let (hidden, router_logits) = self.model.forward_seeing(batch, seen);
+        let passed = self.model.forward_seeing(batch, seen, None);
+        let (hidden, router_logits) = passed.expect("a pass without a cache has no error of one");
         Output {
             logits: self.logits(hidden),
             router_logits,

@@ -24,7 +24,7 @@ impl Batch {
     /// explicit positions, tokens have those of `get_rope_index` in `transformers`.
     ///
     /// [`CausalLm::output_of`], [`CausalLm::loss_of`] and [`CausalLm::losses_of`] take pictures, of a model with its
-    /// [vision tower](crate::load_with_vision).
+    /// [vision tower](crate::load_with_vision). [`CausalLm::generate_with_pictures`] goes on from them.
     #[must_use]
     pub fn with_pictures(self, pixel_values: Tensor<2>, image_grid_thw: Tensor<2, Int>) -> Self {
         Self {
@@ -51,6 +51,9 @@ pub(crate) struct SeenPictures {
     places: Vec<usize>,
     /// What is added behind the first layers, `[b, s, hidden]` each.
     added: Vec<Tensor<3>>,
+    /// The number of positions that the tokens of pictures share with others, of each row. A picture has at least as many
+    /// tokens as positions.
+    pub(crate) shared: Vec<usize>,
 }
 
 impl CausalLm {
@@ -126,9 +129,12 @@ impl CausalLm {
         let places = positions.images;
         let added = features.deepstack.into_iter();
         let added = added.map(|own| spread(own, &places, [rows, columns]));
+        let shared = positions.deltas.iter();
+        let shared = shared.map(|delta| usize::try_from(-delta).unwrap_or(0));
         let seen = SeenPictures {
             embeddings: features.embeddings,
             added: added.collect(),
+            shared: shared.collect(),
             places,
         };
         (batch, Some(seen))

@@ -32,7 +32,7 @@ pub(crate) struct Places {
 /// Consecutive positions of several sequences.
 struct Positions<'a> {
     range: Range<usize>,
-    /// The number of positions before the first token of each sequence.
+    /// The number of positions before the first token of each sequence, or that pictures share.
     padding: &'a [usize],
 }
 
@@ -75,8 +75,9 @@ impl Rotary {
             DType::F16 | DType::BF16 if config.family().positions.wide_tables => DType::F32,
             dtype => dtype,
         };
-        let (first, padding) =
-            cache.map_or((0, &[][..]), |cache| (cache.positions(), cache.padding()));
+        let (first, padding) = cache.map_or((0, &[][..]), |cache| {
+            (cache.positions(), cache.subtracted())
+        });
         let positions = Positions {
             range: first..first + seq,
             padding: if padding.is_empty() { &[0] } else { padding },

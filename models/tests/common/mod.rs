@@ -103,6 +103,11 @@ pub fn model_dir(name: &str) -> PathBuf {
     weights::with_weights(&fixture, name)
 }
 
+/// Returns the weights that a file `weights.json` describes.
+pub fn described(file: &Path) -> File {
+    weights::described(file)
+}
+
 /// Returns the folder of a model whose golden file the program takes for inputs.
 pub fn checkpoint(name: &str) -> PathBuf {
     let model = model_dir(name);

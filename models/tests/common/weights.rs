@@ -17,18 +17,23 @@ pub fn with_weights(fixture: &Path, name: &str) -> PathBuf {
                 fs::copy(fixture.join(file), copy).unwrap();
             });
         }
-        let text = fs::read_to_string(fixture.join("weights.json")).unwrap();
-        let described: BTreeMap<String, Value> = serde_json::from_str(&text).unwrap();
-        let tensors = described.into_iter().map(|(name, how)| {
-            let shape = how["shape"].as_array().unwrap().iter();
-            let shape: Vec<usize> = shape.map(|size| size.as_u64().unwrap() as usize).collect();
-            let [base, scale] = ["base", "scale"].map(|field| how[field].as_f64().unwrap());
-            let values = values(&name, shape.iter().product(), base, scale);
-            (name, Stored::f32(&shape, &values))
-        });
-        let tensors: File = tensors.collect();
+        let tensors = described(&fixture.join("weights.json"));
         put(target, "model.safetensors", |copy| write(copy, &tensors));
     })
+}
+
+/// Returns the weights that a file describes.
+pub fn described(file: &Path) -> File {
+    let text = fs::read_to_string(file).unwrap();
+    let described: BTreeMap<String, Value> = serde_json::from_str(&text).unwrap();
+    let tensors = described.into_iter().map(|(name, how)| {
+        let shape = how["shape"].as_array().unwrap().iter();
+        let shape: Vec<usize> = shape.map(|size| size.as_u64().unwrap() as usize).collect();
+        let [base, scale] = ["base", "scale"].map(|field| how[field].as_f64().unwrap());
+        let values = values(&name, shape.iter().product(), base, scale);
+        (name, Stored::f32(&shape, &values))
+    });
+    tensors.collect()
 }
 
 /// Returns a copy of a model whose expected values are those that the program reads and writes: without sums of gradients.

@@ -1,6 +1,6 @@
 //! Vision towers, alone and in whole models, against those of `transformers`.
 
-use crate::comparison::relative;
+use crate::comparison::{difference, relative};
 
 use std::path::Path;
 
@@ -541,6 +541,67 @@ fn wrong_tensors_of_towers_are_refused() {
             ] {
                 assert!(said.contains(&format!("{prefix}{words}")), "{name}: {said}");
             }
+        }
+    }
+}
+
+/// Tokens behind pictures are at the positions that they have in a pass over all tokens.
+#[test]
+fn decoding_goes_on_behind_pictures() {
+    let device = Device::default();
+    for name in WHOLE {
+        let golden = golden(name);
+        let (config, model) = whole(&model_dir(name), &device, FloatDType::F32);
+        // A picture of four rows of six patches becomes six tokens.
+        let pictures = || {
+            let pixels = floats(&golden["pixel_values"], &device).narrow(0, 0, 24);
+            let grid = Tensor::<2, Int>::from_data([[1, 4, 6]], (&device, DType::I64));
+            (pixels, grid)
+        };
+        let ids = [[5, 62, 60, 60, 60, 60, 60, 60, 63, 7, 8, 9, 10]];
+        let ids = Tensor::<2, Int>::from_data(ids, (&device, DType::I64));
+        for (kernels, _policy) in policies() {
+            let (pixels, grid) = pictures();
+            let batch = Batch::new(ids.clone()).with_pictures(pixels, grid);
+            model.check_batch(&batch).unwrap();
+            let all = model.output_of(batch).logits;
+            let check = |found: Tensor<3>, at: usize| {
+                let expected = to_f64(&all.clone().narrow(1, at, 1).into_data());
+                let worst = difference(&to_f64(&found.into_data()), &expected);
+                assert!(
+                    worst < 1e-4,
+                    "{name}, kernels {kernels}, token {at}: {worst:e}"
+                );
+            };
+            let mut cache = config.cache();
+            let (pixels, grid) = pictures();
+            let prompt = ids.clone().narrow(1, 0, 9);
+            let logits = model.next_with_pictures(prompt.clone(), pixels, grid, &mut cache);
+            check(logits.unwrap(), 8);
+            for at in 9..13 {
+                let next = model.next(ids.clone().narrow(1, at, 1), &mut cache);
+                check(next.unwrap(), at);
+            }
+            let (pixels, grid) = pictures();
+            let again = model.next_with_pictures(prompt, pixels, grid, &mut cache);
+            let said = again.unwrap_err().to_string();
+            assert!(
+                said.contains("pictures are among the first tokens"),
+                "{said}"
+            );
+            // A cleared cache counts all tokens again.
+            cache.clear();
+            let text = ids.clone().narrow(1, 9, 4);
+            let expected = model.forward(text.clone(), None).narrow(1, 3, 1);
+            model
+                .next(text.clone().narrow(1, 0, 3), &mut cache)
+                .unwrap();
+            let found = model.next(text.narrow(1, 3, 1), &mut cache).unwrap();
+            let [found, expected] = [found, expected].map(|own| to_f64(&own.into_data()));
+            assert!(
+                difference(&found, &expected) < 1e-4,
+                "{name}, kernels {kernels}"
+            );
         }
     }
 }

@@ -519,7 +519,7 @@ mod tests {
             ),
             (
                 r#"{"text": "t", "images": ["a.png"]}"#,
-                "`images` is not supported",
+                "`images` is not supported, as language models are trained without their towers",
             ),
             (
                 r#"{"prompt": [], "chosen": [], "rejected": []}"#,

@@ -21,10 +21,10 @@ pub const UNKNOWN: [&str; 11] = [
     "reasoning_content",
     "reasoning",
     "thinking",
-    "images",
-    "videos",
-    "audios",
 ];
+
+/// Those of them that hold what towers beside the language model read.
+const MEDIA: [&str; 3] = ["images", "videos", "audios"];
 
 /// The fields of a record or a turn, in two forms.
 pub struct Source<'a> {
@@ -38,6 +38,10 @@ pub struct Source<'a> {
 pub fn refuse(fields: &Map<String, Value>, names: &[&str]) -> Result<(), String> {
     match names.iter().find(|name| says(fields, name)) {
         None => Ok(()),
+        Some(name) if MEDIA.contains(name) => Err(format!(
+            "`{name}` is not supported, as language models are trained without their towers, on texts alone; remove it to \
+             learn without it"
+        )),
         Some(name) => Err(format!(
             "`{name}` is not supported, and would change what is learned; remove it to learn without it"
         )),
