@@ -10,7 +10,7 @@ use burn_kernels::ops::quantized_linear;
 use kernels_quant::OwnedWeight;
 
 use super::CONFIG;
-use super::check::{check_part, check_tensors, stored_ways};
+use super::check::{check_tensors, stored_ways};
 use super::decode::Wanted;
 #[cfg(feature = "remote")]
 use super::file::Change;
@@ -28,10 +28,9 @@ use super::source::Source;
 use super::storage::Storage;
 use crate::config::OmniPart;
 use crate::model::built::Model;
-use crate::model::vision::VisionPart;
-use crate::parameters::layout::{Encoding, MXFP4_BLOCK, Part, in_whole_model};
+use crate::parameters::layout::{Encoding, MXFP4_BLOCK, Part};
 use crate::parameters::{Configured, ParameterInfo, Replace, rebuild};
-use crate::{CausalLm, ModelConfig, ModelError, VisionConfig, VisionTower};
+use crate::{CausalLm, ModelConfig, ModelError};
 
 /// Reads a model: from a directory in Hugging Face layout, with `config.json`, and `model.safetensors` or the files of
 /// `model.safetensors.index.json`; or from a GGUF file, or a directory that holds one and no such files.
@@ -50,7 +49,7 @@ use crate::{CausalLm, ModelConfig, ModelError, VisionConfig, VisionTower};
 ///
 /// Of a checkpoint of one of Qwen's Omni models, this is the thinker; [`load_part`] reads the other parts.
 ///
-/// Vision towers ([`load_with_vision`] reads them), encoders of audio, layers that predict further tokens, and tensors outside
+/// Vision towers ([`load_with_vision`](crate::load_with_vision) reads them), encoders of audio, layers that predict further tokens, and tensors outside
 /// of the decoder, such as other heads, are not loaded, with a warning; [`save`](crate::save) writes the text model alone. A
 /// base model that was saved alone, whose names lack `model.`, and tensors that the index doesn't list or that two files hold
 /// (the last counts), are read with a warning.
@@ -156,7 +155,7 @@ pub fn load_part(
     )
 }
 
-fn refuse_reward_model(checkpoint: &Checkpoint, path: &Path) -> Result<(), ModelError> {
+pub(super) fn refuse_reward_model(checkpoint: &Checkpoint, path: &Path) -> Result<(), ModelError> {
     if checkpoint.config.is_reward_model() {
         let problem = "this is a reward model, which gives a score in place of tokens; `kernels run` scores texts with it";
         return Err(ModelError::field(
@@ -168,81 +167,8 @@ fn refuse_reward_model(checkpoint: &Checkpoint, path: &Path) -> Result<(), Model
     Ok(())
 }
 
-/// Reads a model with its vision tower as [`load_as`] reads its text model alone. [`Batch::with_pictures`] adds pictures to its
-/// tokens, and [`save`](crate::save) writes the tower, too.
-///
-/// [`Batch::with_pictures`]: crate::Batch::with_pictures
-///
-/// # Errors
-///
-/// Returns an error as [`load`] does, if the family has no vision tower that can be read, and for an invalid `vision_config`.
-pub fn load_with_vision(
-    path: &Path,
-    device: &Device,
-    dtype: FloatDType,
-    quantised: QuantisedWeights,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<(ModelConfig, CausalLm), ModelError> {
-    check_dtype(device, dtype)?;
-    let checkpoint = Checkpoint::open(path)?;
-    refuse_reward_model(&checkpoint, path)?;
-    if checkpoint.path.is_file() {
-        return Err(ModelError::Layout {
-            dir: checkpoint.path,
-            problem: "a GGUF file holds no vision tower that can be read; name the model's folder"
-                .into(),
-        });
-    }
-    let vision = checkpoint.config.vision_config(&path.join(CONFIG))?;
-    let new = |config: &ModelConfig, device: &Device| {
-        config.init(device).with_vision(vision.init(device))
-    };
-    read(checkpoint, new, device, dtype, quantised, progress)
-}
-
-/// Reads a vision tower: one that was saved alone, or that of a model. Weights become floats of `dtype`.
-///
-/// # Errors
-///
-/// Returns an error as [`load`] does, if there is no vision tower that can be read, and for an invalid configuration of it.
-pub fn load_vision_tower(
-    path: &Path,
-    device: &Device,
-    dtype: FloatDType,
-) -> Result<VisionTower, ModelError> {
-    check_dtype(device, dtype)?;
-    let file = path.join(CONFIG);
-    let fields = ModelConfig::read_fields(&file)?;
-    if let Some(config) = VisionConfig::of_tower(&fields, &file)? {
-        let shards = Shards::open(path)?;
-        let tower = config.init(device);
-        check_part(path, &shards, &tower, "")?;
-        return read_floats(tower, &shards, device, dtype);
-    }
-    let Checkpoint { config, shards, .. } = Checkpoint::open(path)?;
-    let visual = config.vision_config(&file)?.init(device);
-    let part = VisionPart { visual };
-    let prefix = in_whole_model(config.architecture, "visual.");
-    check_part(path, &shards, &part, &prefix)?;
-    Ok(read_floats(part, &shards, device, dtype)?.visual)
-}
-
-/// Returns `true` for the folder of a vision tower that was saved alone; see [`load_vision_tower`].
-///
-/// # Errors
-///
-/// Returns an error if `config.json` can't be read, and for the configuration of such a tower that is invalid.
-pub fn is_vision_tower(path: &Path) -> Result<bool, ModelError> {
-    let file = path.join(CONFIG);
-    if !kernels_io::is_there(&file) {
-        return Ok(false);
-    }
-    let fields = ModelConfig::read_fields(&file)?;
-    Ok(VisionConfig::of_tower(&fields, &file)?.is_some())
-}
-
 /// Reads the weights of a part of a model as floats.
-fn read_floats<M: Configured>(
+pub(super) fn read_floats<M: Configured>(
     part: M,
     shards: &Shards,
     device: &Device,
@@ -297,7 +223,7 @@ pub fn load_reward_model(
 }
 
 /// Reads the weights of a checkpoint into the model that `new` makes.
-fn read<M: Configured>(
+pub(super) fn read<M: Configured>(
     checkpoint: Checkpoint,
     new: impl FnOnce(&ModelConfig, &Device) -> M,
     device: &Device,
@@ -375,7 +301,7 @@ fn check_nf4(found: &BTreeMap<String, StoredType>, multiplies: bool) -> Result<(
     })
 }
 
-fn check_dtype(device: &Device, dtype: FloatDType) -> Result<(), ModelError> {
+pub(super) fn check_dtype(device: &Device, dtype: FloatDType) -> Result<(), ModelError> {
     let fail = |problem: &str| {
         Err(ModelError::Dtype {
             dtype: name_of(dtype),

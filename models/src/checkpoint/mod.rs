@@ -24,19 +24,18 @@ mod shards;
 mod source;
 mod storage;
 mod stored;
+mod vision;
 
 pub use self::checksum::weights_checksum;
 pub(crate) use self::file::TensorFile;
 pub use self::inspect::{Inspection, StoredType, inspect};
-pub use self::load::{
-    QuantisedWeights, is_vision_tower, load, load_as, load_part, load_reward_model,
-    load_vision_tower, load_with, load_with_vision,
-};
+pub use self::load::{QuantisedWeights, load, load_as, load_part, load_reward_model, load_with};
 pub use self::progress::Progress;
 pub(crate) use self::save::refuse_occupied;
 pub use self::save::{save, save_into, save_with};
 pub use self::shards::weight_files;
 pub(crate) use self::stored::stored_dtypes;
+pub use self::vision::{is_vision_tower, load_vision_tower, load_with_vision};
 
 #[cfg(target_endian = "big")]
 compile_error!("safetensors files are little-endian, and so must be the machine");

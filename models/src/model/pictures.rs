@@ -20,8 +20,8 @@ pub(crate) struct Pictures {
 
 impl Batch {
     /// Sets the pictures, whose parts some of the tokens stand for, row by row: their patches `pixel_values`
-    /// `[patches, values]`, and `image_grid_thw` `[pictures, 3]`, the frames, rows and columns of patches of each. Without explicit
-    /// positions, tokens have those of `get_rope_index` in `transformers`.
+    /// `[patches, values]`, and `image_grid_thw` `[pictures, 3]`, the frames, rows and columns of patches of each. Without
+    /// explicit positions, tokens have those of `get_rope_index` in `transformers`.
     ///
     /// [`CausalLm::output_of`], [`CausalLm::loss_of`] and [`CausalLm::losses_of`] take pictures, of a model with its
     /// [vision tower](crate::load_with_vision).
