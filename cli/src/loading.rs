@@ -2,11 +2,10 @@
 
 use crate::screen;
 use burn::module::Module;
-use burn::tensor::{Device, FloatDType};
+use burn::tensor::Device;
 use bytesize::ByteSize;
-use kernels_models::{CausalLm, ModelConfig, ModelError, Progress, QuantisedWeights, load_as};
+use kernels_models::{CausalLm, ModelConfig, ModelError, Progress, QuantisedWeights};
 use std::io::Write;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The size from which the progress is shown, in bytes. Smaller checkpoints take a second or two.
@@ -14,19 +13,6 @@ const LARGE: u64 = 1 << 30;
 
 /// The time between two updates of the line.
 const EVERY: Duration = Duration::from_millis(100);
-
-/// Loads a checkpoint as [`kernels_models::load_as`] does.
-///
-/// # Errors
-/// Returns an error that names the file and the field or tensor.
-pub fn load(
-    path: &Path,
-    device: &Device,
-    dtype: FloatDType,
-    quantised: QuantisedWeights,
-) -> anyhow::Result<(ModelConfig, CausalLm)> {
-    shown(|progress| load_as(path, device, dtype, quantised, progress))
-}
 
 /// The options of quantised checkpoints.
 #[derive(Clone, Copy, Debug, clap::Args)]

@@ -14,7 +14,7 @@ use crate::text::{Chat, Message, Tokenizer};
 use anyhow::{Context, bail};
 use clap::builder::NonEmptyStringValueParser;
 pub use interrupt::Interrupted;
-use kernels_models::{AdapterConfig, CausalLm, ModelConfig};
+use kernels_models::{AdapterConfig, CausalLm, ModelConfig, load_as};
 use prompts::Prompt;
 use std::path::{Path, PathBuf};
 
@@ -194,7 +194,8 @@ fn load(args: &Args) -> anyhow::Result<CausalLm> {
     // An adapter is added to floats.
     let quantised = args.quantised.form(args.adapter.is_some());
     let dtype = args.dtype.float_dtype();
-    let (_, model) = loading::load(&args.model, &device, dtype, quantised)?;
+    let (_, model) =
+        loading::shown(|progress| load_as(&args.model, &device, dtype, quantised, progress))?;
     match &args.adapter {
         Some(folder) => Ok(model.merge_adapters(folder)?),
         None => Ok(model),
