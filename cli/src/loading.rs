@@ -3,14 +3,13 @@
 use crate::screen;
 use anyhow::ensure;
 use burn::module::Module;
-use burn::tensor::{Device, FloatDType};
+use burn::tensor::Device;
 use burn_kernels::nn::Quantized;
 use burn_kernels::ops::quantized_linear::runs_on;
 use burn_kernels::ops::quantized_linear_int8 as int8;
 use bytesize::ByteSize;
-use kernels_models::{CausalLm, ModelConfig, ModelError, Progress, QuantisedWeights, load_as};
+use kernels_models::{CausalLm, ModelConfig, ModelError, Progress, QuantisedWeights};
 use std::io::Write;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The size from which the progress is shown, in bytes. Smaller checkpoints take a second or two.
@@ -18,33 +17,6 @@ const LARGE: u64 = 1 << 30;
 
 /// The time between two updates of the line.
 const EVERY: Duration = Duration::from_millis(100);
-
-/// Loads a checkpoint as [`kernels_models::load_as`] does.
-///
-/// # Errors
-/// Returns an error that names the file and the field or tensor.
-pub fn load(
-    path: &Path,
-    device: &Device,
-    dtype: FloatDType,
-    quantised: QuantisedWeights,
-) -> anyhow::Result<(ModelConfig, CausalLm)> {
-    shown(|progress| load_as(path, device, dtype, quantised, progress))
-}
-
-/// Loads a checkpoint with its vision tower as [`kernels_models::load_with_vision`] does.
-///
-/// # Errors
-/// Returns an error that names the file and the field or tensor.
-#[cfg(feature = "text")]
-pub fn load_seeing(
-    path: &Path,
-    device: &Device,
-    dtype: FloatDType,
-    quantised: QuantisedWeights,
-) -> anyhow::Result<(ModelConfig, CausalLm)> {
-    shown(|progress| kernels_models::load_with_vision(path, device, dtype, quantised, progress))
-}
 
 /// The options of quantised checkpoints.
 #[derive(Clone, Copy, Debug, clap::Args)]

@@ -19,7 +19,7 @@ use crate::text::{Chat, Message, Tokenizer};
 use anyhow::{Context, anyhow, bail};
 use clap::builder::NonEmptyStringValueParser;
 pub use interrupt::Interrupted;
-use kernels_models::{AdapterConfig, CausalLm, ModelConfig};
+use kernels_models::{AdapterConfig, CausalLm, ModelConfig, load_as, load_with_vision};
 use prompts::{Content, Prompt};
 use std::path::{Path, PathBuf};
 
@@ -238,12 +238,9 @@ fn load(args: &Args, sees: bool) -> anyhow::Result<CausalLm> {
     // An adapter is added to floats.
     let quantised = args.quantised.form(args.adapter.is_some());
     let dtype = args.dtype.float_dtype();
-    let load = if sees {
-        loading::load_seeing
-    } else {
-        loading::load
-    };
-    let (_, model) = load(&args.model, &device, dtype, quantised)?;
+    let load = if sees { load_with_vision } else { load_as };
+    let (_, model) =
+        loading::shown(|progress| load(&args.model, &device, dtype, quantised, progress))?;
     args.quantised.check(&model, &device)?;
     match &args.adapter {
         Some(folder) => Ok(model.merge_adapters(folder)?),

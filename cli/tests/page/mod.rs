@@ -74,7 +74,7 @@ pub fn table(device: &Device, letter: char) -> String {
 }
 
 /// Adds the row of a part of an Omni model.
-fn add_part(name: &str, device: &Device, rows: &mut BTreeMap<&str, [Ran; 10]>) {
+fn add_part(name: &str, device: &Device, rows: &mut BTreeMap<&str, [Ran; 12]>) {
     let decoded = QuantisedWeights::Decoded;
     let loaded = load_part(
         &model_dir(name),

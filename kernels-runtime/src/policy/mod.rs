@@ -342,7 +342,7 @@ impl Policy {
 
     /// Returns `true` if an implementation is preferred.
     pub fn prefers(&self, name: &str) -> bool {
-        self.prefer.iter().any(|known| *known == name)
+        self.prefer.contains(&name)
     }
 
     /// Returns `true` if any implementation is preferred.

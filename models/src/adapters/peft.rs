@@ -50,7 +50,7 @@ fn is_of(name: &str, module: &str, parameter: &str) -> bool {
 
 /// The families whose projections of MLPs PEFT can't adapt as modules, because it takes their names for those of experts,
 /// which `transformers` once had as modules. It renames any target that ends in one of them.
-const RENAMED: [&str; 7] = [
+const RENAMED: [&str; 8] = [
     "qwen2_moe",
     "qwen3_moe",
     "qwen3_next",

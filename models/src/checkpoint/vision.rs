@@ -66,9 +66,7 @@ pub fn load_vision_tower(
         check_part(path, &shards, &tower, "")?;
         return read_floats(tower, &shards, device, dtype);
     }
-    let config = ModelConfig::from_fields(&fields, &file)?;
-    let quantisation = config.quantisation(&fields, &file)?;
-    let shards = Shards::open(path)?.quantised(quantisation);
+    let Checkpoint { config, shards, .. } = Checkpoint::open(path)?;
     let visual = config.vision_config(&file)?.init(device);
     let part = VisionPart { visual };
     let prefix = in_whole_model(config.architecture, "visual.");

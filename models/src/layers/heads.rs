@@ -252,21 +252,25 @@ impl Attention {
     ///
     /// # Panics
     ///
-    /// Panics if the family has no such norm or rotation. Configurations with three positions are of families that do.
+    /// Panics if the family has no such rotation. Configurations with three positions are of families that do.
     fn rotate_axes(
         &self,
         q: Tensor<4>,
         k: Tensor<4>,
         tables: &AxisTables,
     ) -> (Tensor<4>, Tensor<4>) {
-        let layers = self.heads.layers;
+        let (layers, eps) = (self.heads.layers, self.heads.eps);
         let (cos, sin, sections) = (tables.cos.clone(), tables.sin.clone(), tables.sections);
-        if let Some((q_norm, k_norm)) = self.q_norm.as_ref().zip(self.k_norm.as_ref()) {
-            let normalise = layers.norm_and_rotate_axes;
-            let normalise = normalise.expect("families with norms of heads rotate after them");
-            let (weights, eps) = ((&q_norm.weight, &k_norm.weight), self.heads.eps);
+        let norms = self.q_norm.as_ref().zip(self.k_norm.as_ref());
+        if let Some((normalise, (q_norm, k_norm))) = layers.norm_and_rotate_axes.zip(norms) {
+            let weights = (&q_norm.weight, &k_norm.weight);
             return normalise(q, k, weights.0, weights.1, eps, cos, sin, sections);
         }
+        let normalised = |x: Tensor<4>, norm: &Option<HeadNorm>| match norm {
+            Some(norm) => (layers.norm)(norm.weight.clone(), eps).forward(x),
+            None => x,
+        };
+        let (q, k) = (normalised(q, &self.q_norm), normalised(k, &self.k_norm));
         let rotate = layers.rotate_axes;
         let rotate = rotate.expect("families with three positions rotate by them");
         let (q, k) = (q.swap_dims(1, 2), k.swap_dims(1, 2));

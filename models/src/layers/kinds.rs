@@ -31,8 +31,8 @@ pub(crate) struct Layers {
     pub(crate) rotate_axes: Option<RotateAxes>,
     /// Normalises and rotates queries and keys, if there are norms of them.
     pub(crate) norm_and_rotate: Option<NormAndRotate>,
-    /// Normalises and rotates queries and keys by tables of three positions, if there are norms of them and tokens have
-    /// three positions.
+    /// Normalises and rotates queries and keys by tables of three positions, if there are norms of them, tokens have three
+    /// positions, and one operation does both.
     pub(crate) norm_and_rotate_axes: Option<NormAndRotateAxes>,
     /// Normalises rotated queries or keys, `[b, s, heads, d]`, by an epsilon and without a weight, if layers with a
     /// rotation do so.
