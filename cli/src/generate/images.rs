@@ -9,6 +9,7 @@ pub use kernels_images::Source;
 use kernels_images::{Decoding, Images, Part, Patches, Placeholders, Processor};
 use kernels_io::{escape_path, is_there};
 use kernels_models::{ModelConfig, gguf};
+use minijinja::value::Serde;
 use serde_json::Value;
 use std::path::Path;
 
@@ -162,6 +163,6 @@ pub fn message(
 
 fn for_template(parts: impl Iterator<Item = Part>) -> Vec<minijinja::Value> {
     parts
-        .map(|part| minijinja::Value::from_serialize(part.for_template()))
+        .map(|part| Serde(part.for_template()).into())
         .collect()
 }

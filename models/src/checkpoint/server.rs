@@ -31,7 +31,7 @@ impl ServerFiles {
             return None;
         }
         for (path, name) in shards.samples() {
-            if let Err(error) = remote::look(device, &real(path), name) {
+            if let Err(error) = remote::look(device, &real(path), &name) {
                 tracing::warn!(
                     "weights cross the connection: {}: {error}; `kernels serve --weights DIR` lets \
                      the server read them itself",

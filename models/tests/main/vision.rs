@@ -296,7 +296,8 @@ fn pictures_that_do_not_fit_are_refused() {
             .flat_map(|number| number.to_le_bytes())
             .collect(),
     };
-    let cases: [(&dyn Fn(&mut File), &str); 7] = [
+    type Change<'a> = &'a dyn Fn(&mut File);
+    let cases: [(Change<'_>, &str); 7] = [
         (
             &|file| drop(file.insert("image_grid_thw".into(), grid(&[[1, 4, 6], [1, 2, 6]]))),
             "pixel_values: has 44 patches, but the pictures of image_grid_thw have 36",
