@@ -1,8 +1,8 @@
 //! Functions of packages of Hugging Face's `kernels` as implementations of kernels (feature `packages`).
 //!
-//! [`register`] takes the functions that a loaded package binds to operations. Each becomes an implementation, on
-//! CPUs, of the kernel of its operation. Sites choose it as any other one, [live verification](crate::live) compares
-//! it, forward and gradients, and plans and reports name it.
+//! [`register`] takes the functions that a loaded package binds to operations. Each becomes an implementation of the
+//! kernel of its operation, on CPUs or, of a variant for CANN, on the NPUs of this process. Sites choose it as any other
+//! one, [live verification](crate::live) compares it, forward and gradients, and plans and reports name it.
 //!
 //! ```no_run
 //! # extern crate kernels_runtime as burn_kernels;
@@ -45,11 +45,33 @@
 //!
 //! Saved statistics are f32, and f64 for tensors in f64, with a last axis of 1, or of as many as there are groups.
 //! `group_size` is an integer, the other numbers are floats.
+//!
+//! # On NPUs
+//!
+//! With the feature `npu`, functions of a variant `tvm-ffi<abi>-cann<version>-…` run on the NPUs of this process, and not on
+//! those of servers in other processes, which don't have the function. A function runs on the host. It puts its work on the
+//! stream through CANN and returns without waiting. Tensors have addresses on the device (DLPack's device 12). The
+//! arguments `stream` and `workspace` are an `aclrtStream` and an address on the device. A function without an argument for
+//! the stream takes that of TVM-FFI's environment. Calls come in the device's context. Functions for NPUs compute
+//! `rms_norm`, `layer_norm` and `glu`, and a backward function reads no result: let the forward function save what it needs.
+//!
+//! No function has run on an Ascend device, only on this project's emulator of CANN.
 
 mod call;
 mod memory;
+#[cfg(feature = "npu")]
+mod npu;
 mod operations;
 mod register;
 mod run;
 
 pub use register::{Error, Registered, register};
+
+/// The devices that functions run on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum On {
+    Cpu,
+    /// The NPUs of this process.
+    #[cfg(feature = "npu")]
+    Npus,
+}

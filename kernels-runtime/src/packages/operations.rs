@@ -1,5 +1,6 @@
 //! The operations that functions of packages may compute.
 
+use super::On;
 use super::run::held;
 use crate::ops::fused::FusedOp;
 use crate::ops::glu::{self, Glu};
@@ -7,7 +8,9 @@ use crate::ops::layer_norm::{self, LayerNorm};
 use crate::ops::rms_norm::{self, RmsNorm};
 use crate::ops::softcap::{self, Softcap};
 use crate::registry::Launch;
-use crate::semantics::{Clamp, Gating, Groups, Projections, Scale, SemanticsKey, Shift, TopK};
+use crate::semantics::{
+    Clamp, Gating, Groups, Projections, Scale, SemanticsKey, Shift, SoftcapKey, TopK,
+};
 use kernels_packages::Bound;
 use smallvec::{SmallVec, smallvec};
 
@@ -30,6 +33,9 @@ pub(super) trait Bindable: FusedOp {
     /// Returns the numbers of a call, in order.
     fn numbers(numbers: &Self::Numbers) -> SmallVec<[Number; 2]>;
 
+    /// Returns the key of a call.
+    fn key(numbers: &Self::Numbers) -> SemanticsKey;
+
     /// Returns a flag for each float tensor: true if calls with this key have it.
     fn has(key: &SemanticsKey) -> SmallVec<[bool; 5]>;
 
@@ -43,8 +49,11 @@ pub(super) struct Operation {
     pub(super) name: &'static str,
     /// The id of the linked kernel.
     pub(super) kernel: &'static str,
+    /// True if functions on NPUs may compute it.
+    pub(super) on_npus: bool,
     /// Returns the launch of a function of a package, which is named first, for its key.
-    pub(super) launch: fn(&'static str, &Bound, &'static SemanticsKey) -> Result<Launch, String>,
+    pub(super) launch:
+        fn(&'static str, &Bound, &'static SemanticsKey, On) -> Result<Launch, String>,
 }
 
 /// All of them.
@@ -52,29 +61,35 @@ pub(super) const OPERATIONS: &[Operation] = &[
     Operation {
         name: RmsNorm::NAME,
         kernel: RmsNorm::KERNEL,
-        launch: |name, bound, key| {
-            let launch = held::<RmsNorm>(name, bound, key)?;
+        on_npus: true,
+        launch: |name, bound, key, on| {
+            let launch = held::<RmsNorm>(name, bound, key, on)?;
             Ok(Launch::RmsNorm(rms_norm::Launch(launch)))
         },
     },
     Operation {
         name: LayerNorm::NAME,
         kernel: LayerNorm::KERNEL,
-        launch: |name, bound, key| {
-            let launch = held::<LayerNorm>(name, bound, key)?;
+        on_npus: true,
+        launch: |name, bound, key, on| {
+            let launch = held::<LayerNorm>(name, bound, key, on)?;
             Ok(Launch::LayerNorm(layer_norm::Launch(launch)))
         },
     },
     Operation {
         name: Glu::NAME,
         kernel: Glu::KERNEL,
-        launch: |name, bound, key| Ok(Launch::Glu(glu::Launch(held::<Glu>(name, bound, key)?))),
+        on_npus: true,
+        launch: |name, bound, key, on| {
+            Ok(Launch::Glu(glu::Launch(held::<Glu>(name, bound, key, on)?)))
+        },
     },
     Operation {
         name: Softcap::NAME,
         kernel: Softcap::KERNEL,
-        launch: |name, bound, key| {
-            let launch = held::<Softcap>(name, bound, key)?;
+        on_npus: false,
+        launch: |name, bound, key, on| {
+            let launch = held::<Softcap>(name, bound, key, on)?;
             Ok(Launch::Softcap(softcap::Launch(launch)))
         },
     },
@@ -92,6 +107,10 @@ impl Bindable for RmsNorm {
             Number::Float(settings.eps),
             size.map_or(Number::Absent, Number::Int),
         ]
+    }
+
+    fn key((_, key): &Self::Numbers) -> SemanticsKey {
+        (*key).into()
     }
 
     fn has(key: &SemanticsKey) -> SmallVec<[bool; 5]> {
@@ -118,6 +137,10 @@ impl Bindable for LayerNorm {
         smallvec![Number::Float(settings.eps)]
     }
 
+    fn key((_, key): &Self::Numbers) -> SemanticsKey {
+        (*key).into()
+    }
+
     fn has(key: &SemanticsKey) -> SmallVec<[bool; 5]> {
         let key = key.known::<crate::semantics::LayerNormKey>();
         smallvec![true, true, key.shift == Shift::Bias]
@@ -139,6 +162,10 @@ impl Bindable for Glu {
             .collect()
     }
 
+    fn key((_, key): &Self::Numbers) -> SemanticsKey {
+        (*key).into()
+    }
+
     fn has(key: &SemanticsKey) -> SmallVec<[bool; 5]> {
         let key = key.known::<crate::semantics::GluKey>();
         smallvec![true, key.projections == Projections::Separate]
@@ -156,6 +183,10 @@ impl Bindable for Softcap {
 
     fn numbers((cap,): &Self::Numbers) -> SmallVec<[Number; 2]> {
         smallvec![Number::Float(*cap)]
+    }
+
+    fn key(_: &Self::Numbers) -> SemanticsKey {
+        SoftcapKey {}.into()
     }
 
     fn has(_: &SemanticsKey) -> SmallVec<[bool; 5]> {

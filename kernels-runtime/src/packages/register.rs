@@ -1,5 +1,6 @@
 //! Registration of the functions of a loaded package.
 
+use super::On;
 use super::operations::OPERATIONS;
 use crate::device::DeviceKinds;
 use crate::registry::{
@@ -82,11 +83,11 @@ pub enum Error {
 ///
 /// # Errors
 /// Returns an error if the kernels of the program were asked for before, if this version of the package is registered
-/// already, if the package is not one for CPUs or binds no function, or if a binding names an operation, semantics, a
-/// tensor or a number that this release does not know. Then no function is registered.
+/// already, if the package is for NPUs and this build is not, if it binds no function, or if a binding names an operation,
+/// semantics, a tensor or a number that this release does not know. Then no function is registered.
 pub fn register(loaded: &Loaded) -> Result<Vec<Registered>, Error> {
     let package = loaded.name().to_owned();
-    let version = usable(loaded).map_err(|problem| Error::Package {
+    let (on, version) = usable(loaded).map_err(|problem| Error::Package {
         package: package.clone(),
         problem,
     })?;
@@ -98,7 +99,7 @@ pub fn register(loaded: &Loaded) -> Result<Vec<Registered>, Error> {
     let (name, implementation): (&'static str, &'static str) = (name.leak(), full.leak());
     let (mut registered, mut additions) = (Vec::new(), Vec::new());
     for bound in loaded.bound() {
-        let made = made(implementation, bound).map_err(|problem| Error::Binding {
+        let made = made(implementation, bound, on).map_err(|problem| Error::Binding {
             package: package.clone(),
             function: bound.forward.function.name().to_owned(),
             problem,
@@ -131,35 +132,46 @@ pub fn register(loaded: &Loaded) -> Result<Vec<Registered>, Error> {
     }
 }
 
-/// Returns the version of a package that has functions for this release.
-fn usable(loaded: &Loaded) -> Result<u32, String> {
-    if loaded.variant().backend != Backend::Cpu {
-        return Err(format!(
-            "the variant {} is not one for CPUs; functions of packages run on CPUs alone",
-            escape(&loaded.variant().to_string())
-        ));
-    }
+/// Returns the devices and the version of a package that has functions for this release.
+fn usable(loaded: &Loaded) -> Result<(On, u32), String> {
+    let on = match loaded.variant().backend {
+        Backend::Cpu => On::Cpu,
+        #[cfg(feature = "npu")]
+        Backend::Cann { .. } => On::Npus,
+        #[cfg(not(feature = "npu"))]
+        Backend::Cann { .. } => {
+            return Err(format!(
+                "the variant {} is one for NPUs, which this program was built without; build it with the feature `npu`",
+                escape(&loaded.variant().to_string())
+            ));
+        }
+    };
     if loaded.bound().is_empty() {
         return Err(
             "it binds no function to an operation; burn-kernels.json in the folder of the variant does that".into(),
         );
     }
     let version = loaded.metadata().version;
-    u32::try_from(version).map_err(|_| format!("the version {version} is too large"))
+    let number = u32::try_from(version);
+    let number = number.map_err(|_| format!("the version {version} is too large"))?;
+    Ok((on, number))
 }
 
 /// Returns the id of the linked kernel, the key and the implementation of a binding.
 fn made(
     name: &'static str,
     bound: &Bound,
+    on: On,
 ) -> Result<(&'static str, SemanticsKey, Implementation), String> {
     let binding = &bound.binding;
     let known = OPERATIONS.iter();
+    let known = known.filter(|known| on == On::Cpu || known.on_npus);
     let operation = known.clone().find(|known| known.name == binding.operation);
     let operation = operation.ok_or_else(|| {
         let names: Vec<_> = known.map(|known| known.name).collect();
         format!(
-            "functions of packages can't compute the operation `{}`; they can compute {}",
+            "functions of packages{} can't compute the operation `{}`; they can compute {}",
+            if on == On::Cpu { "" } else { " for NPUs" },
             binding.operation,
             names.join(", ")
         )
@@ -173,9 +185,14 @@ fn made(
             escape(&shorten(&binding.semantics, 1000))
         )
     })?;
-    let launch = (operation.launch)(name, bound, Box::leak(Box::new(key)))?;
+    let launch = (operation.launch)(name, bound, Box::leak(Box::new(key)), on)?;
+    let (device, limits) = match on {
+        On::Cpu => (DeviceKinds::CPU, None),
+        #[cfg(feature = "npu")]
+        On::Npus => (DeviceKinds::NPU, Some(super::npu::LIMITS)),
+    };
     let implementation = Implementation {
-        device: DeviceKinds::CPU,
+        device,
         name,
         dtypes: dtypes(binding).leak(),
         gradient: match binding.backward {
@@ -186,7 +203,7 @@ fn made(
         fusion_barrier: false,
         capability: CapabilityRange::ANY,
         accepts: |_| true,
-        limits: None,
+        limits,
         operators: None,
         launch,
     };

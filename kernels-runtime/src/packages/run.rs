@@ -1,5 +1,6 @@
 //! Calls of functions on tensors of Burn's dispatch, with autodiff or without.
 
+use super::On;
 use super::call::{Call, Given, Slot};
 use super::memory::{lent, lent_mut, unwritten};
 use super::operations::{Bindable, Number};
@@ -22,13 +23,13 @@ use kernels_simd::Values;
 use smallvec::{SmallVec, smallvec};
 
 /// The functions of a binding.
-struct Functions {
+pub(super) struct Functions {
     /// The name of the implementation.
-    name: &'static str,
+    pub(super) name: &'static str,
     dtypes: Vec<FloatType>,
-    forward: Call,
+    pub(super) forward: Call,
     /// The function of the gradients. Without one, they are those of the reference.
-    backward: Option<Call>,
+    pub(super) backward: Option<Call>,
 }
 
 /// What the backward function needs of the forward pass.
@@ -53,11 +54,12 @@ pub(super) fn held<O: Bindable>(
     name: &'static str,
     bound: &Bound,
     key: &'static SemanticsKey,
+    on: On,
 ) -> Result<OpLaunch, String> {
     let binding = &bound.binding;
-    let forward = Call::of::<O>(&binding.forward, bound.forward.function)?;
+    let forward = Call::of::<O>(&binding.forward, &bound.forward, on)?;
     let backward = match (&binding.backward, &bound.backward) {
-        (Some(call), Some(backward)) => Some(Call::of::<O>(call, backward.function)?),
+        (Some(call), Some(backward)) => Some(Call::of::<O>(call, backward, on)?),
         _ => None,
     };
     takes_all::<O>(&forward, backward.as_ref(), key)?;
@@ -68,7 +70,11 @@ pub(super) fn held<O: Bindable>(
         forward,
         backward,
     }));
-    let run: Held<O> = Box::new(move |operands| functions.run::<O>(operands));
+    let run: Held<O> = match on {
+        On::Cpu => Box::new(move |operands| functions.run::<O>(operands)),
+        #[cfg(feature = "npu")]
+        On::Npus => super::npu::held::<O>(functions, key)?,
+    };
     Ok(OpLaunch::holding::<O>(Box::leak(Box::new(run)), key))
 }
 
@@ -162,12 +168,17 @@ impl Functions {
     }
 
     fn takes(&self, dtype: DType) {
-        let float = FloatType::from_dtype(dtype);
         assert!(
-            float.is_some_and(|float| self.dtypes.contains(&float)),
+            self.is_for(dtype),
             "{} does not take tensors of {dtype:?}",
             self.name
         );
+    }
+
+    /// Returns `true` if the functions take tensors of this type.
+    pub(super) fn is_for(&self, dtype: DType) -> bool {
+        let float = FloatType::from_dtype(dtype);
+        float.is_some_and(|float| self.dtypes.contains(&float))
     }
 
     /// Returns the result, and adds to `kept` what the forward pass made. `saved` describes what it keeps.
@@ -260,7 +271,7 @@ fn of_like((shape, dtype): &Like) -> Values {
 }
 
 /// Returns the places of the tensors that are there, in order.
-fn places(kinds: &[Kind], lengths: &[usize]) -> SmallVec<[usize; 5]> {
+pub(super) fn places(kinds: &[Kind], lengths: &[usize]) -> SmallVec<[usize; 5]> {
     let mut lengths = lengths.iter();
     let is_there = |kind: &Kind| match kind {
         Kind::One => true,

@@ -111,6 +111,13 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The sessions that this process opened on servers of its own.
 static OWN: Mutex<BTreeSet<u64>> = Mutex::new(BTreeSet::new());
 
+/// Returns `true` if this process serves the device of a tensor itself.
+#[cfg(all(feature = "packages", feature = "npu"))]
+pub(crate) fn is_own(tensor: &burn::backend::DispatchTensor) -> bool {
+    let own = || OWN.lock().unwrap_or_else(PoisonError::into_inner);
+    devices::session(tensor).is_some_and(|session| own().contains(&session))
+}
+
 /// Connects to the devices of a server and returns them in the server's order. They are ordinary Burn devices.
 ///
 /// Every call opens new sessions, which share nothing with devices from earlier calls. A process can have 65,536

@@ -120,6 +120,13 @@ pub(super) fn entry(device: &Device) -> Option<Arc<RemoteDevice>> {
     look_up(device.as_dispatch().id(), Arc::clone)
 }
 
+/// Returns the number of the session of a tensor's device.
+#[cfg(all(feature = "packages", feature = "npu"))]
+pub(super) fn session(tensor: &burn::backend::DispatchTensor) -> Option<u64> {
+    use burn::backend::TensorMetadata;
+    look_up(tensor.kind.device().id(), |remote| remote.session)
+}
+
 /// Returns the result of `read` for the platform that a tensor's device declared. The table's lock is not held
 /// meanwhile.
 #[cfg(feature = "npu")]

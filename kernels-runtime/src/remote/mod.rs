@@ -29,5 +29,7 @@ pub use endpoint::client_identity;
 pub use load::{LoadError, Stored, load_flat, load_tensor, look};
 pub use offer::Kernels;
 
+#[cfg(all(feature = "packages", feature = "npu"))]
+pub(crate) use connect::is_own;
 #[cfg(feature = "npu")]
 pub(crate) use devices::with_platform;

@@ -47,6 +47,40 @@ fn a_block_is_not_reused_under_the_hands_of_another_stream() {
 }
 
 #[test]
+fn work_of_other_code_runs_in_order() {
+    use cann_sys::runtime::ACL_MEMCPY_DEVICE_TO_DEVICE;
+    Scenario::new()
+        .set("CANN_EMULATOR_DELAY_US", 5000)
+        .run(|cann| {
+            let (device, other) = device(cann);
+            let stream = device.stream().unwrap();
+            let copy = cann.sys().runtime.aclrtMemcpyAsync.get().unwrap();
+            // The second half of x, which other work on another stream writes.
+            let y = ops::swi_glu::swi_glu(&other, &gated(&other, 3.0), 0).unwrap();
+            let half = y.slice(0, SIZE / 4..SIZE / 2).unwrap();
+            let z = Tensor::empty(&stream, DType::F32, [SIZE / 4]).unwrap();
+            let bytes = SIZE / 4 * DType::F32.size();
+            // SAFETY: the copy is of the elements of the two tensors, and on the stream.
+            let enqueued = unsafe {
+                stream.enqueue::<Error>(
+                    &[&half, &z],
+                    || Ok(64),
+                    |handles| {
+                        assert!(!handles.workspace.is_null());
+                        let kind = ACL_MEMCPY_DEVICE_TO_DEVICE;
+                        let (to, from) = (z.address(), half.address());
+                        assert_eq!(copy(to, bytes, from, bytes, kind, handles.stream), 0);
+                        Ok(())
+                    },
+                )
+            };
+            enqueued.unwrap();
+            drop(y);
+            is_gated(&stream, &z, 3.0);
+        });
+}
+
+#[test]
 fn a_block_is_reused_on_its_own_stream_at_once_and_in_order() {
     Scenario::new()
         .set("CANN_EMULATOR_DELAY_US", 2000)

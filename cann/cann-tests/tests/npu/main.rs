@@ -11,6 +11,8 @@ mod messages;
 mod models;
 mod npu;
 mod operations;
+#[cfg(feature = "packages")]
+mod packages;
 #[path = "../../../../cli/tests/page/mod.rs"]
 mod page;
 mod passes;

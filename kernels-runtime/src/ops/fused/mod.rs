@@ -18,6 +18,8 @@ pub(crate) mod inputs;
 pub(crate) mod kinds;
 mod launch;
 mod made;
+#[cfg(feature = "remote")]
+pub(crate) mod packaged;
 mod parts;
 pub(crate) mod record;
 #[cfg(feature = "remote")]

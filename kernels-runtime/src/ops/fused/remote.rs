@@ -5,6 +5,7 @@
 //! first, with the gradient that is added to that of the first operand, if any, those of other results, if they have
 //! gradients, and what the forward pass kept.
 
+use super::packaged::{self, ByName, Packaged};
 use super::{
     Backward, BackwardOn, FusedKernel, FusedOp, Given, Gradients, Internal, Kind, Like, Made,
     MadeOn, Parts, Tensors, parts_of,
@@ -28,6 +29,9 @@ pub(crate) struct Forward<N> {
     lengths: Vec<usize>,
     /// The flags of the gradients that a backward pass will return, or `None` without one.
     wanted: Option<Vec<bool>>,
+    /// The function of a package that runs, if it is not the device's own kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
 }
 
 /// The numbers of a backward pass.
@@ -39,6 +43,9 @@ pub(crate) struct BackwardNumbers<N> {
     wanted: Vec<bool>,
     /// True if a gradient of the first operand comes with the message, to which this one is added.
     added: bool,
+    /// The function of a package that runs, if it is not the device's own kernel.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
 }
 
 /// Adds a server's handlers of an operation.
@@ -54,27 +61,11 @@ pub(crate) fn handlers<O: FusedOp, B: BackendIr + FusedKernel<O>>(
 
 impl<O: FusedOp> FusedKernel<O> for Remote {
     fn forward(operands: Tensors<O, Self>, wanted: Option<&O::Each<bool>>) -> MadeOn<Self> {
-        let mut results = results::<O, _, _>(&operands, wanted.is_some()).into_iter();
-        let ints = O::results(&operands).len() - 1 - O::OTHERS;
-        let parts: Parts<_, _, _> = O::into_parts(operands);
-        let numbers = Forward {
-            wanted: wanted.map(|wanted| O::values(wanted.clone(), &parts.lengths).into_vec()),
-            lengths: parts.lengths.to_vec(),
-            numbers: parts.numbers,
-        };
-        let inputs = in_order::<O, _>(parts.floats, parts.ints, &parts.lengths);
-        let results = results.by_ref().map(Some).collect();
-        let mut results = send_wanted(O::FORWARD, inputs, results, &numbers).flatten();
-        Made {
-            y: results.next().expect("as many results as were asked for"),
-            others: results.by_ref().take(O::OTHERS).collect(),
-            ints: results.by_ref().take(ints).collect(),
-            saved: results.collect(),
-        }
+        send_forward::<O>(operands, wanted, None)
     }
 
     fn backward(backward: BackwardOn<O, Self>) -> Gradients<O, Self> {
-        send_backward(backward, None)
+        send_backward(backward, None, None)
     }
 
     fn backward_added(
@@ -82,14 +73,55 @@ impl<O: FusedOp> FusedKernel<O> for Remote {
         before: FloatTensor<Self>,
     ) -> Gradients<O, Self> {
         checked(backward.check_before(&before));
-        send_backward(backward, Some(before))
+        send_backward(backward, Some(before), None)
     }
 }
 
-/// Sends the backward pass. The server adds `before`, as its kernel rounds the sum.
+impl<O: FusedOp> ByName<O> for Remote {
+    fn forward_by(
+        name: &'static str,
+        operands: Tensors<O, Self>,
+        wanted: Option<&O::Each<bool>>,
+    ) -> MadeOn<Self> {
+        send_forward::<O>(operands, wanted, Some(name))
+    }
+
+    fn backward_by(name: &'static str, backward: BackwardOn<O, Self>) -> Gradients<O, Self> {
+        send_backward(backward, None, Some(name))
+    }
+}
+
+/// Sends the forward pass, which the function `by` of a package computes, or the server's own kernel.
+fn send_forward<O: FusedOp>(
+    operands: Tensors<O, Remote>,
+    wanted: Option<&O::Each<bool>>,
+    by: Option<&str>,
+) -> MadeOn<Remote> {
+    let mut results = results::<O, _, _>(&operands, wanted.is_some()).into_iter();
+    let ints = O::results(&operands).len() - 1 - O::OTHERS;
+    let parts: Parts<_, _, _> = O::into_parts(operands);
+    let numbers = Forward {
+        wanted: wanted.map(|wanted| O::values(wanted.clone(), &parts.lengths).into_vec()),
+        lengths: parts.lengths.to_vec(),
+        numbers: parts.numbers,
+        by: by.map(str::to_owned),
+    };
+    let inputs = in_order::<O, _>(parts.floats, parts.ints, &parts.lengths);
+    let results = results.by_ref().map(Some).collect();
+    let mut results = send_wanted(O::FORWARD, inputs, results, &numbers).flatten();
+    Made {
+        y: results.next().expect("as many results as were asked for"),
+        others: results.by_ref().take(O::OTHERS).collect(),
+        ints: results.by_ref().take(ints).collect(),
+        saved: results.collect(),
+    }
+}
+
+/// Sends the backward pass. The server adds `before`, as its kernel rounds the sum. `by` is as in [`send_forward`].
 fn send_backward<O: FusedOp>(
     backward: BackwardOn<O, Remote>,
     before: Option<FloatTensor<Remote>>,
+    by: Option<&str>,
 ) -> Gradients<O, Remote> {
     let lengths = backward.lengths();
     let others = SmallVec::<[_; 1]>::from(backward.others());
@@ -102,6 +134,7 @@ fn send_backward<O: FusedOp>(
         lengths: lengths.to_vec(),
         wanted: wanted.to_vec(),
         added: before.is_some(),
+        by: by.map(str::to_owned),
     };
     let first = std::iter::once(dy).chain(before);
     let first = first.chain(others).chain(saved);
@@ -208,6 +241,7 @@ fn forward<O: FusedOp, B: BackendIr + FusedKernel<O>>(
         numbers,
         lengths,
         wanted,
+        by,
     }: Forward<O::Numbers>,
 ) -> Handled {
     let operands = read::<O, B>(call, lengths, numbers)?;
@@ -217,7 +251,12 @@ fn forward<O: FusedOp, B: BackendIr + FusedKernel<O>>(
         .transpose()?;
     call.expect(&results::<O, _, _>(&operands, wanted.is_some()))?;
     let wanted = wanted.map(|wanted| O::each(wanted, &lengths));
-    let made = B::forward(operands, wanted.as_ref());
+    let made = match by {
+        None => B::forward(operands, wanted.as_ref()),
+        Some(name) => named::<O, B>(&name)?
+            .forward(operands)
+            .map_err(Malformed::request)?,
+    };
     call.give(made.y)?;
     made.others
         .into_iter()
@@ -230,6 +269,16 @@ fn forward<O: FusedOp, B: BackendIr + FusedKernel<O>>(
         call.give(saved)?;
     }
     Ok(())
+}
+
+/// Returns the function of a package that a client names.
+fn named<O: FusedOp, B: BackendIr>(name: &str) -> Result<&'static dyn Packaged<O, B>, Malformed> {
+    packaged::find(name).ok_or_else(|| {
+        let title = O::TITLE;
+        Malformed::request(format_args!(
+            "this device has no function of a package for {title} with the name that was sent"
+        ))
+    })
 }
 
 /// Returns flags, which must be one for each tensor.
@@ -249,6 +298,7 @@ fn backward<O: FusedOp, B: BackendIr + FusedKernel<O>>(
         lengths,
         wanted,
         added,
+        by,
     }: BackwardNumbers<O::Numbers>,
 ) -> Handled {
     let dy = call.float()?;
@@ -278,6 +328,16 @@ fn backward<O: FusedOp, B: BackendIr + FusedKernel<O>>(
     }
     call.room(O::room_backward(backward.operands(), backward.wanted()));
     let results = gradients(&O::floats(backward.operands()), &wanted);
+    if let Some(name) = by {
+        let function = named::<O, B>(&name)?;
+        if before.is_some() {
+            return Err(Malformed::new(
+                "functions of packages add no gradient to their own",
+            ));
+        }
+        let gradients = function.backward(backward).map_err(Malformed::request)?;
+        return call.answer_wanted(results, || O::values(gradients, &parts_lengths));
+    }
     call.answer_wanted(results, || {
         let gradients = match before {
             Some(before) => B::backward_added(backward, before),
