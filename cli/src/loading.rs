@@ -49,16 +49,24 @@ impl QuantisedArgs {
     /// Checks that `--activations` has an effect.
     ///
     /// # Errors
-    /// Returns an error if a model has no quantised weights, or is not on the CPU of this process.
+    /// Returns an error if the model is not on the CPU of this process, or has no quantised weights that are multiplied
+    /// with rounded rows.
     pub fn check(self, model: &impl Module, device: &Device) -> anyhow::Result<()> {
-        let asked = self.activations == Activations::Int8;
+        if self.activations == Activations::Float {
+            return Ok(());
+        }
         ensure!(
-            !asked || Quantized::is_in(model),
+            runs_on(device),
+            "--activations int8 is for the CPU; other devices decode quantised weights to floats"
+        );
+        ensure!(
+            Quantized::is_in(model),
             "--activations int8 is for quantised weights, and the weights of this run are floats"
         );
         ensure!(
-            !asked || runs_on(device),
-            "--activations int8 is for the CPU; other devices multiply with decoded weights"
+            Quantized::rounds_in(model),
+            "--activations int8 has no effect: no weight of this model is of integers that are stored row by row (GGUF, \
+             int8 of bitsandbytes, 4 and 8 bits of compressed-tensors)"
         );
         Ok(())
     }

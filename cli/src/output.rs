@@ -13,7 +13,7 @@ use kernels_io::{Page, escape_json, escape_lines, escape_path, indent_lines, sho
 use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Prints text, with one line end after it.
 pub fn text(value: impl Display) -> anyhow::Result<()> {
@@ -191,17 +191,25 @@ pub fn refuse_one_file(
     (path, option): (&Path, &str),
     (other, its_option): (&Path, &str),
 ) -> anyhow::Result<()> {
-    let is_one = match (path.canonicalize(), other.canonicalize()) {
-        (Ok(path), Ok(other)) => path == other,
-        _ => path == other,
-    };
-    if is_one {
+    if place(path) == place(other) {
         bail!(
             "{option} and {its_option} are one file, {}",
             escape_path(path)
         );
     }
     Ok(())
+}
+
+/// Returns the one path of a place, also of a file that is yet to be written.
+fn place(path: &Path) -> PathBuf {
+    if let Ok(path) = path.canonicalize() {
+        return path;
+    }
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    match (path.parent().map(Path::canonicalize), path.file_name()) {
+        (Some(Ok(folder)), Some(name)) => folder.join(name),
+        _ => path,
+    }
 }
 
 /// Refuses a new folder of `--out` that can't be written, before any work is done.

@@ -212,8 +212,12 @@ fn place<'v>(value: &'v Value, name: &str) -> Result<&'v str, Error> {
             )?;
             let mut places = ["url", "path"]
                 .into_iter()
-                .filter_map(|name| fields.get(name)?.as_str());
-            places.next().filter(|_| places.next().is_none())
+                .filter_map(|name| fields.get(name))
+                .filter(|value| !value.is_null());
+            match (places.next(), places.next()) {
+                (Some(place), None) => place.as_str(),
+                _ => None,
+            }
         }
         text => text.as_str(),
     };

@@ -155,7 +155,7 @@ impl Processor {
         if deviation.iter().any(|one| (*one as f32) <= 0.0) {
             return Err(fields.problem("image_std", "above 0"));
         }
-        Ok(Self {
+        let processor = Self {
             resizer,
             pixels: fields.flag("do_resize", true)?.then_some(pixels),
             scale: fields.flag("do_rescale", true)?.then_some(scale),
@@ -165,7 +165,15 @@ impl Processor {
             patch: side("patch_size", 14, MOST_PATCH)?,
             frames: side("temporal_patch_size", 2, MOST_FRAMES)?,
             merge: side("merge_size", 2, MOST_JOINED)?,
-        })
+        };
+        let levels = processor.levels();
+        if levels.iter().flatten().any(|level| !level.is_finite()) {
+            return Err(
+                "rescale_factor, image_mean and image_std make numbers beyond the range of f32"
+                    .into(),
+            );
+        }
+        Ok(processor)
     }
 }
 

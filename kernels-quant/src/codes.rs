@@ -31,7 +31,7 @@ pub enum Codes<'a> {
     },
     /// Codes row by row, in groups of columns: an element is `(number − zero) · scale · factor`.
     Grouped {
-        /// What a code is.
+        /// The type of a code.
         number: Number,
         /// The codes, row by row.
         bytes: &'a [u8],
@@ -53,7 +53,7 @@ pub enum Codes<'a> {
     },
 }
 
-/// What a code is.
+/// The type of a code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Number {
     /// A byte, from −128 to 127.

@@ -51,6 +51,13 @@ impl Quantized {
         SIZE.take().unwrap_or_default()
     }
 
+    /// Returns `true` if a module has a quantised weight that [`forward`](Self::forward) can multiply with rounded rows.
+    pub fn rounds_in(module: &impl Module) -> bool {
+        ROUNDS.set(Some(false));
+        Find::all(module);
+        ROUNDS.take().unwrap_or_default()
+    }
+
     /// Computes `x · weightᵀ`, without the adapter. Under a policy with `prefer:cpu-simd-int8`, rows of `x` are
     /// rounded to 8 bits where [`applies`](kernels_runtime::ops::quantized_linear_int8::applies).
     ///
@@ -123,6 +130,9 @@ impl Module for Quantized {
     }
 
     fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
+        if ROUNDS.get() == Some(false) && int8::takes(&self.weight) {
+            ROUNDS.set(Some(true));
+        }
         if let Some((elements, bytes)) = SIZE.get() {
             let [outputs, inputs] = self.weight.shape();
             let size = (elements + outputs * inputs, bytes + self.weight.bytes());
@@ -272,6 +282,9 @@ thread_local! {
     /// The elements and bytes of the quantised weights that this thread visited, while it counts them. Visitors see no
     /// quantised weight.
     static SIZE: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
+
+    /// Whether this thread visited a quantised weight that takes rounded rows, while it looks for one.
+    static ROUNDS: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
 /// Attaches low-rank adapters to the weights of a module, quantised ones too, to which

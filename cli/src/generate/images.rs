@@ -60,8 +60,10 @@ impl Reader {
     /// # Errors
     /// Returns an error that names a picture that can't be read.
     pub fn grids(&self, pictures: &[Source]) -> anyhow::Result<Vec<[usize; 3]>> {
-        let patches = self.patches(pictures)?;
-        Ok(patches.iter().map(Patches::grid).collect())
+        pictures
+            .iter()
+            .map(|picture| Ok(self.one(picture)?.grid()))
+            .collect()
     }
 
     /// Returns the token ids of a prompt with as many placeholders as the model has rows of pictures.
@@ -96,20 +98,21 @@ impl Reader {
     }
 
     fn patches(&self, pictures: &[Source]) -> anyhow::Result<Vec<Patches>> {
-        let one = |picture: &Source| -> anyhow::Result<Patches> {
-            let pixels = picture.read(&Decoding::default())?;
-            let patches = self.processor.patches(&picture.to_string(), &pixels)?;
-            if patches.width() != self.width {
-                bail!(
-                    "the checkpoint's image processor makes patches of {} values, but those of `vision_config` in \
-                     config.json have {}; patch_size and temporal_patch_size of both must be equal",
-                    patches.width(),
-                    self.width
-                );
-            }
-            Ok(patches)
-        };
-        pictures.iter().map(one).collect()
+        pictures.iter().map(|picture| self.one(picture)).collect()
+    }
+
+    fn one(&self, picture: &Source) -> anyhow::Result<Patches> {
+        let pixels = picture.read(&Decoding::default())?;
+        let patches = self.processor.patches(&picture.to_string(), &pixels)?;
+        if patches.width() != self.width {
+            bail!(
+                "the checkpoint's image processor makes patches of {} values, but those of `vision_config` in \
+                 config.json have {}; patch_size and temporal_patch_size of both must be equal",
+                patches.width(),
+                self.width
+            );
+        }
+        Ok(patches)
     }
 }
 

@@ -124,18 +124,25 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Refuses outputs that can't be written, and those that would replace the inputs or each other.
+/// Refuses outputs that can't be written, and those that would replace the inputs, the model's file or each other.
 fn refuse_lost_files(args: &Args) -> anyhow::Result<()> {
-    let inputs = (args.inputs.as_path(), "--inputs");
+    let read = [
+        (args.inputs.as_path(), "--inputs"),
+        (args.model.as_path(), "--model"),
+    ];
     let outputs = (args.outputs.as_path(), "--outputs");
     output::refuse_unwritable(outputs.0, outputs.1)?;
-    output::refuse_one_file(outputs, inputs)?;
+    for other in read {
+        output::refuse_one_file(outputs, other)?;
+    }
     let Some(report) = &args.report else {
         return Ok(());
     };
     let report = (report.as_path(), "--report");
     output::refuse_unwritable(report.0, report.1)?;
-    output::refuse_one_file(report, inputs)?;
+    for other in read {
+        output::refuse_one_file(report, other)?;
+    }
     output::refuse_one_file(report, outputs)
 }
 

@@ -47,9 +47,10 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn a_filled_buffer_is_in_the_peak() {
-        let before = Resident::ask().unwrap();
         let buffer = std::hint::black_box(vec![1_u8; 64 << 20]);
-        assert!(Resident::ask().unwrap().peak >= before.now + (60 << 20));
+        // Without a comparison with the memory before: other tests free theirs meanwhile.
+        let found = Resident::ask().unwrap();
+        assert!(found.peak >= 64 << 20 && found.peak >= found.now);
         drop(buffer);
     }
 }

@@ -70,8 +70,8 @@ fn packages_build_our_crates_from_the_runtime_on_anew() {
     for feature in ["packages", "hub"] {
         adds(&["--features", feature], &ours);
     }
-    let both = tree(&["--features", "npu,parquet"]);
-    let anew = built_anew(&both, &tree(&["--features", "npu,parquet,hub"]));
+    let both = tree(&["--features", "npu,parquet,images"]);
+    let anew = built_anew(&both, &tree(&["--features", "npu,parquet,images,hub"]));
     assert_eq!(Vec::from_iter(anew), ours);
 }
 

@@ -20,15 +20,15 @@ each family and fail if a table differs. `kernels plan --model DIR` shows the si
 A cell says what the sites of an operation run in training in bf16: the *kernel*, or the plain composition, the
 *reference*, with the reason in a footnote. On an NPU, a kernel is one of CANN's operators or a few of them, which
 `kernels plan --device npu` names. A dash stands for an operation that the family does not have, or that is a
-part of another: where queries and keys are normalised, their norm and rotation are one operation. Llama 4's block scales
-the input of its experts, so it is not a sum of experts, and not a site. A short convolution and a gated delta rule are
-the linear attention of some layers.
+part of another: where queries and keys are normalised, their norm and rotation are one operation, but two in Qwen3.5.
+Llama 4's block scales the input of its experts, so it is not a sum of experts, and not a site. A short convolution and
+a gated delta rule are the linear attention of some layers.
 
 Families are text models for causal language modelling, with the class names of transformers. Of models of several
 modalities, these are the sites of the text model. Qwen2.5-VL, Qwen3-VL and Qwen3.5, dense or sparse, also read pictures: the
-norms, units, rotations, attention and products of their vision towers are sites, too. Other towers are not read. Of Omni
-models, the thinker is the text model, and the parts that speak are families, too: talkers, the code predictor, and the
-transformer of the vocoder, without the vocoder's convolutions.
+norms, units, rotations, attention and products of their vision towers are sites, too. Qwen2.5-Omni's is read if it
+was saved alone, and other towers are not. Of Omni models, the thinker is the text model, and the parts that speak are
+families, too: talkers, the code predictor, and the transformer of the vocoder, without the vocoder's convolutions.
 ";
 
 const CLASSES: &str = "\

@@ -65,6 +65,39 @@ fn quantised_folders_run() {
 }
 
 #[test]
+fn activations_of_8_bits_are_taken_or_refused() {
+    let folder = TempDir::new().unwrap();
+    let report = folder.path().join("report.json");
+    let [model, inputs] =
+        ["llama.gguf", "llama.safetensors"].map(|name| fixture("../gguf").join(name));
+    let extra = ["--activations=int8", "--report", report.to_str().unwrap()];
+    run_with(&model, &inputs, &extra);
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&report).unwrap()).unwrap();
+    let mut rows = json["rows"].as_array().unwrap().iter();
+    let ran = rows
+        .any(|row| row["call"]["kernel"] == "npu_fused_quantized_linear_int8" && row["calls"] != 0);
+    assert!(ran, "{json}");
+
+    let output = folder.path().join("out.safetensors");
+    for (model, words) in [
+        ("../quantised/llama_nf4", "has no effect"),
+        ("llama", "are floats"),
+    ] {
+        let mut command = command();
+        command
+            .args(["run", "--activations=int8", "--model"])
+            .arg(fixture(model));
+        command.arg("--inputs").arg(golden(model));
+        command.arg("--outputs").arg(&output);
+        let result = command.output().unwrap();
+        let said = errors(&result);
+        assert_eq!(result.status.code(), Some(1), "{model}: {said}");
+        assert!(said.contains(words), "{model}: {said}");
+        assert!(!output.exists(), "{model}");
+    }
+}
+
+#[test]
 fn logits_loss_and_gradients_match_with_kernels_on_and_off() {
     for model in MODELS {
         let expected = floats(&golden(model));

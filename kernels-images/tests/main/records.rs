@@ -156,6 +156,11 @@ fn what_is_wrong_is_named() {
             "must be a path, a file: URL or a data: URL",
         ),
         (
+            &none,
+            json!([{"type": "image", "image": {"url": 5, "path": "b"}}]),
+            "must be a path, a file: URL or a data: URL",
+        ),
+        (
             &json!({"images": [3]}),
             json!(""),
             "picture 1 of `images` is 3, and must be a path",

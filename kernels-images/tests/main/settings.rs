@@ -73,6 +73,16 @@ fn what_is_not_supported_is_named() {
             "rescale_factor is 0, and must be above 0",
         ),
         (
+            r#""rescale_factor": 1e300"#,
+            "rescale_factor, image_mean and image_std make numbers beyond the range of f32",
+        ),
+        (
+            r#""image_mean": 1e300"#,
+            "rescale_factor, image_mean and image_std make numbers beyond the range of f32",
+        ),
+        // Nothing is normalised.
+        (r#""do_normalize": false, "image_mean": 1e300"#, ""),
+        (
             r#""resample": 2"#,
             "resample is 2, and must be a whole number from 3 to 3",
         ),

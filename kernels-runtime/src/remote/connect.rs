@@ -180,8 +180,8 @@ fn answered<T: Send + 'static>(
     match receiver.recv_timeout(patience) {
         Ok(answer) => answer.map_err(|error| explain(address, error)),
         Err(RecvTimeoutError::Timeout) => Err(out_of_reach(format!(
-            "it accepted the connection, but gave no answer for {} s; another program may listen there, or the server \
-             is stopped",
+            "it gave no answer for {} s; a firewall may drop the connection, another program may listen there, or the \
+             server is stopped",
             patience.as_secs()
         ))),
         Err(RecvTimeoutError::Disconnected) => {
@@ -296,7 +296,8 @@ fn ask_why(remote: &RemoteDevice) -> Option<String> {
     let host = remote.address.host(credential(&remote.token, unique()));
     let host = host.ok()?;
     let options = Device::remote_options(&host).device_index(remote.index);
-    let handle = devices::handle(&options.init().ok()?)?;
+    let device = answered(&remote.address, PATIENCE, move || options.init()).ok()?;
+    let handle = devices::handle(&device)?;
     offer::failure(&handle, remote.session)
 }
 

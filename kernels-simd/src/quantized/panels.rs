@@ -26,7 +26,7 @@ const SHARED: usize = 1 << 20;
 const SHARED_OUTPUTS: usize = 256;
 
 /// The number of rows of `x` or `dy` for which a weight is decoded once. Copies of them, and their sums, are that large.
-const ROWS: usize = 1 << 12;
+pub(super) const ROWS: usize = 1 << 12;
 
 /// The number of multiplications from which it pays to wake other threads.
 const PARALLEL: usize = 1 << 20;
@@ -156,10 +156,13 @@ fn decode_here<A: Gemm>(weight: &QuantizedWeight<'_>, first: usize, out: &mut [A
     let [_, columns] = weight.shape();
     let last = first + out.len() / columns;
     let Some(out) = A::as_f32_mut(out) else {
-        let mut decoded = vec![0.0_f32; columns];
-        for (row, out) in (first..last).zip(out.chunks_exact_mut(columns)) {
-            decode_here(weight, row, &mut decoded);
-            for (place, number) in out.iter_mut().zip(&decoded) {
+        // Rows of GPTQ and AWQ are decoded in squares.
+        let mut decoded = vec![0.0_f32; VECTOR.min(last - first) * columns];
+        let parts = out.chunks_mut(VECTOR * columns);
+        for (row, out) in (first..last).step_by(VECTOR).zip(parts) {
+            let decoded = &mut decoded[..out.len()];
+            decode_here(weight, row, decoded);
+            for (place, number) in out.iter_mut().zip(&*decoded) {
                 *place = <A as Real>::of(f64::from(*number));
             }
         }

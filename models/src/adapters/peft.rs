@@ -72,6 +72,10 @@ pub(super) fn name(architecture: Architecture, name: &str) -> String {
             return format!("{stored}{rest}").trim_end_matches('.').to_owned();
         }
     }
+    // Checkpoints of some families have the tower outside of `model.`; `transformers` has it inside.
+    if family.vision.is_some() && name.starts_with("visual.") {
+        return format!("model.{name}");
+    }
     // The decoder of a talker is in no other model.
     let nested = family.nested.is_some() && family.speech.is_none();
     match name.strip_prefix("model.").filter(|_| nested) {

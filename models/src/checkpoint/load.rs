@@ -49,10 +49,10 @@ use crate::{CausalLm, ModelConfig, ModelError};
 ///
 /// Of a checkpoint of one of Qwen's Omni models, this is the thinker; [`load_part`] reads the other parts.
 ///
-/// Vision towers ([`load_with_vision`](crate::load_with_vision) reads them), encoders of audio, layers that predict further tokens, and tensors outside
-/// of the decoder, such as other heads, are not loaded, with a warning; [`save`](crate::save) writes the text model alone. A
-/// base model that was saved alone, whose names lack `model.`, and tensors that the index doesn't list or that two files hold
-/// (the last counts), are read with a warning.
+/// Vision towers, which [`load_with_vision`](crate::load_with_vision) reads, encoders of audio, layers that predict further
+/// tokens, and tensors outside of the decoder, such as other heads, are not loaded, with a warning; [`save`](crate::save)
+/// writes the text model alone. A base model that was saved alone, whose names lack `model.`, and tensors that the index
+/// doesn't list or that two files hold (the last counts), are read with a warning.
 ///
 /// Rotary frequencies in old checkpoints are ignored, because they follow from the configuration. A stored output
 /// projection of a tied model is accepted if it equals the embedding. For a remote device of this machine the server

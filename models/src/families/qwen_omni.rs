@@ -108,7 +108,10 @@ pub(crate) static TALKER2_5: Family = Family {
         ("lm_head.", "codec_head."),
     ],
     positions: qwen_vl::QWEN2_5.positions,
-    defaults: DEFAULTS2_5,
+    defaults: Defaults {
+        head_dim: Some(128),
+        ..DEFAULTS2_5
+    },
     window: WINDOW2_5,
     refuses: &[(
         "tie_word_embeddings",

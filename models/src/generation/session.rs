@@ -27,7 +27,7 @@ pub struct Session<'a> {
     cache: Cache,
     /// The tokens that the cache has taken.
     taken: Vec<u32>,
-    /// The layers with a window or a state at the end of the last prompt, which the tokens begin with.
+    /// The layers with a window at the end of the last prompt, or with a state up to [`BEHIND`] tokens before it.
     mark: Option<Mark>,
     /// The number of tokens of the last prompt that the cache had.
     reused: usize,

@@ -47,7 +47,7 @@ impl CausalLm {
             );
             return fail("input_ids", problem);
         }
-        let prompts = cache.padding().len();
+        let prompts = cache.subtracted().len();
         if prompts > 0 && prompts != batch {
             let problem = format!(
                 "it holds {prompts} sequences, but input_ids {batch}: it is of another model or batch"

@@ -81,8 +81,8 @@ impl Tokens<'_> {
     /// patches; text goes on behind the longer side of the last one.
     ///
     /// # Errors
-    /// Returns [`ModelError::Input`] if there are more or fewer marks than tokens of pictures and clips, and if rows are not
-    /// whole.
+    /// Returns [`ModelError::Input`] if there are more or fewer marks than tokens of pictures and clips, for a picture or
+    /// clip without tokens, and if rows are not whole.
     pub fn positions(
         self,
         pictures: &[Grid],
@@ -94,6 +94,9 @@ impl Tokens<'_> {
         let problem = match self.is_token {
             _ if !is_whole => format!("{tokens} tokens are not whole rows of {}", self.columns),
             _ if merge == 0 => "a block has a patch at least".into(),
+            _ if !are_countable(pictures, clips, merge, tokens) => {
+                "a picture or clip has no tokens, or more than can be counted".into()
+            }
             Some(mask) if mask.len() != tokens => {
                 format!("there are {tokens}, but a mask of {}", mask.len())
             }
@@ -241,4 +244,22 @@ impl TokenPositions {
         }
         last
     }
+}
+
+/// Returns `true` if every picture and clip has tokens, in frames that are no more than the tokens of all rows.
+fn are_countable(pictures: &[Grid], clips: &[Clip], merge: usize, tokens: usize) -> bool {
+    let clips = clips.iter().map(|clip| match *clip {
+        Clip::Whole { grid, .. } | Clip::Frames { grid } => grid,
+    });
+    pictures.iter().copied().chain(clips).all(|grid| {
+        let Grid {
+            frames,
+            rows,
+            columns,
+        } = grid.merged(merge);
+        let count = frames
+            .checked_mul(rows)
+            .and_then(|count| count.checked_mul(columns));
+        frames <= tokens && count.is_some_and(|count| count > 0)
+    })
 }

@@ -583,6 +583,12 @@ fn decoding_goes_on_behind_pictures() {
                 let next = model.next(ids.clone().narrow(1, at, 1), &mut cache);
                 check(next.unwrap(), at);
             }
+            let three = Tensor::cat(vec![ids.clone().narrow(1, 0, 1); 3], 0);
+            let said = model.next(three, &mut cache).unwrap_err().to_string();
+            assert!(
+                said.contains("it holds 1 sequences, but input_ids 3"),
+                "{said}"
+            );
             let (pixels, grid) = pictures();
             let again = model.next_with_pictures(prompt, pixels, grid, &mut cache);
             let said = again.unwrap_err().to_string();

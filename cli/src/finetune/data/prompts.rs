@@ -6,7 +6,7 @@ use super::files::{Placed, report};
 use super::preferences::Texts;
 use super::record::Record;
 use super::sides::{Side, one_prompt, prompt, side};
-use super::turns::Source;
+use super::turns::{MEDIA, Source, refuse};
 use crate::text::{Message, TextError};
 use anyhow::ensure;
 use serde_json::{Map, Value};
@@ -41,6 +41,7 @@ impl Prompted {
     /// Returns what is wrong with it.
     pub fn parse(source: &Source<'_>) -> Result<Self, String> {
         let fields = source.fields;
+        refuse(fields, &MEDIA)?;
         one_prompt(fields)?;
         let prompt = prompt(source)?.ok_or("`prompt` is missing")?;
         let recorded = Recording::parse(fields)?;
@@ -386,6 +387,10 @@ mod tests {
             (
                 json!({"prompt": "a", "history": [["q", "a"]]}),
                 "`history` goes with `instruction`",
+            ),
+            (
+                json!({"prompt": "a", "image": "a.png"}),
+                "`image` is not supported, as language models are trained without their towers",
             ),
             (
                 json!({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}),

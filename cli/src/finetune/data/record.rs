@@ -522,6 +522,10 @@ mod tests {
                 "`images` is not supported, as language models are trained without their towers",
             ),
             (
+                r#"{"prompt": "p", "completion": "c", "image": "a.png"}"#,
+                "`image` is not supported, as language models are trained without their towers",
+            ),
+            (
                 r#"{"prompt": [], "chosen": [], "rejected": []}"#,
                 "is a pair, for --loss dpo",
             ),

@@ -9,12 +9,15 @@ use crate::text::Message;
 use serde_json::{Map, Value};
 
 /// The fields that change what a record means.
-pub const UNKNOWN: [&str; 11] = [
+pub const UNKNOWN: [&str; 14] = [
     "documents",
     "chat_template",
     "chat_template_kwargs",
+    "image",
     "images",
+    "video",
     "videos",
+    "audio",
     "audios",
     "tool_calls",
     "function_call",
@@ -24,7 +27,7 @@ pub const UNKNOWN: [&str; 11] = [
 ];
 
 /// Those of them that hold what towers beside the language model read.
-const MEDIA: [&str; 3] = ["images", "videos", "audios"];
+pub const MEDIA: [&str; 6] = ["image", "images", "video", "videos", "audio", "audios"];
 
 /// The fields of a record or a turn, in two forms.
 pub struct Source<'a> {

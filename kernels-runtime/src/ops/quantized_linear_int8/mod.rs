@@ -66,13 +66,15 @@ pub fn applies<const D: usize>(x: &Tensor<D>, weight: &OwnedWeight) -> bool {
         && takes(weight)
 }
 
+/// Returns `true` if the kernel takes a weight: its elements are integers with scales that are stored row by row.
 #[cfg(feature = "cpu")]
-fn takes(weight: &OwnedWeight) -> bool {
+pub fn takes(weight: &OwnedWeight) -> bool {
     kernels_simd::quantized::int8::takes(&weight.view())
 }
 
+/// Returns `false`: without the feature `cpu` there is no kernel.
 #[cfg(not(feature = "cpu"))]
-fn takes(_: &OwnedWeight) -> bool {
+pub fn takes(_: &OwnedWeight) -> bool {
     false
 }
 

@@ -21,7 +21,7 @@ pub(super) const SUMS: usize = 4;
 /// The number of elements of small blocks.
 const SMALL: usize = 32;
 
-/// What takes the numbers of a piece.
+/// Takes the numbers of a piece.
 pub(super) trait Sink<C: Context> {
     /// Takes sixteen numbers and their place in the piece. If they are added up, the sum is one of [`SUMS`].
     fn take(&mut self, numbers: C::Of<f32>, at: usize, sum: usize);

@@ -26,7 +26,7 @@ impl Piece {
     };
 }
 
-/// Rows in pieces. What the last piece of a row has too much is zero.
+/// Rows in pieces. Elements past the end of a row are zero.
 pub(super) struct Activations {
     pieces: Vec<Piece>,
     /// The number of pieces of a row.

@@ -7,8 +7,8 @@ use kernels_quant::gguf::Block;
 /// The number of elements of a small block, or of a group of a large one.
 const SMALL: usize = 32;
 
-/// Decodes each small block to its codes, its scale and its term. This is no function of a function, which would not
-/// always be compiled into the context.
+/// Decodes each small block to its codes, its scale and its term. A macro, because a function that takes a function is
+/// not always compiled into the context.
 macro_rules! small {
     ($decode:ident($bytes:ident, $out:ident)) => {{
         let codes = $out.codes.as_chunks_mut::<SMALL>().0;

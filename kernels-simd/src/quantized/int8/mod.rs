@@ -12,7 +12,8 @@ mod many;
 mod quads;
 mod weights;
 
-use crate::product::{finish, in_columns, with_memory};
+use super::panels::ROWS;
+use crate::product::{finish, in_columns, load, with_memory};
 use crate::{Context, DType, Element, Output, Unwritten, Values, View};
 use activations::Activations;
 use half::{bf16, f16};
@@ -39,7 +40,7 @@ pub fn takes(weight: &QuantizedWeight<'_>) -> bool {
 }
 
 /// Returns `x · weightᵀ`, of rounded elements of `x`, rounded once more to its type: `[.., outputs]` of `x`, `[..,
-/// inputs]`. If a number of a block of `x` is infinite or NaN, so are its row's results. Results don't depend on the
+/// inputs]`. If a number of a row of `x` is infinite or NaN, all results of the row are NaN. Results don't depend on the
 /// number of threads.
 ///
 /// # Panics
@@ -57,8 +58,13 @@ pub fn forward(x: &View<'_>, weight: &QuantizedWeight<'_>) -> Values {
 /// Returns rows of `width` elements as [`forward`] rounds them.
 ///
 /// # Panics
-/// Panics if the rows have no elements.
+/// Panics if `width` is zero or does not divide the number of elements.
 pub fn rounded(rows: &[f32], width: usize) -> Vec<f32> {
+    assert!(
+        width > 0 && rows.len().is_multiple_of(width),
+        "{} elements are no rows of {width}",
+        rows.len()
+    );
     let mut rounded = Vec::with_capacity(rows.len());
     for row in Activations::new(rows, width).rows() {
         let start = rounded.len();
@@ -82,21 +88,29 @@ fn forward_in<T: Element<Acc = f32>>(x: &View<'_>, weight: &QuantizedWeight<'_>)
         );
     };
     let (rows, count) = super::rows::<T>(x, inputs, weight);
-    let rows = crate::product::load(rows);
     let mut result = Output::<T>::new([count, outputs]);
-    product(&rows, integers, outputs, result.rest());
+    product(rows, integers, [outputs, inputs], result.rest());
     T::values(result.into_values())
 }
 
 fn product<T: Element<Acc = f32>>(
+    rows: &[T],
+    weight: Integers<'_>,
+    [outputs, inputs]: [usize; 2],
+    mut out: Unwritten<'_, T>,
+) {
+    for rows in rows.chunks(ROWS * inputs) {
+        let count = rows.len() / inputs;
+        some_rows(&load(rows), weight, outputs, out.part(count * outputs));
+    }
+}
+
+fn some_rows<T: Element<Acc = f32>>(
     rows: &[f32],
     weight: Integers<'_>,
     outputs: usize,
     out: Unwritten<'_, T>,
 ) {
-    if out.len() == 0 {
-        return;
-    }
     let count = out.len() / outputs;
     let inputs = rows.len() / count;
     let rows = Activations::new(rows, inputs);

@@ -151,3 +151,58 @@ mod vnni {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compares sums with those of the formula.
+    struct Sum;
+
+    impl Work for Sum {
+        #[inline(always)]
+        fn run<Q: Quads>(self, q: Q) {
+            for seed in 0..64 {
+                let (sums, codes, numbers) = operands(seed);
+                let expected: Sums = std::array::from_fn(|i| {
+                    let products =
+                        (4 * i..4 * i + 4).map(|at| i32::from(codes[at]) * i32::from(numbers[at]));
+                    sums[i] + products.sum::<i32>()
+                });
+                assert_eq!(q.add(sums, &codes, &numbers), expected, "seed {seed}");
+            }
+        }
+    }
+
+    /// Returns random operands, and for the first two seeds those of the largest sums.
+    fn operands(seed: u32) -> (Sums, Codes, Numbers) {
+        let mut state = seed;
+        let mut next = || {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        };
+        let sums = std::array::from_fn(|_| (i32::from(next()) - 128) << 16);
+        match seed {
+            0 => (sums, [255; _], [127; _]),
+            1 => (sums, [255; _], [-127; _]),
+            _ => {
+                let codes = std::array::from_fn(|_| next());
+                (
+                    sums,
+                    codes,
+                    std::array::from_fn(|_| (next() as i8).max(-127)),
+                )
+            }
+        }
+    }
+
+    #[test]
+    fn every_machine_adds_the_same_products() {
+        Sum.run(Portable);
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if let Some(c) = pulp::x86::V3::try_new() {
+            pulp::Simd::vectorize(c, WithV3 { work: Sum, c });
+        }
+        run(Sum);
+    }
+}

@@ -154,7 +154,7 @@ fn neighbours(bytes: &[u8; GROUP]) -> [u8; 2 * GROUP] {
     codes
 }
 
-/// Sets scales and terms. `zero` is what codes have too much.
+/// Sets scales and terms. `zero` is the offset of the codes.
 #[inline(always)]
 fn of_groups(
     (groups, width, factor): (&dyn RowGroups, usize, f32),

@@ -53,11 +53,11 @@ fn binding() -> Value {
         "symbol": "rms_norm",
         "semantics": serde_json::to_value(SemanticsKey::from(RmsNormKey::LLAMA)).unwrap(),
         "dtypes": ["f32"],
-        "arguments": [&inputs[..], &handles].concat(),
+        "arguments": ([&inputs[..], &handles].concat()),
         "workspace": { "symbol": "rms_norm_room" },
         "backward": {
             "symbol": "rms_norm_backward",
-            "arguments": [&of_gradients[..], &handles].concat(),
+            "arguments": ([&of_gradients[..], &handles].concat()),
             "workspace": { "bytes": 3 << 18 },
         },
     })
