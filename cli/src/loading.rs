@@ -65,8 +65,8 @@ impl QuantisedArgs {
         );
         ensure!(
             Quantized::rounds_in(model),
-            "--activations int8 has no effect: no weight of this model is of integers that are stored row by row (GGUF, \
-             int8 of bitsandbytes, 4 and 8 bits of compressed-tensors)"
+            "--activations int8 has no effect: no weight of this model is of integers that are stored row by row \
+             (GGUF, int8 of bitsandbytes, 4 and 8 bits of compressed-tensors)"
         );
         Ok(())
     }

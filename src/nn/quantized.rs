@@ -51,7 +51,8 @@ impl Quantized {
         SIZE.take().unwrap_or_default()
     }
 
-    /// Returns `true` if a module has a quantised weight that [`forward`](Self::forward) can multiply with rounded rows.
+    /// Returns `true` if a module has a quantised weight that [`forward`](Self::forward) can multiply with rounded
+    /// rows.
     pub fn rounds_in(module: &impl Module) -> bool {
         ROUNDS.set(Some(false));
         Find::all(module);

@@ -148,11 +148,6 @@ impl Cache {
         self.layers.len()
     }
 
-    /// Returns the number of positions before the first token of each sequence, or nothing if no sequence has any.
-    pub(crate) fn padding(&self) -> &[usize] {
-        &self.padding
-    }
-
     /// Sets the number of positions before the first token of each sequence. The cache must be empty.
     pub(crate) fn pad(&mut self, padding: Vec<usize>) {
         let padded = padding.iter().any(|&before| before > 0);

@@ -40,8 +40,8 @@ pub fn takes(weight: &QuantizedWeight<'_>) -> bool {
 }
 
 /// Returns `x · weightᵀ`, of rounded elements of `x`, rounded once more to its type: `[.., outputs]` of `x`, `[..,
-/// inputs]`. If a number of a row of `x` is infinite or NaN, all results of the row are NaN. Results don't depend on the
-/// number of threads.
+/// inputs]`. If a number of a row of `x` is infinite or NaN, all results of the row are NaN. Results don't depend on
+/// the number of threads.
 ///
 /// # Panics
 /// Panics if the sizes don't go together, if `x` is not contiguous or is in f64, or if the weight is none that
