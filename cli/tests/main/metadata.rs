@@ -97,7 +97,9 @@ fn a_plan_follows_the_policy_and_gives_reasons() {
     let implementations = |args: &[&str]| -> Vec<(bool, bool)> {
         let plan = json(["plan", "--json"].iter().chain(args));
         let sites = plan["sites"].as_array().expect("sites");
+        // This one has no gradient, and runs on request.
         let rows = sites.iter();
+        let rows = rows.filter(|row| row["kernel"] != "npu_fused_quantized_linear_int8");
         rows.map(|row| (row["implementation"].is_string(), row["reason"].is_string()))
             .collect()
     };

@@ -164,6 +164,7 @@ fn every_site_of_the_models_has_a_layer_name() {
         "AddRMSNormZeroCentered",
         "ForCausalLMLoss",
         "GeGLUMLP",
+        "LayerNorm",
         "Linear",
         "MegaBlocksMoeMLP",
         "RMSNorm",
