@@ -59,7 +59,7 @@ pub use adapters::{AdapterConfig, AdapterPatterns, load_merged, save_adapters};
 pub use checkpoint::{
     Inspection, Progress, QuantisedWeights, StoredType, gguf, inspect, is_vision_tower, load,
     load_as, load_part, load_reward_model, load_vision_tower, load_with, load_with_vision, save,
-    save_into, save_with, weight_files, weights_checksum,
+    save_into, save_with, stored_gradients, weight_files, weights_checksum,
 };
 pub use config::{
     AltUpConfig, Architecture, GroupConfig, LatentConfig, LinearConfig, MixedConfig, ModelConfig,

@@ -17,7 +17,7 @@ use inputs::Inputs;
 use kernels_io::escape_path;
 use kernels_models::{
     CausalLm, Model, ModelConfig, OmniPart, is_vision_tower, load_part, load_reward_model,
-    load_with_vision,
+    load_with_vision, stored_gradients,
 };
 use outputs::Outputs;
 use std::path::PathBuf;
@@ -38,8 +38,7 @@ use std::path::PathBuf;
 /// The output file holds `logits` [b, s, vocabulary] in the dtype of the run and `loss` [] (f64 in an f64 run, else
 /// f32). The loss is the mean cross-entropy of each token that follows a token, plus the load-balancing loss of a mixture of
 /// experts if the checkpoint's `output_router_logits` is set. With --grads the file also holds `grad.<tensor name>` for every
-/// tensor of the checkpoint, in its shape and the dtype of the run; experts that the checkpoint stacks are named one by
-/// one.
+/// tensor of the checkpoint, in its shape and the dtype of the run.
 ///
 /// Of a checkpoint of one of Qwen's Omni models, `--part` says what runs: by default the thinker, from text to text. A talker
 /// is a language model of codes of sound. A code predictor takes `inputs_embeds` [b, 2, width], the talker's last hidden state
@@ -195,7 +194,8 @@ fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outp
         Model::Code2Wav(model) => run.code2wav(model)?,
     };
     if let (Some(loss), true) = (&loss, args.grads) {
-        for (name, gradient) in model.gradients(&loss.backward()) {
+        let gradients = stored_gradients(path, part, &model, &loss.backward())?;
+        for (name, gradient) in gradients {
             outputs.insert(format!("grad.{name}"), gradient);
         }
     }

@@ -35,6 +35,7 @@ pub(crate) use self::save::refuse_occupied;
 pub use self::save::{save, save_into, save_with};
 pub use self::shards::weight_files;
 pub(crate) use self::stored::stored_dtypes;
+pub use self::stored::stored_gradients;
 pub use self::vision::{is_vision_tower, load_vision_tower, load_with_vision};
 
 #[cfg(target_endian = "big")]

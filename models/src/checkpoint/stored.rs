@@ -1,19 +1,35 @@
-//! The dtypes that parameters have in the files of a checkpoint.
+//! The dtypes and names that parameters have in the files of a checkpoint.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use burn::module::Param;
-use burn::tensor::{Device, FloatDType, Tensor};
+use burn::tensor::{Device, FloatDType, Gradients, Tensor, TensorData};
 use safetensors::Dtype;
 
 use super::check::stored_ways;
 use super::open::Checkpoint;
 use super::shards::Shards;
 use super::storage::Storage;
-use crate::ModelError;
 use crate::config::StoredDtype;
-use crate::parameters::{ParameterInfo, Visit, walk};
+use crate::parameters::{ParameterInfo, Visit, gradients_as_stored, walk};
+use crate::{Model, ModelError, OmniPart};
+
+/// Returns the gradient of every parameter that has one, copied to the host, as [`Model::gradients`] does, by the names and in
+/// the shapes of the files of the model's checkpoint: experts may be stacked there.
+///
+/// # Errors
+/// Returns an error as [`load_part`](crate::load_part) does for a checkpoint that can't be opened.
+pub fn stored_gradients(
+    path: &Path,
+    part: Option<OmniPart>,
+    model: &Model,
+    grads: &Gradients,
+) -> Result<BTreeMap<String, TensorData>, ModelError> {
+    let shards = Checkpoint::open_part(path, part)?.shards;
+    let is_stored = |name: &str| shards.find(name).is_some();
+    Ok(gradients_as_stored(model, grads, &is_stored))
+}
 
 /// Returns the dtype of each parameter in the files, by its name in memory. Quantised ones have that of `config.json`.
 pub(crate) fn stored_dtypes(path: &Path) -> Result<BTreeMap<String, FloatDType>, ModelError> {

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Gradients, Tensor, TensorData};
 
-use self::layout::{ExpertStorage, Parameter, Part};
+use self::layout::{ExpertStorage, Parameter, Part, under_other_prefix};
 use crate::config::Architecture;
 use crate::config::family::Axes;
 use crate::model::built::Model;
@@ -140,6 +140,20 @@ impl ParameterInfo {
             .alternatives()
     }
 
+    /// Returns how a checkpoint stores the experts of a parameter of this shape. `is_stored` knows its tensors.
+    fn storage(&self, param_shape: &[usize], is_stored: &dyn Fn(&str) -> bool) -> ExpertStorage {
+        let is_there = |part: &Part| {
+            let other = under_other_prefix(self.architecture, &part.name);
+            is_stored(&part.name) || other.is_some_and(|other| is_stored(&other))
+        };
+        let shape = self.checkpoint_shape(param_shape);
+        let stacked = self.parameter(&shape).parts(ExpertStorage::Stacked);
+        match stacked.iter().all(is_there) {
+            true => ExpertStorage::Stacked,
+            false => ExpertStorage::PerExpert,
+        }
+    }
+
     /// Returns the name in memory.
     pub(crate) fn name(&self) -> &str {
         &self.name
@@ -263,23 +277,41 @@ fn named(model: &CausalLm) -> BTreeMap<String, TensorData> {
 }
 
 fn gradients(model: &impl Configured, grads: &Gradients) -> BTreeMap<String, TensorData> {
+    gradients_as_stored(model, grads, &|_| false)
+}
+
+/// Returns gradients by the names of a checkpoint's tensors, of which `is_stored` knows those that are there: experts may be
+/// stacked, and names may have the other beginning of the family.
+pub(crate) fn gradients_as_stored(
+    model: &impl Configured,
+    grads: &Gradients,
+    is_stored: &dyn Fn(&str) -> bool,
+) -> BTreeMap<String, TensorData> {
     struct Collect<'a> {
         grads: &'a Gradients,
+        is_stored: &'a dyn Fn(&str) -> bool,
         found: Named,
     }
     impl Visit for Collect<'_> {
         fn visit<const D: usize>(&mut self, info: &ParameterInfo, param: &Param<Tensor<D>>) {
             if let Some(grad) = param.base().grad(self.grads) {
-                info.show(grad, ExpertStorage::PerExpert, &mut self.found);
+                let experts = info.storage(&grad.dims(), self.is_stored);
+                info.show(grad, experts, &mut self.found);
             }
         }
     }
     let mut collect = Collect {
         grads,
+        is_stored,
         found: Named(BTreeMap::new()),
     };
     walk(model, &mut collect);
-    collect.found.0
+    let renamed = |(name, gradient): (String, TensorData)| {
+        let other = under_other_prefix(model.architecture(), &name);
+        let other = other.filter(|other| !is_stored(&name) && is_stored(other));
+        (other.unwrap_or(name), gradient)
+    };
+    collect.found.0.into_iter().map(renamed).collect()
 }
 
 /// The types whose fields have no name in checkpoints: their own fields take their place.

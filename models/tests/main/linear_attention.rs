@@ -7,11 +7,11 @@ use crate::common::{
     File, Stored, copy_of, edit_config, edit_tensors, fixtures, ints, model_dir, read, to_f64,
 };
 use crate::comparison::relative;
-use burn::tensor::{Device, FloatDType, Int, Tensor};
+use burn::tensor::{DType, Device, FloatDType, Int, Tensor};
 use burn_kernels::policy::{self, Policy};
 use kernels_models::{
-    CausalLm, ExpertStorage, Generation, ModelConfig, NewToken, Session, inspect, load, save,
-    save_with,
+    Batch, CausalLm, ExpertStorage, Generation, Model, ModelConfig, NewToken, QuantisedWeights,
+    Session, inspect, load, load_part, save, save_with, stored_gradients,
 };
 use serde_json::json;
 
@@ -165,6 +165,31 @@ fn text_models_are_read_under_both_names() {
                 .contains("`mtp.fc.weight` is not loaded: they predict tokens after the next one"),
             "{remarks}"
         );
+        // Gradients have the names and shapes of the files.
+        let device = Device::default().autodiff();
+        let decoded = QuantisedWeights::Decoded;
+        let loaded = load_part(
+            &published,
+            None,
+            &device,
+            FloatDType::F32,
+            decoded,
+            &mut |_| {},
+        );
+        let (_, model) = loaded.unwrap();
+        let Model::Language(language) = &model else {
+            panic!("a language model");
+        };
+        let ids = Tensor::<2, Int>::from_data([[1, 2, 3, 4, 5, 6]], (&device, DType::I64));
+        let (_, loss) = language.loss_of(Batch::new(ids));
+        let gradients = stored_gradients(&published, None, &model, &loss.backward()).unwrap();
+        let stored = read(&published.join("model.safetensors"));
+        for (name, gradient) in &gradients {
+            let stored = stored.get(name).unwrap_or_else(|| panic!("no `{name}`"));
+            assert_eq!(gradient.shape().as_slice(), stored.shape, "{name}");
+        }
+        // All but the other tokens' layer.
+        assert_eq!(gradients.len(), stored.len() - 1);
         // Saved files have one name.
         let target = dir.path().join("saved");
         let (config, model) = open(&published, FloatDType::F32);
