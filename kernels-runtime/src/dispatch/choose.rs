@@ -2,7 +2,7 @@
 
 use super::{Mode, Query, TensorType};
 use crate::context::Active;
-use crate::device::Served;
+use crate::device::{DeviceKind, Served};
 use crate::mapping::{Entry, ModeFlags, Target};
 use crate::policy::{Attention, Policy, Reaction, Wish};
 use crate::reason::Reason;
@@ -288,11 +288,14 @@ pub(super) fn rivals<'a>(
 }
 
 /// Returns `true` if the implementation runs where the tensors are. On a served device, the server has to declare the
-/// operation. Functions of packages run in this process alone.
+/// operation. Functions of packages run in this process alone. NPUs are always served, and the limits of functions for
+/// them say whether this process does.
 fn runs(implementation: &Implementation, place: Served) -> bool {
     let launch = implementation.launch;
     let is_served_there = || launch.op().is_some_and(|op| place.offers(op));
-    !place.is_served() || (launch.package_key().is_none() && is_served_there())
+    let may_be_served =
+        launch.package_key().is_none() || implementation.device.contains(DeviceKind::Npu);
+    !place.is_served() || (may_be_served && is_served_there())
 }
 
 /// Returns the first reason against an implementation for a call of this kind.
