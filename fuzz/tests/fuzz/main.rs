@@ -1,6 +1,7 @@
 //! The fuzz targets: all code that reads data from outside.
 
 mod files;
+#[cfg(feature = "images")]
 mod pictures;
 mod policies;
 #[cfg(feature = "remote")]
