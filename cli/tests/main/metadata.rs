@@ -103,6 +103,21 @@ fn a_plan_follows_the_policy_and_gives_reasons() {
         rows.map(|row| (row["implementation"].is_string(), row["reason"].is_string()))
             .collect()
     };
+    let rounded = |args: &[&str]| {
+        let plan = json(["plan", "--json"].iter().chain(args));
+        let mut sites = plan["sites"].as_array().expect("sites").iter();
+        let row = sites.find(|row| row["kernel"] == "npu_fused_quantized_linear_int8");
+        let row = row.expect("its site");
+        (row["implementation"].clone(), row["reason"].clone())
+    };
+    assert_eq!(
+        rounded(&["--mode", "inference"]),
+        ("cpu-simd-int8".into(), Value::Null)
+    );
+    assert_eq!(
+        rounded(&["--kernels=all"]),
+        (Value::Null, "no_gradient".into())
+    );
     for args in [
         &["--kernels=all"][..],
         &["--mode", "inference", "--dtype", "bf16"],

@@ -1,6 +1,6 @@
 //! The library of `kernels-export`, as `kernels export` packs it, if it was built: `cargo build -p kernels-export`.
 
-use crate::support::{fails, open, package};
+use crate::support::{fails, not_checked, open, package};
 use kernels_packages::{Argument, Tensor, Trust};
 use std::fs;
 
@@ -13,10 +13,10 @@ fn our_own_kernels_run_as_a_package() {
         .expect("a folder")
         .join("libkernels_export.so");
     let Ok(library) = fs::read(&built) else {
-        println!(
-            "NOT CHECKED: our own kernels as a package: {} was not built",
-            built.display()
-        );
+        let built = built.display();
+        not_checked(&format!(
+            "our own kernels as a package: {built} was not built"
+        ));
         return;
     };
     let package = open(&package(&[("_kernels_x86_64.so", &library)])).expect("a package");

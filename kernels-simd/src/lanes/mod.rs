@@ -196,7 +196,7 @@ impl<K: Task, C: Context> pulp::WithSimd for With<K, C> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::Element;
 

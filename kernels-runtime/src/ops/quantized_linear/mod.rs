@@ -10,6 +10,8 @@ mod backend;
 #[cfg(feature = "cpu")]
 mod cpu;
 pub(crate) mod live;
+#[cfg(feature = "cpu")]
+mod measured;
 mod reference;
 
 pub use backend::QuantizedLinearBackend;
@@ -17,6 +19,8 @@ pub use backend::QuantizedLinearBackend;
 pub(super) use cpu::set_last;
 pub use kernels_quant::OwnedWeight;
 pub use live::Operands;
+#[cfg(feature = "cpu")]
+pub use measured::{cost_of_rounding, measured_error};
 pub use reference::{decoded, reference};
 
 use crate::device::DeviceKind;

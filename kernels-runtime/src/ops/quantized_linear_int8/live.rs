@@ -30,9 +30,12 @@ impl<const D: usize> kernel::Operands for Operands<D> {
     fn launch(self, _: &'static Implementation) -> Tensor<D> {
         check(&self.x.dims(), &self.weight);
         // Dispatch does not see weights.
-        if !super::takes(&self.weight) {
-            return self.reference();
-        }
+        assert!(
+            super::takes(&self.weight),
+            "QuantizedLinearInt8: a weight of {} is not multiplied with 8-bit integers; ask `takes` first, or call \
+             quantized_linear",
+            self.weight.view().encoding()
+        );
         let x = self.x.into_dispatch();
         Tensor::from_dispatch(
             <Dispatch as QuantizedLinearInt8Backend>::quantized_linear_int8(x, self.weight),

@@ -11,8 +11,6 @@ mod cpu;
 pub(crate) mod live;
 mod reference;
 
-#[cfg(feature = "cpu")]
-pub use cpu::measured_error;
 pub use kernels_quant::OwnedWeight;
 pub use live::Operands;
 pub use reference::of_rounded;

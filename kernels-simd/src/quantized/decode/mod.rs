@@ -145,3 +145,46 @@ impl Task for DecodeRows<'_, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lanes::tests::in_each_context;
+    use kernels_quant::gguf::Block;
+    use kernels_quant::{Dtype, Part};
+
+    /// With the instructions of every machine, and not only the best of this one.
+    #[test]
+    fn blocks_have_the_same_bits_in_each_context() {
+        for &block in Block::ALL {
+            let (rows, columns) = (3, 512);
+            let row = columns / block.elements() * block.bytes();
+            let mut state = 1_u32;
+            let mut byte = || {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                // 0xff is not an exponent of MXFP4.
+                ((state >> 24) as u8).min(0xfe)
+            };
+            let bytes: Vec<u8> = (0..rows * row).map(|_| byte()).collect();
+            let shape = [rows, row];
+            let parts = [("blocks", Part::new(Dtype::U8, &shape, &bytes))];
+            let weight = QuantizedWeight::new(block, [rows, columns], parts).unwrap();
+            let mut exact = vec![0.0; rows * columns];
+            weight.decode_rows(0..rows, &mut exact);
+            in_each_context!(c => {
+                let mut out = vec![0.0; rows * columns];
+                let codes = RowCodes::of(&weight).unwrap();
+                let task = DecodeRows {
+                    codes,
+                    first: 0,
+                    out: &mut out,
+                };
+                task.run(c);
+                for (at, (ours, exact)) in out.iter().zip(&exact).enumerate() {
+                    let same = ours.to_bits() == exact.to_bits() || ours.is_nan() && exact.is_nan();
+                    assert!(same, "{}, {at}: {ours}, not {exact}", block.name());
+                }
+            });
+        }
+    }
+}

@@ -133,6 +133,9 @@ goldens! {
     qwen2_5_omni_talker
     qwen2_5_omni_thinker
     qwen2_5_vl
+    qwen3_5
+    qwen3_5_moe
+    qwen3_next
     qwen3_omni_talker
     qwen3_omni_thinker
     qwen3_vl
@@ -160,10 +163,17 @@ goldens! {
     olmo2
     phi3_longrope
     qwen2
+    qwen2_5_omni_talker
+    qwen2_5_omni_thinker
     qwen2_5_vl
     qwen2_moe
     qwen3
+    qwen3_5
+    qwen3_5_moe
     qwen3_moe
+    qwen3_next
+    qwen3_omni_talker
+    qwen3_omni_thinker
     qwen3_vl
     qwen3_vl_moe
     seed_oss
