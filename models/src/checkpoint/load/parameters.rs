@@ -128,6 +128,7 @@ impl Read<'_> {
         Ok(is_kept)
     }
 
+    /// Returns the tensor of a parameter. The server reads it, if it can.
     fn tensor<const D: usize>(
         &self,
         parts: &[Part],
@@ -145,6 +146,7 @@ impl Read<'_> {
         Ok(Tensor::from_data(data, (self.device, DType::from(dtype))))
     }
 
+    /// Reads the data of a parameter in a dtype.
     fn data(
         &self,
         parts: &[Part],
