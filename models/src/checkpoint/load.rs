@@ -1,35 +1,25 @@
-//! Loading a model from a directory or file.
+//! Loading of a model from a directory or file.
+
+mod parameters;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use burn::module::{Param, ParamId};
-use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData, bf16, f16};
+use burn::tensor::{DType, Device, FloatDType};
 use burn_kernels::nn::Quantize;
 use burn_kernels::ops::quantized_linear;
-use kernels_quant::OwnedWeight;
 
+use self::parameters::Read;
 use super::CONFIG;
-use super::check::{check_tensors, stored_ways};
-use super::decode::Wanted;
-#[cfg(feature = "remote")]
-use super::file::Change;
+use super::check::check_tensors;
 use super::inspect::StoredType;
-use super::kept;
-use super::matrices::Parts;
 use super::open::Checkpoint;
 use super::progress::{Counter, Progress};
 use super::quantised;
-#[cfg(feature = "remote")]
-use super::server::ServerFiles;
 use super::shards::Shards;
-use super::source::Source;
-#[cfg(feature = "remote")]
-use super::storage::Storage;
 use crate::config::OmniPart;
 use crate::model::built::Model;
-use crate::parameters::layout::{Encoding, MXFP4_BLOCK, Part};
-use crate::parameters::{Configured, ParameterInfo, Replace, rebuild};
+use crate::parameters::{Configured, rebuild};
 use crate::{CausalLm, ModelConfig, ModelError};
 
 /// Reads a model: from a directory in Hugging Face layout, with `config.json`, and `model.safetensors` or the files of
@@ -175,17 +165,8 @@ pub(super) fn read_floats<M: Configured>(
     dtype: FloatDType,
 ) -> Result<M, ModelError> {
     let mut unseen = |_| {};
-    let mut read = Read {
-        counter: Counter::new(shards, &part, &mut unseen),
-        shards,
-        device,
-        dtype,
-        failure: None,
-        kept: None,
-        quantised: QuantisedWeights::Decoded,
-        #[cfg(feature = "remote")]
-        server: ServerFiles::of(device, shards),
-    };
+    let counter = Counter::new(shards, &part, &mut unseen);
+    let mut read = Read::floats(counter, shards, device, dtype);
     let part = rebuild(part, &mut read);
     read.failure.map_or(Ok(part), Err)
 }
@@ -262,16 +243,11 @@ pub(super) fn read<M: Configured>(
         }
     }
 
-    let mut read = Read {
-        counter: Counter::new(&shards, &model, progress),
-        shards: &shards,
-        device,
-        dtype,
-        failure: None,
-        kept: keeps.then(Vec::new),
-        quantised,
-        #[cfg(feature = "remote")]
-        server: ServerFiles::of(device, &shards),
+    let counter = Counter::new(&shards, &model, progress);
+    let floats = Read::floats(counter, &shards, device, dtype);
+    let mut read = match keeps {
+        true => floats.keeping(quantised),
+        false => floats,
     };
     let model = rebuild(model, &mut read);
     match read.failure {
@@ -301,6 +277,7 @@ fn check_nf4(found: &BTreeMap<String, StoredType>, multiplies: bool) -> Result<(
     })
 }
 
+/// Checks that a device can have tensors of a dtype for weights.
 pub(super) fn check_dtype(device: &Device, dtype: FloatDType) -> Result<(), ModelError> {
     let fail = |problem: &str| {
         Err(ModelError::Dtype {
@@ -319,174 +296,4 @@ pub(super) fn check_dtype(device: &Device, dtype: FloatDType) -> Result<(), Mode
 
 fn name_of(dtype: FloatDType) -> String {
     format!("{dtype:?}").to_lowercase()
-}
-
-/// Replaces every parameter by the checkpoint's. After a failure the remaining parameters stay unchanged.
-struct Read<'a> {
-    counter: Counter<'a>,
-    shards: &'a Shards,
-    device: &'a Device,
-    dtype: FloatDType,
-    failure: Option<ModelError>,
-    /// The weights that stay in quantised form, if some do.
-    kept: Option<Vec<(ParamId, OwnedWeight)>>,
-    quantised: QuantisedWeights,
-    /// The server that reads the files, if it can.
-    #[cfg(feature = "remote")]
-    server: Option<ServerFiles>,
-}
-
-impl Replace for Read<'_> {
-    fn replace<const D: usize>(
-        &mut self,
-        info: &ParameterInfo,
-        param: Param<Tensor<D>>,
-    ) -> Param<Tensor<D>> {
-        let shape = param.lazy_shape();
-        let mut ways = stored_ways(self.shards, info, shape.as_slice());
-        let Some(parts) = ways.pop().filter(|_| self.failure.is_none()) else {
-            return param;
-        };
-        let dtype = match self.dtype {
-            FloatDType::F16 | FloatDType::BF16 if info.is_wide() => FloatDType::F32,
-            dtype => dtype,
-        };
-        match self.keep(info, &parts, param.id) {
-            Ok(false) => {}
-            Ok(true) => {
-                self.counter.add(self.shards, &parts);
-                return param;
-            }
-            Err(error) => {
-                self.failure = Some(error);
-                return param;
-            }
-        }
-        match self.tensor(&parts, shape.as_slice(), info.transposed, dtype) {
-            Ok(tensor) => {
-                self.counter.add(self.shards, &parts);
-                let id = param.id;
-                param.transform_for_load(tensor, id)
-            }
-            Err(error) => {
-                self.failure = Some(error);
-                param
-            }
-        }
-    }
-}
-
-impl Read<'_> {
-    /// Reads a weight that stays in quantised form. Returns `false` if it is another one.
-    fn keep(
-        &mut self,
-        info: &ParameterInfo,
-        parts: &[Part],
-        id: ParamId,
-    ) -> Result<bool, ModelError> {
-        let Some(all) = &mut self.kept else {
-            return Ok(false);
-        };
-        let weight = match self.quantised {
-            QuantisedWeights::Nf4 => kept::in_nf4(self.shards, info, parts)?,
-            _ => kept::weight(self.shards, info, parts)?,
-        };
-        let is_kept = weight.is_some();
-        all.extend(weight.map(|weight| (id, weight)));
-        Ok(is_kept)
-    }
-
-    fn tensor<const D: usize>(
-        &self,
-        parts: &[Part],
-        shape: &[usize],
-        transposed: bool,
-        dtype: FloatDType,
-    ) -> Result<Tensor<D>, ModelError> {
-        #[cfg(feature = "remote")]
-        if let Some(server) = self.server.as_ref()
-            && parts.iter().all(|part| self.is_plain(part))
-        {
-            return server.tensor(self.shards, parts, shape, transposed, dtype);
-        }
-        let data = self.data(parts, shape, transposed, dtype)?;
-        Ok(Tensor::from_data(data, (self.device, DType::from(dtype))))
-    }
-
-    fn data(
-        &self,
-        parts: &[Part],
-        shape: &[usize],
-        transposed: bool,
-        dtype: FloatDType,
-    ) -> Result<TensorData, ModelError> {
-        Ok(match dtype {
-            FloatDType::F16 => TensorData::new(self.values::<f16>(parts, transposed)?, shape),
-            FloatDType::BF16 => TensorData::new(self.values::<bf16>(parts, transposed)?, shape),
-            FloatDType::F32 => TensorData::new(self.values::<f32>(parts, transposed)?, shape),
-            FloatDType::F64 => TensorData::new(self.values::<f64>(parts, transposed)?, shape),
-            FloatDType::Flex32 => unreachable!("flex32 was refused before"),
-        })
-    }
-
-    /// Reads the values of a parameter. Only a matrix can be transposed, and it is one part.
-    fn values<T: Wanted>(&self, parts: &[Part], transposed: bool) -> Result<Vec<T>, ModelError> {
-        let length = |part: &Part| part.shape.iter().product::<usize>();
-        if let [blocks, scales] = parts
-            && blocks.encoding == Encoding::Mxfp4
-        {
-            return self.mxfp4(blocks, scales);
-        }
-        let mut values = vec![T::from_elem(0.0); parts.iter().map(length).sum()];
-        for part in parts {
-            let read = match (self.shards.matrix(&part.name), part.shape.as_slice()) {
-                (Some(matrix), &[rows, columns]) => Some(matrix.read([rows, columns])?),
-                _ => None,
-            };
-            let source = match &read {
-                Some(parts) => Source::of(parts)?,
-                None => Source::open(self.shards, part),
-            };
-            match (part.encoding, part.shape.as_slice()) {
-                (_, &[rows, _]) if transposed => source.read_transposed(0, rows, &mut values)?,
-                (Encoding::Transposed, &[_, rows, columns]) => {
-                    for (at, matrix) in values.chunks_mut(rows * columns).enumerate() {
-                        source.read_transposed(at * rows, rows, matrix)?;
-                    }
-                }
-                (_, shape) => {
-                    let start = part.row * shape.last().copied().unwrap_or(1);
-                    source.read(&mut values[start..start + length(part)])?;
-                }
-            }
-        }
-        Ok(values)
-    }
-
-    /// Reads a stack of quantised matrices. Only one of them is in memory as it is stored.
-    fn mxfp4<T: Wanted>(&self, blocks: &Part, scales: &Part) -> Result<Vec<T>, ModelError> {
-        let &[matrices, rows, across] = scales.shape.as_slice() else {
-            unreachable!("the scales of a stack have three axes");
-        };
-        let elements = rows * across * MXFP4_BLOCK;
-        let mut values = vec![T::from_elem(0.0); matrices * elements];
-        for (at, values) in values.chunks_mut(elements).enumerate() {
-            let parts = Parts::of_stack(self.shards, [blocks, scales], at)?;
-            Source::of(&parts)?.read_transposed(0, rows, values)?;
-        }
-        Ok(values)
-    }
-
-    /// Returns `true` if a tensor has one float of a usual type for each element, in the usual order.
-    #[cfg(feature = "remote")]
-    fn is_plain(&self, part: &Part) -> bool {
-        let Some((_, info)) = self.shards.find(&part.name) else {
-            return false;
-        };
-        if self.shards.matrix(&part.name).is_some() {
-            return false;
-        }
-        let floats = matches!(info.storage, Storage::Plain(_)) && info.storage.is_supported();
-        part.encoding == Encoding::Floats && info.change == Change::None && floats
-    }
 }

@@ -1,10 +1,11 @@
 //! Records to token ids.
 
+use super::chat;
 use super::example::{Encoded, Example, Group, Groups};
 use super::files::{Placed, report};
 use super::pair::PairEncoder;
 use super::preferences::{Kind, Texts};
-use super::record::{self, Record};
+use super::record::Record;
 use super::unlearned::Part;
 use crate::text::{Chat, Date, TextError, Tokenizer};
 use anyhow::ensure;
@@ -327,7 +328,7 @@ impl Encoder {
         Ok(ids.chunks(self.length).map(whole).collect())
     }
 
-    fn chat(&self, record: &record::Chat) -> Result<Found, TextError> {
+    fn chat(&self, record: &chat::Chat) -> Result<Found, TextError> {
         let Text::Chat(chat) = &self.text else {
             unreachable!("conversations have a template");
         };

@@ -1,12 +1,13 @@
 //! Training data: files to token ids, with the tokens that the model learns to write.
 //!
-//! [`files`] reads files, and [`record`] the records in them, with those of [`preferences`], whose prompts and answers
-//! [`sides`] reads; everything that is wrong is told at once. [`encode`] turns records into the token ids of [`example`], [`mod@pack`] puts
-//! several examples into one sequence, and [`batches`] makes the batches of each step. [`prompts`] has those of prompts
-//! that the model completes itself.
+//! [`files`] reads files, and [`record`] the records in them: texts, conversations by [`chat`], and those of
+//! [`preferences`], whose prompts and answers [`sides`] reads. One error tells everything that is wrong. [`encode`] turns
+//! records into the token ids of [`example`], [`mod@pack`] puts several examples into one sequence, and [`batches`] makes
+//! the batches of each step. [`prompts`] has those of prompts that the model completes itself.
 
 mod batches;
 mod calls;
+mod chat;
 mod encode;
 mod example;
 mod files;

@@ -1,9 +1,9 @@
 //! Records of answers that are compared or judged, as TRL and LLaMA-Factory write them.
 
 use super::calls;
-use super::record::{check_turns, optional};
+use super::chat::check_turns;
 use super::sides::{self, Side, conversation, instruction, plain_turns, side};
-use super::turns::{Source, UNKNOWN, given, refuse, text};
+use super::turns::{Source, UNKNOWN, given, optional, refuse, text};
 use super::unlearned;
 use crate::text::Message;
 use serde_json::{Map, Value};

@@ -1,8 +1,8 @@
 //! The prompt and the answers of a record, which are texts or turns.
 
+use super::chat::{Chat, alpaca_question};
 use super::json::Ordered;
 use super::preferences::Texts;
-use super::record::{Chat, alpaca_question};
 use super::turns::{Source, given, messages, not_a_text, of_turns, says};
 use super::unlearned::Part;
 use crate::text::Message;

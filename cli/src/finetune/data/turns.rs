@@ -1,8 +1,8 @@
 //! The turns of a conversation in a record.
 
 use super::calls;
+use super::chat::Chat;
 use super::json::Ordered;
-use super::record::Chat;
 use super::unlearned;
 use super::unlearned::Part;
 use crate::text::Message;
@@ -77,7 +77,16 @@ pub fn text(fields: &Map<String, Value>, name: &str) -> Result<String, String> {
     }
 }
 
-/// The only field of an object that stands for bytes which are not UTF-8, in the columns of tables. Its value is their number.
+/// Returns a field that may be absent or null.
+pub fn optional(fields: &Map<String, Value>, name: &str) -> Result<Option<String>, String> {
+    match given(fields, name) {
+        None => Ok(None),
+        Some(_) => text(fields, name).map(Some),
+    }
+}
+
+/// The only field of an object that stands for bytes which are not UTF-8, in the columns of tables. Its value is their
+/// number.
 pub const BYTES: &str = "bytes that are not UTF-8";
 
 /// Returns the error of a field that is something else than what it must be.
@@ -87,6 +96,11 @@ pub fn not_a_text(name: &str, expected: &str, found: &Value) -> String {
         Some(count) => format!("`{name}` must be {expected}, but is {count} {BYTES}"),
         None => format!("`{name}` must be {expected}"),
     }
+}
+
+/// Returns `true` if a field is a list, as turns are.
+pub fn has_turns(fields: &Map<String, Value>, name: &str) -> bool {
+    fields.get(name).is_some_and(Value::is_array)
 }
 
 /// Returns the turns of a field.

@@ -1,20 +1,17 @@
 //! The blocks of GGUF files.
 
+use super::bits::{
+    CODES, Codes16, Codes32, fifth, high, less, low, of_doubled, part, shifted, single, sixes,
+    with_bits,
+};
 use super::{SMALL, Sink};
-use crate::{Context, Element, LANES, Lanes};
-use half::f16;
+use crate::{Context, LANES, Lanes};
 use kernels_quant::gguf::Block;
 
 /// The number of elements of large blocks, which a piece has.
 const LARGE: usize = super::PIECE;
 
-type Codes16 = [u8; LANES];
-type Codes32 = [u8; SMALL];
-
-/// All codes of 4 bits.
-pub(super) const CODES: Codes16 = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
-
-/// Decodes whole blocks with a function. This is no closure, which would not always be compiled into the context.
+/// Decodes whole blocks with a function. This is a macro, because a closure is not always compiled into the context.
 macro_rules! each {
     ($decode:ident($c:ident, $bytes:ident, $length:ident, $out:ident), $ELEMENTS:ident) => {{
         let (blocks, _) = $bytes.as_chunks();
@@ -52,74 +49,10 @@ pub(super) fn decode<C: Context, S: Sink<C>>(
     }
 }
 
-// What integers of blocks are made of, for products in f32 and of integers.
-
-/// Returns `N` bytes from an offset on.
-#[inline(always)]
-pub(in super::super) fn part<const N: usize>(bytes: &[u8], at: usize) -> &[u8; N] {
-    bytes[at..]
-        .first_chunk()
-        .expect("offsets are inside of the block")
-}
-
 /// Reads a half-precision number in every lane.
 #[inline(always)]
 fn half<C: Context>(c: C, block: &[u8], at: usize) -> C::Of<f32> {
     C::Of::<f32>::splat(c, single(block, at))
-}
-
-/// Reads a half-precision number.
-#[inline(always)]
-pub(in super::super) fn single(block: &[u8], at: usize) -> f32 {
-    f16::from_le_bytes(*part(block, at)).load()
-}
-
-// The following are loops because `map` is a call, which is not compiled for the context.
-
-#[inline(always)]
-pub(in super::super) fn low<const N: usize>(bytes: &[u8; N]) -> [u8; N] {
-    let mut codes = *bytes;
-    for code in &mut codes {
-        *code &= 0xf;
-    }
-    codes
-}
-
-#[inline(always)]
-pub(in super::super) fn high<const N: usize>(bytes: &[u8; N]) -> [u8; N] {
-    let mut codes = *bytes;
-    for code in &mut codes {
-        *code >>= 4;
-    }
-    codes
-}
-
-/// Returns codes below 128, less a number.
-#[inline(always)]
-fn less<const N: usize>(codes: [u8; N], number: u8) -> [i8; N] {
-    let mut integers = [0; N];
-    for (integer, code) in integers.iter_mut().zip(codes) {
-        *integer = code.wrapping_sub(number) as i8;
-    }
-    integers
-}
-
-#[inline(always)]
-pub(in super::super) fn with_bits<const N: usize>(mut codes: [u8; N], bits: [u8; N]) -> [u8; N] {
-    for (code, bits) in codes.iter_mut().zip(bits) {
-        *code |= bits;
-    }
-    codes
-}
-
-/// Returns some bits of each byte as the bits from 4 on of codes.
-#[inline(always)]
-pub(in super::super) fn shifted(bytes: &Codes32, shift: usize, mask: u8) -> Codes32 {
-    let mut bits = *bytes;
-    for bits in &mut bits {
-        *bits = (*bits >> shift & mask) << 4;
-    }
-    bits
 }
 
 /// How the codes of a group become numbers.
@@ -245,22 +178,6 @@ fn fives<C: Context, S: Sink<C>>(
     out.take(group.numbers(c, upper), at + LANES, sum + 1);
 }
 
-/// Returns the sixteen bits of two bytes as the bits 4 of codes.
-#[inline(always)]
-pub(in super::super) fn fifth(bytes: [u8; 2]) -> Codes16 {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    // The bit of each byte's place.
-    const PLACES: u64 = 0x8040_2010_0804_0201;
-    let mut codes = [0; LANES];
-    for (codes, byte) in codes.as_chunks_mut::<8>().0.iter_mut().zip(bytes) {
-        let places = (u64::from(byte) * ONES) & PLACES;
-        // The highest bit of a byte is set where it is not zero.
-        let is_set = places + 0x7f * ONES;
-        *codes = ((is_set >> 3) & (0x10 * ONES)).to_le_bytes();
-    }
-    codes
-}
-
 #[inline(always)]
 fn q5_0<C: Context, S: Sink<C>>(c: C, block: &[u8; 22], out: &mut S, at: usize, sum: usize) {
     let group = Group {
@@ -288,37 +205,10 @@ const DOUBLED: [f32; LANES] = [
 
 #[inline(always)]
 fn mxfp4<C: Context, S: Sink<C>>(c: C, block: &[u8; 17], out: &mut S, at: usize, sum: usize) {
-    // 2^(exponent − 128), as the numbers are doubled. The first two are subnormal.
-    let scale = match block[0] {
-        exponent @ 0..2 => f32::from_bits(0x0020_0000 << exponent),
-        exponent => f32::from_bits((u32::from(exponent) - 1) << 23),
-    };
-    let table = C::Of::<f32>::read(c, &DOUBLED) * C::Of::<f32>::splat(c, scale);
+    let table = C::Of::<f32>::read(c, &DOUBLED) * C::Of::<f32>::splat(c, of_doubled(block[0]));
     let (table, codes) = (table.values(), part(block, 1));
     out.take(c.of_table(&table, codes), at, sum);
     out.take(c.of_table(&table, &high(codes)), at + LANES, sum + 1);
-}
-
-/// Returns the scales of eight groups, then their minima, in 6 bits each.
-#[inline(always)]
-pub(in super::super) fn sixes(packed: &[u8; 12]) -> [i8; LANES] {
-    let a = u32::from_le_bytes(*part(packed, 0));
-    let b = u32::from_le_bytes(*part(packed, 4));
-    let d = u32::from_le_bytes(*part(packed, 8));
-    const SIX: u32 = 0x3f3f_3f3f;
-    const FOUR: u32 = 0x0f0f_0f0f;
-    const TWO: u32 = 0x3030_3030;
-    let words = [
-        a & SIX,
-        d & FOUR | a >> 2 & TWO,
-        b & SIX,
-        d >> 4 & FOUR | b >> 2 & TWO,
-    ];
-    let mut integers = [0; LANES];
-    for (integers, word) in integers.as_chunks_mut::<4>().0.iter_mut().zip(words) {
-        *integers = less(word.to_le_bytes(), 0);
-    }
-    integers
 }
 
 /// Returns the scales of eight groups, then their minima.

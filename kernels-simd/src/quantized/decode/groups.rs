@@ -220,7 +220,7 @@ struct Uint4([f32; LANES]);
 impl Uint4 {
     #[inline(always)]
     fn of<C: Context>(c: C, numbers: Affine<C::Of<f32>>) -> Self {
-        let codes = c.of_i8(&flipped(&super::blocks::CODES, 0));
+        let codes = c.of_i8(&flipped(&super::bits::CODES, 0));
         Self(numbers.of(codes).values())
     }
 }

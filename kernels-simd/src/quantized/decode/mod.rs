@@ -1,10 +1,11 @@
 //! The decoding of codes with SIMD, to the same bits as without.
 
+mod bits;
 mod blocks;
 mod columns;
 mod groups;
 
-pub(super) use blocks::{fifth, high, low, part, shifted, single, sixes, with_bits};
+pub(super) use bits::{fifth, high, low, of_doubled, part, shifted, single, sixes, with_bits};
 pub(super) use columns::{ColumnCodes, DecodeColumns, INPUTS};
 
 use crate::lanes::Task;

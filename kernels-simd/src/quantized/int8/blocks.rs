@@ -1,6 +1,6 @@
 //! The blocks of GGUF files as integers.
 
-use super::super::decode::{fifth, high, low, part, shifted, single, sixes, with_bits};
+use super::super::decode::{fifth, high, low, of_doubled, part, shifted, single, sixes, with_bits};
 use super::weights::{GROUPS, Piece};
 use kernels_quant::gguf::Block;
 
@@ -106,11 +106,7 @@ const NUMBERS: [u8; 16] = [12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 
 
 #[inline(always)]
 fn mxfp4(block: &[u8; 17], codes: &mut Codes) -> [f32; 2] {
-    // 2^(exponent − 128), as the numbers are doubled. The first two are subnormal.
-    let scale = match block[0] {
-        exponent @ 0..2 => f32::from_bits(0x0020_0000 << exponent),
-        exponent => f32::from_bits((u32::from(exponent) - 1) << 23),
-    };
+    let scale = of_doubled(block[0]);
     *codes = halves(part(block, 1));
     for code in codes {
         *code = NUMBERS[usize::from(*code & 0xf)];
