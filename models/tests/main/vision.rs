@@ -207,22 +207,54 @@ fn models_see_pictures_as_transformers() {
     }
 }
 
+/// Rounding chooses other experts in the sparse model, which `half_mixtures.rs` compares without pictures.
 #[test]
 fn pictures_in_bf16_are_as_exact_as_transformers() {
     for name in &WHOLE[..3] {
         let golden = golden(name);
         let (_, model) = whole(&model_dir(name), &Device::default(), FloatDType::BF16);
-        let logits = model
-            .output_of(batch(&golden, &Device::default(), false))
-            .logits;
-        let values = |key: &str| of_tokens(&golden, &golden[key].values());
-        let exact = values("logits_f64");
-        let theirs = relative_l2(&values("logits_bf16"), &exact);
-        let ours = relative_l2(&of_tokens(&golden, &to_f64(&logits.into_data())), &exact);
-        assert!(
-            ours < 1.3 * theirs,
-            "{name}: off by {ours:e}, transformers by {theirs:e}"
-        );
+        for (kernels, _policy) in policies() {
+            let batch = batch(&golden, &Device::default(), false);
+            let logits = model.output_of(batch).logits;
+            let values = |key: &str| of_tokens(&golden, &golden[key].values());
+            let exact = values("logits_f64");
+            let theirs = relative_l2(&values("logits_bf16"), &exact);
+            let ours = relative_l2(&of_tokens(&golden, &to_f64(&logits.into_data())), &exact);
+            assert!(
+                ours < 1.3 * theirs,
+                "{name}, kernels {kernels}: off by {ours:e}, transformers by {theirs:e}"
+            );
+        }
+    }
+}
+
+/// The gradient of each parameter of a tower is within a tenth of the exact one: it is a sum over all patches of products that
+/// are rounded at each of some twenty operations, each by up to 2⁻⁸.
+#[test]
+fn gradients_in_bf16_are_near_the_exact_ones() {
+    for name in TOWERS {
+        let golden = golden(name);
+        for (kernels, _policy) in policies() {
+            let [exact, found] = [FloatDType::F64, FloatDType::BF16].map(|dtype| {
+                let device = Device::default().autodiff();
+                let tower = load_vision_tower(&model_dir(name), &device, dtype).unwrap();
+                let results = features(&tower, &golden, &device).into_iter();
+                let losses = results.map(|(result, own)| {
+                    let weights = floats(&golden[&format!("loss_weights.{result}")], &device);
+                    (own.cast(FloatDType::F32) * weights).sum()
+                });
+                let loss = losses.reduce(|sum, loss| sum + loss).unwrap();
+                tower.gradients(&loss.backward())
+            });
+            assert_eq!(exact.len(), found.len());
+            for (parameter, exact) in &exact {
+                let error = relative_l2(&to_f64(&found[parameter]), &to_f64(exact));
+                assert!(
+                    error < 0.1,
+                    "{name}, kernels {kernels}: {parameter} off by {error:e}"
+                );
+            }
+        }
     }
 }
 
