@@ -5,7 +5,7 @@ use crate::pixels::{self, Alpha};
 use crate::{Error, Source};
 use image::codecs::{jpeg::JpegDecoder, png::PngDecoder};
 use image::metadata::Orientation;
-use image::{DynamicImage, ImageDecoder, ImageError, ImageResult, RgbImage};
+use image::{DynamicImage, ImageDecoder, ImageError, RgbImage};
 use std::io::{Cursor, ErrorKind};
 use std::path::Path;
 
@@ -55,7 +55,8 @@ impl Picture {
     ///
     /// # Errors
     /// Returns an error if the bytes are of another format, if the picture has no pixels or more than `decoding`
-    /// allows, which is found before anything is decoded, or if the bytes are damaged or not all there.
+    /// allows, which is found before anything is decoded, or if the bytes are damaged or not all there. A JPEG that ends
+    /// properly, but whose scans are damaged or too short, is decoded as far as they go.
     pub fn decode(name: &str, bytes: &[u8], decoding: &Decoding) -> Result<Self, Error> {
         Self::of_bytes(bytes, decoding).map_err(Error::picture(name))
     }
@@ -91,11 +92,8 @@ impl Picture {
     fn of_bytes(bytes: &[u8], decoding: &Decoding) -> Result<Self, String> {
         let header = Header::read(bytes)?;
         check(header.size, decoding)?;
-        let (image, orientation) = samples(bytes, header.format).map_err(damaged)?;
+        let (image, orientation) = samples(bytes, header)?;
         let [width, height] = header.size;
-        if [image.width(), image.height()] != header.size {
-            return Err("its parts have different sizes; save it anew".into());
-        }
         let is_wide_grey = header.format == Format::Png { is_wide_grey: true };
         let rgb = pixels::rgb(image, is_wide_grey, decoding.alpha)?;
         let image = RgbImage::from_raw(width, height, rgb);
@@ -122,19 +120,32 @@ fn check([width, height]: [u32; 2], decoding: &Decoding) -> Result<(), String> {
     ))
 }
 
-fn samples(bytes: &[u8], format: Format) -> ImageResult<(DynamicImage, Orientation)> {
+fn samples(bytes: &[u8], header: Header) -> Result<(DynamicImage, Orientation), String> {
     let mut limits = image::Limits::no_limits();
     limits.max_alloc = Some(MOST_BESIDES);
     let cursor = Cursor::new(bytes);
-    match format {
-        Format::Png { .. } => upright(PngDecoder::with_limits(cursor, limits)?),
-        Format::Jpeg => upright(JpegDecoder::new(cursor)?),
+    match header.format {
+        Format::Png { .. } => {
+            let decoder = PngDecoder::with_limits(cursor, limits).map_err(damaged)?;
+            upright(decoder, header.size)
+        }
+        Format::Jpeg => upright(JpegDecoder::new(cursor).map_err(damaged)?, header.size),
     }
 }
 
-fn upright(mut decoder: impl ImageDecoder) -> ImageResult<(DynamicImage, Orientation)> {
-    let orientation = decoder.orientation()?;
-    Ok((DynamicImage::from_decoder(decoder)?, orientation))
+/// Decodes a picture of this size. The decoder may take another part of a file for its header than [`Header`] does, so that
+/// its own sizes are compared before it decodes.
+fn upright(
+    mut decoder: impl ImageDecoder,
+    size: [u32; 2],
+) -> Result<(DynamicImage, Orientation), String> {
+    let (width, height) = decoder.dimensions();
+    if [width, height] != size {
+        return Err("its parts have different sizes; save it anew".into());
+    }
+    let orientation = decoder.orientation().map_err(damaged)?;
+    let image = DynamicImage::from_decoder(decoder).map_err(damaged)?;
+    Ok((image, orientation))
 }
 
 fn damaged(error: ImageError) -> String {

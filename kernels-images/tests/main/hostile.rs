@@ -146,3 +146,29 @@ fn no_byte_makes_decoding_panic() {
         }
     }
 }
+
+/// The decoder may find another header than the walk through the markers does.
+#[test]
+fn the_sizes_of_a_hidden_header_are_compared_before_decoding() {
+    let segment = |code: u8, data: &[u8]| {
+        let length = u16::try_from(data.len() + 2).unwrap().to_be_bytes();
+        [&[0xff, code], &length[..], data].concat()
+    };
+    let frame = |side: u16| {
+        let [high, low] = side.to_be_bytes();
+        [8, high, low, high, low, 1, 1, 0x11, 0]
+    };
+    let mut file = vec![0xff, 0xd8];
+    // After four bytes, the decoder begins a byte late and so inside of the comment, where it finds a frame.
+    file.extend(segment(0xe0, &[0; 4]));
+    file.extend(segment(0xfe, &segment(0xc2, &frame(65_000))));
+    // The decoder skips a segment here, where there is none.
+    file.extend(segment(0xd0, &segment(0xc2, &frame(32))));
+    file.extend(segment(0xdb, &[&[0][..], &[1; 64]].concat()));
+    let table = [&[0][..], &[0, 1], &[0; 14], &[0]].concat();
+    file.extend(segment(0xc4, &table));
+    file.extend(segment(0xda, &[1, 1, 0, 0, 0, 0]));
+    file.extend([0, 0xff, 0xd9]);
+    let said = refusal(&file);
+    assert!(said.contains("its parts have different sizes"), "{said}");
+}

@@ -162,12 +162,21 @@ fn host(address: &Address, token: &str) -> Result<RemoteHost, ConnectError> {
     })
 }
 
-/// Returns what a server answers. Burn waits for ever, also for a program that accepts every connection and says
-/// nothing.
+/// Returns what Burn answers within a time.
 fn answered<T: Send + 'static>(
     address: &Address,
     patience: Duration,
     ask: impl FnOnce() -> Result<T, burn::remote::ConnectError> + Send + 'static,
+) -> Result<T, ConnectError> {
+    within(address, patience, ask)?.map_err(|error| explain(address, error))
+}
+
+/// Returns what a server answers within a time. Burn waits for ever, also for a program that accepts every connection and
+/// says nothing.
+fn within<T: Send + 'static>(
+    address: &Address,
+    patience: Duration,
+    ask: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, ConnectError> {
     let out_of_reach = |reason: String| ConnectError::Unreachable {
         address: address.clone(),
@@ -178,7 +187,7 @@ fn answered<T: Send + 'static>(
     let thread = std::thread::Builder::new().spawn(move || sender.send(ask()));
     thread.map_err(|error| out_of_reach(error.to_string()))?;
     match receiver.recv_timeout(patience) {
-        Ok(answer) => answer.map_err(|error| explain(address, error)),
+        Ok(answer) => Ok(answer),
         Err(RecvTimeoutError::Timeout) => Err(out_of_reach(format!(
             "it gave no answer for {} s; a firewall may drop the connection, another program may listen there, or the \
              server is stopped",
@@ -203,7 +212,8 @@ fn device(
     };
     let handle = devices::handle(&device).ok_or_else(not_ours)?;
     let session = unique();
-    let declared = offer::declaration(&handle, session, party).map_err(|failed| match failed {
+    let ask = move || offer::declaration(&handle, session, party);
+    let declared = within(address, PATIENCE, ask)?.map_err(|failed| match failed {
         None => not_ours(),
         Some(reason) => ConnectError::Device {
             address: address.clone(),
@@ -298,7 +308,11 @@ fn ask_why(remote: &RemoteDevice) -> Option<String> {
     let options = Device::remote_options(&host).device_index(remote.index);
     let device = answered(&remote.address, PATIENCE, move || options.init()).ok()?;
     let handle = devices::handle(&device)?;
-    offer::failure(&handle, remote.session)
+    let session = remote.session;
+    within(&remote.address, PATIENCE, move || {
+        offer::failure(&handle, session)
+    })
+    .ok()?
 }
 
 #[cfg(test)]

@@ -21,7 +21,8 @@ impl CausalLm {
     /// Returns [`ModelError::Input`] if no token is given, if the tokens go beyond `max_position_embeddings`, or if the
     /// cache is of another model, batch or device. With `longrope` (Phi-3), also if the tokens are the first beyond
     /// `original_max_position_embeddings`: from there on, all keys have other rotations, so an empty cache must take all
-    /// tokens again.
+    /// tokens again. If a layer other than the first refuses the tokens, the cache
+    /// is then empty.
     ///
     /// # Panics
     ///
@@ -178,9 +179,16 @@ impl CausalLm {
             return fail("cache", problem);
         }
         let [_, seq] = batch.input_ids.dims();
-        match self.model.forward_seeing(batch, seen, Some(cache)) {
+        let taken = cache.positions();
+        match self.model.forward_seeing(batch, seen, Some(&mut *cache)) {
             Ok((hidden, _)) => Ok(self.logits(hidden.narrow(1, seq - 1, 1))),
-            Err(error) => fail("cache", error.to_string()),
+            Err(error) => {
+                // Layers before the one that refuses have taken the tokens.
+                if cache.positions() != taken {
+                    cache.clear();
+                }
+                fail("cache", error.to_string())
+            }
         }
     }
 }

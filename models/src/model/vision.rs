@@ -123,13 +123,13 @@ impl VisionTower {
     /// Panics if the sizes are not those of [`VisionConfig::grids`] for these patches.
     pub fn forward(&self, pixel_values: Tensor<2>, grids: &[Grid]) -> VisionFeatures {
         let config = &self.config;
-        let patches: usize = grids.iter().map(|grid| grid.count()).sum();
-        assert_eq!(
-            pixel_values.dims(),
-            [patches, config.pixels()],
-            "pixel_values are those of the pictures"
-        );
         let merge = config.spatial_merge_size;
+        let add = |sum: usize, grid: &Grid| sum.checked_add(grid.whole(merge)?);
+        let patches = grids.iter().try_fold(0, add);
+        assert!(
+            patches.is_some_and(|patches| pixel_values.dims() == [patches, config.pixels()]),
+            "pixel_values are those of the pictures, whose patches are whole blocks"
+        );
         let mut places = positions(grids, merge);
         let frames = frame_lengths(grids);
         let device = pixel_values.device();

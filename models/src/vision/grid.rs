@@ -47,6 +47,20 @@ impl Grid {
             .product()
     }
 
+    /// Returns the number of patches of a grid of whole blocks, or `None` for another, and for more than can be counted.
+    pub(crate) fn whole(self, merge: usize) -> Option<usize> {
+        let Self {
+            frames,
+            rows,
+            columns,
+        } = self;
+        let is_whole = [rows, columns]
+            .iter()
+            .all(|side| *side > 0 && side.is_multiple_of(merge));
+        let count = frames.checked_mul(rows)?.checked_mul(columns)?;
+        (is_whole && frames > 0).then_some(count)
+    }
+
     /// Returns the numbers of tokens: those of blocks of `merge · merge` patches.
     pub(crate) fn merged(self, merge: usize) -> Self {
         Self {

@@ -82,7 +82,7 @@ impl Tokens<'_> {
     ///
     /// # Errors
     /// Returns [`ModelError::Input`] if there are more or fewer marks than tokens of pictures and clips, for a picture or
-    /// clip without tokens, and if rows are not whole.
+    /// clip without tokens, for positions between frames beyond 0 to 1000000, and if rows are not whole.
     pub fn positions(
         self,
         pictures: &[Grid],
@@ -94,6 +94,10 @@ impl Tokens<'_> {
         let problem = match self.is_token {
             _ if !is_whole => format!("{tokens} tokens are not whole rows of {}", self.columns),
             _ if merge == 0 => "a block has a patch at least".into(),
+            _ if !clips.iter().all(Clip::has_steps) => {
+                "the positions between the frames of a clip must be a number from 0 to 1000000"
+                    .into()
+            }
             _ if !are_countable(pictures, clips, merge, tokens) => {
                 "a picture or clip has no tokens, or more than can be counted".into()
             }
@@ -172,6 +176,14 @@ impl Tokens<'_> {
 }
 
 impl Clip {
+    /// Returns `true` if the positions of its frames can be counted: it has at most as many frames as there are tokens.
+    fn has_steps(&self) -> bool {
+        match self {
+            Self::Whole { interval, .. } => (0.0..=1e6).contains(interval),
+            Self::Frames { .. } => true,
+        }
+    }
+
     /// Returns the parts of a clip that stand apart in the tokens.
     fn parts(&self, merge: usize) -> impl Iterator<Item = Part> + use<> {
         let (grid, interval, times) = match *self {
