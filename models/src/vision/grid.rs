@@ -75,3 +75,25 @@ impl Grid {
         self.frames * self.rows * self.columns
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_whole_blocks_that_can_be_counted_are_counted() {
+        let count = |frames, rows, columns| {
+            let grid = Grid {
+                frames,
+                rows,
+                columns,
+            };
+            grid.whole(2)
+        };
+        assert_eq!(count(3, 4, 6), Some(72));
+        for [frames, rows, columns] in [[0, 4, 4], [1, 0, 4], [1, 3, 4], [1, 4, 5], [1 << 62, 2, 2]]
+        {
+            assert_eq!(count(frames, rows, columns), None);
+        }
+    }
+}
