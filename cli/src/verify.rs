@@ -49,7 +49,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns what rounding to 8 bits costs, which is no mistake of a kernel: it is asked for.
+/// Returns the error of rounding to 8 bits. It is there by design, not by a mistake of a kernel.
 fn of_int8() -> String {
     format!(
         "with --activations int8 ({}), products with quantised weights are {:.2} % off (root mean square)",

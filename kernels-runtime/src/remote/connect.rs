@@ -162,8 +162,8 @@ fn host(address: &Address, token: &str) -> Result<RemoteHost, ConnectError> {
     })
 }
 
-/// Returns what a server answers. Burn waits for ever, also for a program that accepts every connection and says
-/// nothing.
+/// Returns the answer of a server. Burn itself would wait for ever, also for a program that accepts every connection
+/// and sends nothing.
 fn answered<T: Send + 'static>(
     address: &Address,
     patience: Duration,

@@ -109,7 +109,7 @@ impl Shards {
     /// begin with `outer`, and without that with [`MODEL`] if `has_model`.
     ///
     /// # Errors
-    /// Returns an error if there is none.
+    /// Returns an error if the files have no such tensor.
     pub(super) fn of_part(
         self,
         outer: &'static str,
@@ -287,7 +287,7 @@ impl Shards {
         }
     }
 
-    /// Returns what the files have of their own that does not keep them from being read.
+    /// Returns remarks on peculiarities of the files that don't keep them from being read.
     pub(super) fn remarks(&self) -> &[String] {
         &self.remarks
     }

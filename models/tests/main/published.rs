@@ -75,8 +75,8 @@ fn saved_sparse_text_models_are_tied_as_the_whole_model() {
     );
 }
 
-/// What other programs and other parts of `transformers` write, and what matters in training alone, keeps no model from
-/// being read. What changes logits does, in every family.
+/// Fields of other programs, of other parts of `transformers` and of training alone don't keep a model from being read.
+/// Fields that change logits do, in every family.
 #[test]
 fn fields_of_other_programs_pass_and_fields_that_count_do_not() {
     let pass = json!({

@@ -34,7 +34,7 @@ impl QuantizedLinearInt8Backend for Flex {
 const COUNT: usize = 32;
 const INPUTS: usize = 1024;
 
-/// Returns what rounding rows costs on this machine: the distance of the kernel's results from the products of rows
+/// Returns the error of rounding rows on this machine: the distance of the kernel's results from the products of rows
 /// that are not rounded, in f64, relative to their size (root mean squares). Rows and weight, in Q8_0, are normally
 /// distributed.
 pub fn measured_error() -> f64 {

@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 /// The functions of a binding in a session.
 pub(super) struct Session {
     pub(super) functions: &'static Functions,
-    /// What they compute.
+    /// The semantics of the functions.
     pub(super) key: &'static SemanticsKey,
 }
 

@@ -14,7 +14,7 @@ type Codes32 = [u8; SMALL];
 /// All codes of 4 bits.
 pub(super) const CODES: Codes16 = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
 
-/// Decodes whole blocks with a function. This is no closure, which would not always be compiled into the context.
+/// Decodes whole blocks with a function. A macro, because closures are not always compiled into the context.
 macro_rules! each {
     ($decode:ident($c:ident, $bytes:ident, $length:ident, $out:ident), $ELEMENTS:ident) => {{
         let (blocks, _) = $bytes.as_chunks();
@@ -52,7 +52,7 @@ pub(super) fn decode<C: Context, S: Sink<C>>(
     }
 }
 
-// What integers of blocks are made of, for products in f32 and of integers.
+// The parts that blocks are decoded from, for products in f32 and in integers.
 
 /// Returns `N` bytes from an offset on.
 #[inline(always)]
@@ -122,7 +122,7 @@ pub(in super::super) fn shifted(bytes: &Codes32, shift: usize, mask: u8) -> Code
     bits
 }
 
-/// How the codes of a group become numbers.
+/// The rule that turns the codes of a group into numbers.
 #[derive(Clone, Copy)]
 struct Group<L> {
     scale: L,
