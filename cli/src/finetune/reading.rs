@@ -99,7 +99,7 @@ pub fn read(args: &Args, folder: &Path, vocabulary: usize) -> anyhow::Result<(Da
     Ok((train, encoder))
 }
 
-/// The time for which the preparation of records shows nothing.
+/// The time before the preparation of records shows its progress.
 const SILENT: Duration = Duration::from_secs(1);
 
 /// Warns of examples that are cut off or left out because of the limit of their tokens.

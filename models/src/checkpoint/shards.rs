@@ -168,7 +168,7 @@ impl Shards {
     }
 
     /// Returns the encoding that the files have. bitsandbytes' files name their kind of 4 bits, which counts, as in
-    /// `transformers`: with a remark if the configuration says the other.
+    /// `transformers`. Also returns a remark if the configuration names the other kind.
     fn stored_encoding(&self, said: Encoding) -> (Encoding, Option<String>) {
         let other: Encoding = match said {
             Encoding::Bnb4Bit(Bnb4Bit::Nf4) => Bnb4Bit::Fp4.into(),

@@ -214,7 +214,7 @@ impl GatedDelta {
         }
     }
 
-    /// Returns the linear attention of `x`, both `[b, s, hidden]`. With a cache, it goes on from the state there, and
+    /// Returns the linear attention of `x`, both `[b, s, hidden]`. With a cache, it continues from the state there, and
     /// the state after the last token takes its place. Padding before the tokens of a sequence does not change the
     /// state.
     pub(crate) fn forward(

@@ -24,7 +24,7 @@ impl Batch {
     /// explicit positions, tokens have those of `get_rope_index` in `transformers`.
     ///
     /// [`CausalLm::output_of`], [`CausalLm::loss_of`] and [`CausalLm::losses_of`] take pictures, of a model with its
-    /// [vision tower](crate::load_with_vision). [`CausalLm::generate_with_pictures`] goes on from them.
+    /// [vision tower](crate::load_with_vision). [`CausalLm::generate_with_pictures`] continues prompts with them.
     #[must_use]
     pub fn with_pictures(self, pixel_values: Tensor<2>, image_grid_thw: Tensor<2, Int>) -> Self {
         Self {

@@ -38,7 +38,7 @@ fn published_configurations_are_read() {
     assert_eq!(families.len(), Architecture::ALL.len());
 }
 
-/// transformers saves both names of the kind of positions, of which the old one is not a scaling.
+/// transformers saves the kind of positions under both names. The old one is not a scaling.
 #[test]
 fn saved_positions_of_three_axes_are_those_of_the_published_file() {
     let published = configurations()["Qwen2.5-VL"].clone();
