@@ -197,7 +197,7 @@ fn tied(config: &ModelConfig) -> &'static str {
     }
 }
 
-/// Returns the encodings of weights, and how many of these stay so.
+/// Returns the encodings of weights, and how many of these stay quantised.
 fn quantisation(found: &Inspection) -> String {
     let names: Vec<_> = found.quantised.keys().map(String::as_str).collect();
     if names.is_empty() {
@@ -205,8 +205,8 @@ fn quantisation(found: &Inspection) -> String {
     }
     let all: usize = found.quantised.values().map(|own| own.tensors).sum();
     let memory = match found.kept.tensors {
-        0 => "loading makes floats of them".to_owned(),
-        kept => format!("{kept} of {all} tensors stay so on the CPU, in f32, bf16 and f16"),
+        0 => "loading decodes them to floats".to_owned(),
+        kept => format!("{kept} of {all} tensors stay quantised on the CPU, in f32, bf16 and f16"),
     };
     format!("{}; {memory}", names.join(", "))
 }

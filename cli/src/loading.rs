@@ -25,18 +25,18 @@ pub struct QuantisedArgs {
     /// Decode quantised weights to floats, in place of multiplying with their bytes.
     #[arg(long)]
     dequantize: bool,
-    /// The form of what quantised weights are multiplied with. int8 rounds it to 8 bits in blocks of 32, which is
-    /// faster and costs some tenths of a percent of each product; `kernels verify` measures it.
+    /// The form of the rows that quantised weights are multiplied with. int8 rounds them to 8 bits in blocks of 32,
+    /// which is faster and costs some tenths of a percent of each product; `kernels verify` measures the error.
     #[arg(long, value_enum, default_value_t = Activations::Float, conflicts_with = "dequantize")]
     activations: Activations,
 }
 
-/// The form of the operand of quantised weights.
+/// The form of the rows that quantised weights are multiplied with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Activations {
-    /// As it is.
+    /// The rows as they are.
     Float,
-    /// Rounded to 8 bits.
+    /// Rows that are rounded to 8 bits.
     Int8,
 }
 
@@ -65,7 +65,7 @@ impl QuantisedArgs {
         );
         ensure!(
             Quantized::rounds_in(model),
-            "--activations int8 has no effect: no weight of this model is of integers that are stored row by row \
+            "--activations int8 has no effect: no weight of this model has integers that are stored row by row \
              (GGUF, int8 of bitsandbytes, 4 and 8 bits of compressed-tensors)"
         );
         Ok(())

@@ -9,7 +9,7 @@ use crate::Error;
 /// The largest configuration. Those of models can have thousands of names of layers.
 const LIMIT: Limit = Limit::mib("a configuration", 16);
 
-/// The fields of a JSON object, and how errors call what it is in.
+/// The fields of a JSON object, and the path that errors name them by.
 #[derive(Clone, Copy)]
 pub(crate) struct Fields<'a> {
     object: &'a Map<String, Value>,
@@ -131,7 +131,7 @@ impl<'a> Fields<'a> {
         let found = self
             .object
             .get(name)
-            .map_or_else(|| "nothing".into(), Value::to_string);
+            .map_or_else(|| "missing".into(), Value::to_string);
         let found = kernels_io::shorten(&found, 80);
         format!("{}{name} is {found}, and must be {expected}", self.path)
     }

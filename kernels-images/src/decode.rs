@@ -9,14 +9,14 @@ use image::{DynamicImage, ImageDecoder, ImageError, RgbImage};
 use std::io::{Cursor, ErrorKind};
 use std::path::Path;
 
-/// How pictures are decoded, and which are too large to be.
+/// The settings of decoding, and the limits of a picture's size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decoding {
     /// The largest width and height, in pixels.
     pub max_side: u32,
     /// The largest product of both. Decoding takes up to 16 bytes for each pixel.
     pub max_pixels: u64,
-    /// What becomes of transparency.
+    /// The treatment of transparent pixels.
     pub alpha: Alpha,
 }
 
@@ -109,14 +109,14 @@ impl Picture {
 
 fn check([width, height]: [u32; 2], decoding: &Decoding) -> Result<(), String> {
     let problem = if width.max(height) > decoding.max_side {
-        format!("at most {} pixels wide and high", decoding.max_side)
+        format!("be at most {} pixels wide and high", decoding.max_side)
     } else if u64::from(width) * u64::from(height) > decoding.max_pixels {
-        format!("of at most {} pixels", decoding.max_pixels)
+        format!("have at most {} pixels", decoding.max_pixels)
     } else {
         return Ok(());
     };
     Err(format!(
-        "the picture is {width}×{height}, and pictures must be {problem}; scale it down"
+        "the picture is {width}×{height}, and pictures must {problem}; scale it down"
     ))
 }
 

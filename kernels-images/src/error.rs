@@ -15,7 +15,7 @@ pub enum Error {
     Picture {
         /// The file, or another name of the picture.
         name: String,
-        /// The problem, and what to do.
+        /// The problem and its solution.
         problem: String,
     },
     /// A configuration has a value that is not supported.
@@ -23,7 +23,7 @@ pub enum Error {
     Setting {
         /// The file.
         file: String,
-        /// The field, its value and what is supported.
+        /// The field, its value and the supported values.
         problem: String,
     },
     /// Tokens and pictures don't go together.

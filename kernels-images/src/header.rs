@@ -1,6 +1,6 @@
 //! The format and the size of a picture, read without decoding it.
 
-/// The facts that the first bytes of a file have, and of JPEG its markers.
+/// The facts in the first bytes of a file, and for JPEG in its markers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) format: Format,
@@ -32,7 +32,7 @@ impl Header {
     /// Reads the header of a PNG, or walks through the markers of a JPEG up to its end.
     ///
     /// # Errors
-    /// Returns what is wrong with the file.
+    /// Returns the problem with the file.
     pub(crate) fn read(bytes: &[u8]) -> Result<Self, String> {
         let header = if bytes.starts_with(PNG) {
             png(bytes)?
@@ -68,7 +68,7 @@ fn png(bytes: &[u8]) -> Result<Header, String> {
     })
 }
 
-/// Returns the header of a JPEG that is whole: decoders fill what is missing with grey, without an error.
+/// Returns the header of a complete JPEG. Decoders fill missing parts with grey, without an error.
 fn jpeg(bytes: &[u8]) -> Result<Header, String> {
     let mut rest = Markers { bytes, at: 2 };
     let (mut size, mut scans) = (None, 0);
@@ -128,7 +128,7 @@ impl<'a> Markers<'a> {
             let code = rest[start..].iter().position(|byte| *byte != 0xff);
             let code = start + code.ok_or_else(truncated)?;
             self.at += code + 1;
-            // In a scan, a zero says that the byte before it is no marker.
+            // In a scan, a zero says that the byte before it is not a marker.
             if rest[code] != 0 {
                 return Ok(rest[code]);
             }
@@ -154,7 +154,7 @@ pub(crate) fn truncated() -> String {
     "the file ends before the picture does; copy or download it again".into()
 }
 
-/// Says what another file is.
+/// Returns the message about a file in another format.
 fn foreign(bytes: &[u8]) -> String {
     const ASK: &str = "PNG and JPEG are supported; convert the picture";
     match image::guess_format(bytes) {

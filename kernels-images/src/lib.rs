@@ -21,8 +21,8 @@
 //! ```
 //!
 //! * [`Picture`] has a file's pixels in RGB, as Pillow's `convert("RGB")` makes them. Sizes are checked first.
-//! * [`Processor`] is what `preprocessor_config.json` says, and [`Resizer`] whose bicubic resizing it takes: Pillow's
-//!   or torchvision's, bit for bit.
+//! * [`Processor`] follows the settings of `preprocessor_config.json`. [`Resizer`] is the package whose bicubic
+//!   resizing it computes: Pillow or torchvision, bit for bit.
 //! * [`Patches`] are `pixel_values` and a row of `image_grid_thw`.
 //! * [`Placeholders`] expands the tokens that stand for pictures.
 //! * [`Source`] is the place of a picture that a record names, and [`Images`] and [`Part`] read a record's pictures.

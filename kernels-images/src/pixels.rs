@@ -2,11 +2,11 @@
 
 use image::DynamicImage;
 
-/// What becomes of transparency.
+/// The treatment of transparent pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Alpha {
-    /// It is ignored, and transparent pixels have the colours that the file has there: Pillow's `convert("RGB")`.
-    /// transformers does so with files that it opens itself.
+    /// Transparency is ignored. Transparent pixels have the colours that the file has there, as with Pillow's
+    /// `convert("RGB")`. transformers does so with files that it opens itself.
     #[default]
     Dropped,
     /// The picture lies on white, as transformers 5 does with pictures that others opened with Pillow. Where a PNG

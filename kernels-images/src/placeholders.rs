@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use std::ops::Range;
 use std::path::Path;
 
-/// The tokens by which a conversation says where its pictures are.
+/// The tokens that mark the places of pictures in a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placeholders {
     /// The token that stands for a picture, `<|image_pad|>`.
@@ -44,7 +44,7 @@ impl Placeholders {
     /// `vision_config.spatial_merge_size`, those of Omni in `thinker_config`. `name` is the file's in errors.
     ///
     /// # Errors
-    /// Returns an error if there is no token for pictures, or if a token of the model is made of other than
+    /// Returns an error if there is no token for pictures, or if a token of the model is not made of
     /// `merge_size · merge_size` patches.
     pub fn from_json(name: &str, json: &str, merge_size: usize) -> Result<Self, Error> {
         let object = config::parse(name, json)?;
@@ -66,10 +66,10 @@ impl Placeholders {
         let found = ids.iter().filter(|id| **id == self.image).count();
         if found != grids.len() {
             return Err(Error::Tokens(format!(
-                "the conversation has {} for pictures (token {}), and {} is the number of pictures; each needs one",
+                "the conversation has {} (token {}) for {}; each picture needs one placeholder",
                 counted(found, "placeholder"),
                 self.image,
-                grids.len()
+                counted(grids.len(), "picture")
             )));
         }
         let counts: Vec<usize> = grids
@@ -144,7 +144,7 @@ impl Placeholders {
                 .map(|id| id.map(|id| id as u32))
         };
         let image = token("image_token_id")?.or(token("image_token_index")?);
-        let image = image.ok_or("image_token_id is missing: the model takes no pictures")?;
+        let image = image.ok_or("image_token_id is missing: the model does not take pictures")?;
         if merge == 0 {
             return Err("merge_size of the image processor is 0".into());
         }

@@ -6,7 +6,7 @@ use crate::{Error, Patches, Picture, Resizer};
 use serde_json::{Map, Value};
 use std::path::Path;
 
-/// What an image processor of transformers does with a picture: it resizes, rescales, normalises and cuts.
+/// The processor of pictures: resizes, rescales, normalises and cuts them, as an image processor of transformers does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Processor {
     resizer: Resizer,
@@ -31,7 +31,7 @@ const CLASSES: [&str; 3] = [
 /// The number of bicubic resizing in Pillow.
 const BICUBIC: u64 = 3;
 
-/// The pixels, mean and standard deviation of transformers' class, for files that have none.
+/// The pixels, mean and standard deviation of transformers' class, for files without these fields.
 const PIXELS: [u64; 2] = [56 * 56, 28 * 28 * 1280];
 const MEAN: [f64; 3] = [0.48145466, 0.4578275, 0.40821073];
 const DEVIATION: [f64; 3] = [0.26862954, 0.26130258, 0.27577711];
@@ -52,7 +52,7 @@ impl Processor {
         Self::of_settings(&settings).map_err(Error::setting(&name))
     }
 
-    /// Reads the settings of a JSON text. What is absent is as in transformers' `Qwen2VLImageProcessor`. Fields of
+    /// Reads the settings of a JSON text. Absent fields are as in transformers' `Qwen2VLImageProcessor`. Fields of
     /// other processors, such as those of sound, are ignored. `name` is the file's in errors.
     ///
     /// # Errors
@@ -81,8 +81,8 @@ impl Processor {
     /// Returns the width and the height of a picture of this size after resizing. `name` is the picture's in errors.
     ///
     /// # Errors
-    /// Returns an error if the picture is too long and narrow, or if the sides are no multiples of
-    /// `patch_size · merge_size` where nothing is resized.
+    /// Returns an error if the picture is too long and narrow, or if nothing is resized and the sides are not
+    /// multiples of `patch_size · merge_size`.
     pub fn size(&self, name: &str, size: [usize; 2]) -> Result<[usize; 2], Error> {
         self.resized(size).map_err(Error::picture(name))
     }
@@ -109,7 +109,7 @@ impl Processor {
             Some(pixels) => smart_resize(size, factor, pixels),
             None if size.iter().all(|side| *side > 0 && side % factor == 0) => Ok(size),
             None => Err(format!(
-                "the picture is {}×{}, but do_resize is false, so that its sides must be multiples of {factor} \
+                "the picture is {}×{}, but do_resize is false, so its sides must be multiples of {factor} \
                  (patch_size · merge_size)",
                 size[0], size[1]
             )),
@@ -224,7 +224,7 @@ fn pixels(fields: Fields<'_>) -> Result<[u64; 2], String> {
     }
 }
 
-/// Refuses steps that are not taken here.
+/// Refuses steps that are not supported.
 fn refuse_others(fields: Fields<'_>) -> Result<(), String> {
     for name in ["do_center_crop", "do_pad"] {
         if fields.flag(name, false)? {

@@ -9,7 +9,7 @@ pub enum Resizer {
     /// Pillow 13, for the processors of transformers whose class doesn't end in `Fast`. The sizes decide whether it
     /// begins with the width or the height.
     Pillow,
-    /// Pillow up to 12, which always begins with the width. Processors take it only where it is chosen.
+    /// Pillow up to 12, which always begins with the width. Processors take it only if a caller chooses it.
     Pillow12,
     /// torchvision on 8 bits, for processors whose class ends in `Fast`. transformers 5 takes it for both where it is
     /// installed.

@@ -69,8 +69,8 @@ impl fmt::Debug for Source {
     }
 }
 
-/// Returns the scheme of a URL in small letters, and what follows its colon. A path has none, nor has a drive of
-/// Windows, which is one letter.
+/// Returns the scheme of a URL in small letters, and the text after its colon. Returns `None` for a path, also with a
+/// drive of Windows, which is one letter.
 fn scheme(place: &str) -> Option<(&'static str, &str)> {
     const KNOWN: [&str; 2] = ["file", "data"];
     const REMOTE: [&str; 2] = ["http", "https"];

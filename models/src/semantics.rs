@@ -367,7 +367,7 @@ static TABLE: &[ModelSemantics] = &[
     ModelSemantics {
         attention: SLIDING,
         note: Some(
-            "configurations name no `model_type`; attention and MLP are scaled before they are added",
+            "configurations have no `model_type`; attention and MLP are scaled before they are added",
         ),
         ..model("qwen3_omni_moe_code2wav")
     },

@@ -101,7 +101,7 @@ impl Reparameterization for Quantized {
     }
 }
 
-/// The bytes are no parameter: visitors and mappers see the adapter alone.
+/// The bytes are not a parameter: visitors and mappers see the adapter alone.
 impl Module for Quantized {
     fn collect_devices(&self, devices: Devices) -> Devices {
         match &self.adapter {
@@ -250,7 +250,7 @@ fn base<const D: usize>(
         shape,
     );
     base.save_mapper(move |base: Tensor<D>| {
-        // What `materialize` made of it is saved as it is.
+        // A tensor that `materialize` made of it is saved as it is.
         let first = base.clone().slice(std::array::from_fn::<_, D, _>(|_| 0..1)).into_scalar::<f32>();
         if !first.is_nan() {
             return base;
@@ -284,7 +284,7 @@ thread_local! {
     /// quantised weight.
     static SIZE: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
 
-    /// Whether this thread visited a quantised weight that takes rounded rows, while it looks for one.
+    /// `true` if this thread visited a quantised weight that takes rounded rows. `None` while it doesn't look for one.
     static ROUNDS: Cell<Option<bool>> = const { Cell::new(None) };
 }
 

@@ -14,7 +14,7 @@ struct Crate {
     src: &'static str,
     /// Each room with its modules; `*` stands for the path of an operation's folder. The longest match decides.
     rooms: &'static [(&'static str, &'static [&'static str])],
-    /// Whether a module may re-export (`pub use`) names of a room above without depending on it.
+    /// `true` if a module may re-export (`pub use`) names of a room above without depending on it.
     may_show_above: bool,
 }
 

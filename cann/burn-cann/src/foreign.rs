@@ -41,9 +41,9 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// The work must be on this stream alone. It must touch no memory of the device but the elements of the tensors and the
-    /// workspace, and must write only to tensors whose writes the caller may request. `enqueue` must not call this crate,
-    /// because a lock of the device is held meanwhile.
+    /// The work must be on this stream alone. It must not touch memory of the device other than the elements of the
+    /// tensors and the workspace, and must write only to tensors whose writes the caller may request. `enqueue` must
+    /// not call this crate, because a lock of the device is held meanwhile.
     pub unsafe fn enqueue<E: From<Error>>(
         &self,
         tensors: &[&Tensor],

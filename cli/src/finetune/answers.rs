@@ -171,7 +171,7 @@ pub fn tell_lost(found: &Groups, seq: usize) {
 /// Returns the batches of answers, which have a row for each prompt.
 ///
 /// # Errors
-/// Returns an error if the loss compares with other records or with undesirable answers, and there is none.
+/// Returns an error if the loss compares with other records or with undesirable answers, and the data has none.
 pub fn batches(
     args: &Args,
     train: Groups,
@@ -288,7 +288,7 @@ pub fn precompute(
     )
 }
 
-/// Refuses single answers of which none is undesirable, and tells if none is desirable: a loss compares both kinds.
+/// Refuses single answers if all are desirable, and warns if all are undesirable: a loss compares both kinds.
 fn check_kinds(loss: &LossArgs, labels: &[Label]) -> anyhow::Result<()> {
     if loss.kind() != Some(Kind::Single) {
         return Ok(());

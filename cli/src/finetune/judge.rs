@@ -86,7 +86,7 @@ const LONGEST: u64 = 1024;
 /// The number of lines that wait to be read. A program that prints more waits itself.
 const WAITING: usize = 1024;
 
-/// The time in which a program shows that it prints more than the numbers that it was asked for.
+/// The time to wait for lines beyond the requested rewards.
 const SETTLED: Duration = Duration::from_millis(20);
 
 /// The time that a program has to end after its input ended.
@@ -166,7 +166,7 @@ impl Program {
         })
     }
 
-    /// Refuses lines that nothing asked for, after waiting for one: they would be taken for the rewards of other completions.
+    /// Waits for a further line, and refuses it: it would be taken for the reward of another completion.
     fn refuse_further(&mut self, wait: Duration) -> anyhow::Result<()> {
         let name = &self.name;
         match self.lines.recv_timeout(wait) {

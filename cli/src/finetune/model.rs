@@ -89,7 +89,7 @@ impl LoraArgs {
         }
     }
 
-    /// Returns what a run trains.
+    /// Returns the weights that a run trains.
     ///
     /// # Errors
     /// Returns an error if an option needs `--lora-rank`.
@@ -125,8 +125,8 @@ impl LoraArgs {
     }
 }
 
-/// Refuses to train quantised weights themselves, which have no gradients, and GGUF files where a folder in Hugging Face layout
-/// would have to be written.
+/// Refuses to train quantised weights themselves, which have no gradients, and GGUF files where a folder in Hugging
+/// Face layout would have to be written.
 ///
 /// # Errors
 /// Returns that error, and one if the checkpoint can't be read.
@@ -135,8 +135,8 @@ pub fn check_base(folder: &Path, trained: &Trained, lora: &LoraArgs) -> anyhow::
     let adapts = !matches!(trained, Trained::Whole);
     ensure!(
         adapts && !lora.merge || gguf::find(folder)?.is_none(),
-        "--model {shown} is a GGUF file, of which adapters alone are trained: give --lora-rank or --adapter, and no --merge, \
-         or begin with a folder in Hugging Face layout"
+        "--model {shown} is a GGUF file, and only adapters of it can be trained: give --lora-rank or --adapter, \
+         without --merge, or begin with a folder in Hugging Face layout"
     );
     if adapts {
         return Ok(());

@@ -44,7 +44,7 @@ impl Data {
 /// Returns the data to train on and to validate on, and the encoder of the first ones.
 ///
 /// # Errors
-/// Returns an error that lists what is wrong with the records.
+/// Returns an error that lists the problems of the records.
 pub fn read(args: &Args, folder: &Path, vocabulary: usize) -> anyhow::Result<(Data, Encoder)> {
     let kind = args.loss.kind();
     let read_from = |files: &[PathBuf], examples: &str| -> anyhow::Result<(Data, Encoder)> {
@@ -93,16 +93,16 @@ pub fn read(args: &Args, folder: &Path, vocabulary: usize) -> anyhow::Result<(Da
         (Data::Answers(train, valid), _) => {
             *valid = hold_out(&mut train.groups, args.held_out, args.seed);
         }
-        // Their loss says nothing about the model.
+        // Prompts are not held out, because their loss would not measure the model.
         (Data::Prompts(_), _) => {}
     }
     Ok((train, encoder))
 }
 
-/// The time for which the preparation of records shows nothing.
+/// The time before the preparation of records shows its progress.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// Tells what examples lost to the limit of their tokens.
+/// Warns of examples that are cut off or left out because of the limit of their tokens.
 fn tell_lost(encoded: &Encoded, seq: usize, examples: &str) {
     if encoded.cut > 0 {
         output::note(format_args!(

@@ -10,15 +10,15 @@ use std::path::Path;
 /// The checksums of weights that a run reads again when it goes on.
 #[derive(Default)]
 pub struct Sums {
-    /// That of the checkpoint, if the run stays bound to it.
+    /// The checksum of the checkpoint, if the run stays bound to it.
     pub base: Option<String>,
-    /// That of the reference or the teacher, if there is one.
+    /// The checksum of the reference or the teacher, if there is one.
     pub reference: Option<String>,
 }
 
 impl Sums {
-    /// Computes the checksums of a run. `refers` is true if it compares with a reference model. A teacher is bound as a
-    /// reference is.
+    /// Computes the checksums of a run. `refers` is true if it compares with a reference model. A teacher is bound like
+    /// a reference.
     ///
     /// # Errors
     /// Returns an error if weights can't be read.

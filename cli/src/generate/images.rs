@@ -13,7 +13,7 @@ use minijinja::value::Serde;
 use serde_json::Value;
 use std::path::Path;
 
-/// What turns the pictures of a checkpoint's prompts into patches and tokens.
+/// A reader of pictures: turns those of prompts into patches and tokens, as the checkpoint's settings say.
 #[derive(Debug)]
 pub struct Reader {
     processor: Processor,
@@ -29,8 +29,8 @@ impl Reader {
     /// Reads the settings of the folder of a checkpoint.
     ///
     /// # Errors
-    /// Returns an error that names the file if the model takes no pictures, or if its settings are missing or not
-    /// supported.
+    /// Returns an error that names the file if the model does not take pictures, or if its settings are
+    /// missing or not supported.
     pub fn open(model: &Path, config: &ModelConfig) -> anyhow::Result<Self> {
         if gguf::find(model)?.is_some() {
             bail!(
@@ -42,8 +42,8 @@ impl Reader {
         let vision = config.vision_config(&model.join("config.json"))?;
         if !SETTINGS.iter().any(|name| is_there(&model.join(name))) {
             bail!(
-                "{}: neither preprocessor_config.json nor processor_config.json is there, of which one says how \
-                 pictures become patches; copy it from where the checkpoint comes from",
+                "{}: preprocessor_config.json and processor_config.json are both missing; one of them says how \
+                 pictures become patches; copy that file from the original checkpoint",
                 escape_path(model)
             );
         }

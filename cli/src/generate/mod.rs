@@ -179,7 +179,7 @@ fn holder<'a>(args: &'a Args, file: &str) -> &'a Path {
 
 /// A prompt as the model takes it.
 struct Encoded {
-    /// The token ids, of which some stand for parts of pictures.
+    /// The token ids, some of which stand for parts of pictures.
     ids: Vec<u32>,
     pictures: Vec<images::Source>,
 }

@@ -1,4 +1,4 @@
-//! Pictures of prompts, in a build without the feature `images`: there are none.
+//! Pictures of prompts, in a build without the feature `images`: each use is an error.
 
 use super::Args;
 use super::prompts::Prompt;
@@ -13,7 +13,7 @@ use std::path::Path;
 #[derive(Debug, PartialEq, Eq)]
 pub enum Source {}
 
-/// What turns pictures into patches and tokens.
+/// A reader of pictures, which this build does not have.
 #[derive(Debug)]
 pub enum Reader {}
 

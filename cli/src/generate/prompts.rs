@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use std::io::Read;
 use std::path::Path;
 
-/// What the model goes on from.
+/// The input that the model continues.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Prompt {
     /// A text or messages.
@@ -18,7 +18,7 @@ pub struct Prompt {
     pub pictures: Vec<Source>,
 }
 
-/// A text or messages that the model goes on from.
+/// A text or messages that the model continues.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Content {
     /// A text.

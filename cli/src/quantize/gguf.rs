@@ -68,7 +68,7 @@ fn by_layer(a: &str, b: &str) -> Ordering {
     layer(a).cmp(&layer(b)).then_with(|| a.cmp(b))
 }
 
-/// Returns what the choice of types depends on.
+/// Returns the facts that the choice of types depends on.
 fn model(input: &gguf::File, tensors: &[&Tensor]) -> anyhow::Result<Model> {
     let path = escape_path(input.path());
     let metadata = input.metadata();
@@ -188,7 +188,7 @@ fn summary(changes: &[Change<'_>]) -> String {
         .collect();
     let odd = match halves.first() {
         Some(name) => format!(
-            "; rows of {} tensors, such as `{}`, are no multiple of 32 and became halves",
+            "; rows of {} tensors, such as `{}`, are not multiples of 32 and became halves",
             halves.len(),
             escape(name)
         ),

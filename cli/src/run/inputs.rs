@@ -15,7 +15,7 @@ use std::path::Path;
 pub struct Inputs {
     /// Token ids `[b, s]`.
     input_ids: Option<Ids<2>>,
-    /// What the layers take in place of embedded tokens, `[b, s, width]`.
+    /// The inputs of the layers in place of embedded tokens, `[b, s, width]`.
     inputs_embeds: Option<Floats>,
     /// The positions of each token. `None` means `0..s` in each row.
     position_ids: Option<Positions>,
@@ -129,7 +129,7 @@ impl Inputs {
         let mut present = present.into_iter();
         match present.find(|(name, is_there)| *is_there && !taken.contains(name)) {
             None => Ok(()),
-            Some((name, _)) => bail!("tensor `{name}` is no input of {model}; leave it out"),
+            Some((name, _)) => bail!("{model} does not take the tensor `{name}`; leave it out"),
         }
     }
 }
@@ -156,7 +156,9 @@ pub fn read(path: &Path) -> anyhow::Result<Inputs> {
 fn parse(tensors: &SafeTensors<'_>) -> anyhow::Result<Inputs> {
     for name in tensors.names() {
         if let Some((_, what)) = UNBUILT.iter().find(|(own, _)| *own == name) {
-            bail!("tensor `{name}` is for {what}, which is not built; leave it out for text alone");
+            bail!(
+                "tensor `{name}` is for {what}, which is not supported; leave it out to run text alone"
+            );
         }
         let is_known = INPUTS.contains(&name) || name == IGNORED || name.starts_with(WEIGHTS);
         if !is_known && !is_result(name) {
@@ -205,7 +207,7 @@ const INPUTS: [&str; 6] = [
 /// An input of `transformers` that follows from the token ids.
 const IGNORED: &str = "mm_token_type_ids";
 
-/// Inputs of parts of models that are not built.
+/// The inputs of parts of models that are not supported.
 const UNBUILT: [(&str, &str); 5] = [
     ("input_features", "an encoder of audio"),
     ("feature_attention_mask", "an encoder of audio"),

@@ -25,11 +25,11 @@ use std::path::PathBuf;
 /// Run a checkpoint on token ids and write logits, loss and gradients, for parity checks
 ///
 /// The input file holds `input_ids` [b, s] and optionally `position_ids` and `attention_mask`, all i64 or i32.
-/// `position_ids` is [b, s], or [3, b, s] (time, height, width) for models whose tokens have three positions; without it,
-/// each row has 0..s. `attention_mask` [b, s] is 1 for tokens and 0 for padding before or after the tokens of a row; logits
-/// at padding are meaningless. `inputs_embeds` [b, s, width], f32, is what the layers take in place of the embedded ids, which
-/// are then the targets of the loss alone. Tensors with names of results (`logits…`, `loss…`, `out….…`, `grad.…`, `act.…`) are
-/// ignored, so that a file of expected values can be the input. Any other name is an error.
+/// `position_ids` is [b, s], or [3, b, s] (time, height, width) for models whose tokens have three positions; without
+/// it, each row has 0..s. `attention_mask` [b, s] is 1 for tokens and 0 for padding before or after the tokens of a
+/// row; logits at padding are meaningless. `inputs_embeds` [b, s, width], f32, replaces the embedded ids, which are
+/// then the targets of the loss alone. Tensors with names of results (`logits…`, `loss…`, `out….…`, `grad.…`, `act.…`)
+/// are ignored, so that a file of expected values can be the input. Any other name is an error.
 ///
 /// With `pixel_values` [patches, values], f32, and `image_grid_thw` [pictures, 3], a model reads pictures: the tokens that its
 /// configuration calls `image_token_id` stand for their parts. Without `position_ids`, positions are then those of
@@ -40,17 +40,17 @@ use std::path::PathBuf;
 /// experts if the checkpoint's `output_router_logits` is set. With --grads the file also holds `grad.<tensor name>` for every
 /// tensor of the checkpoint, in its shape and the dtype of the run.
 ///
-/// Of a checkpoint of one of Qwen's Omni models, `--part` says what runs: by default the thinker, from text to text. A talker
-/// is a language model of codes of sound. A code predictor takes `inputs_embeds` [b, 2, width], the talker's last hidden state
-/// and its embedding of a frame's first code, and in `input_ids` the other codes. The transformer of a vocoder, `code2wav`,
-/// takes `inputs_embeds` alone. A vision tower that was saved alone takes pictures.
+/// `--part` chooses the part of a checkpoint of one of Qwen's Omni models: by default the thinker, from text to text. A
+/// talker is a language model of codes of sound. A code predictor takes `inputs_embeds` [b, 2, width], the talker's
+/// last hidden state and its embedding of a frame's first code, and in `input_ids` the other codes. The transformer of
+/// a vocoder, `code2wav`, takes `inputs_embeds` alone. A vision tower that was saved alone takes pictures.
 ///
 /// Models without a loss of their own write `out.NAME` for each result, such as `out.embeddings` and `out.deepstack.N` of a
 /// vision tower. With `loss_weights.NAME`, f32 in the shape of each result, the loss is the sum of the products of results and
 /// weights, which --grads needs.
 ///
-/// Of a reward model (a `…ForSequenceClassification` with one label) the output file holds `scores` [b] alone: those of
-/// each row's last token by the mask, in f32 (f64 in an f64 run).
+/// For a reward model (a `…ForSequenceClassification` with one label), the output file holds `scores` [b] alone: those
+/// of each row's last token by the mask, in f32 (f64 in an f64 run).
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The folder of the checkpoint (config.json and safetensors files, or one GGUF file), or a GGUF file.
@@ -168,11 +168,11 @@ fn rewards(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outp
 
 /// Computes the results of any other model.
 fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outputs> {
-    // Gradients are those of every weight.
+    // The gradients of every weight are written.
     let quantised = args.quantised.form(args.grads);
     let dtype = args.dtype.float_dtype();
     let (path, part) = (&args.model, args.part);
-    // Of an Omni model, the thinker alone reads pictures.
+    // Only the thinker of an Omni model reads pictures.
     let sees = inputs.has_pictures() && part.is_none_or(|part| part == OmniPart::Thinker);
     let model = loading::shown(|progress| match sees {
         false => Ok(load_part(path, part, device, dtype, quantised, progress)?.1),

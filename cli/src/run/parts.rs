@@ -1,4 +1,4 @@
-//! Runs of models that are no language models.
+//! Runs of models other than language models.
 
 use super::Args;
 use super::inputs::{INPUT_IDS, INPUTS_EMBEDS, Inputs};
@@ -13,7 +13,7 @@ use kernels_models::{Code2Wav, CodePredictor};
 /// The results of a run, and their loss `[1]` if there is one.
 pub type Results = (Outputs, Option<Tensor<1>>);
 
-/// What a run is of, beside its model.
+/// The options and inputs of a run, and its device and dtype.
 pub struct Run<'a> {
     pub args: &'a Args,
     pub inputs: &'a Inputs,

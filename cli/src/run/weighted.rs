@@ -76,7 +76,7 @@ impl<'a> Weighted<'a> {
         if let Some(name) = self.weights.keys().find(|name| !is_result(name)) {
             let results: Vec<String> = self.outputs.keys().map(|own| format!("`{own}`")).collect();
             bail!(
-                "tensor `{WEIGHTS}{name}` weighs no result; results are {}",
+                "tensor `{WEIGHTS}{name}` does not belong to a result; results are {}",
                 results.join(", "),
                 name = kernels_io::escape(name)
             );
@@ -102,7 +102,7 @@ pub fn refuse(weights: &BTreeMap<String, Floats>) -> anyhow::Result<()> {
     match first {
         None => Ok(()),
         Some(name) => bail!(
-            "tensor `{WEIGHTS}{name}` weighs a result, but this model has a loss of its own; leave it out"
+            "tensor `{WEIGHTS}{name}` weights a result, but this model has a loss of its own; leave it out"
         ),
     }
 }

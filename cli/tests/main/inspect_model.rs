@@ -81,7 +81,7 @@ fn blocks_and_ties_of_a_gguf_file_are_shown() {
         "Qwen2ForCausalLM (qwen2)",
         "YaRN by 4",
         "the output projection is the embedding",
-        "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0; 8 of 9 tensors stay so",
+        "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0; 8 of 9 tensors stay quantised",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -93,7 +93,7 @@ fn encodings_and_bits_of_a_quantised_folder_are_shown() {
     let folder = fixture("../quantised/qwen3_gptq");
     let text = stdout(["inspect-model".as_ref(), folder.as_os_str()]);
     for words in [
-        "gptq of 4 bits in groups of 32; 14 of 14 tensors stay so",
+        "gptq of 4 bits in groups of 32; 14 of 14 tensors stay quantised",
         "in memory",
         "model.layers.0 to model.layers.1, each",
         "bits a weight",

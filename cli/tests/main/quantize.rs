@@ -424,7 +424,7 @@ fn formats_go_with_their_checkpoints() {
     assert!(said.contains("--imatrix is not supported"), "{said}");
 }
 
-/// Weights that are no floats, and no weights.
+/// Weights that are not floats, and a checkpoint without weights.
 #[test]
 fn folders_without_float_layers_are_refused() {
     let folder = TempDir::new().unwrap();

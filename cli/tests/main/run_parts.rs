@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 const CODE2WAV: &str = "qwen3_omni_code2wav";
 
-/// Runs a checkpoint on inputs. Returns the results or what the program says.
+/// Runs a checkpoint on inputs. Returns the results, or the error that the program prints.
 fn run(model: &Path, inputs: &File, extra: &[&str]) -> Result<BTreeMap<String, Floats>, String> {
     let folder = TempDir::new().unwrap();
     let (input, output) = (
@@ -90,7 +90,10 @@ fn results_have_weights() {
         (
             "loss_weights.logits",
             small(),
-            &["`loss_weights.logits` weighs no result", "`out.hidden`"],
+            &[
+                "`loss_weights.logits` does not belong to a result",
+                "`out.hidden`",
+            ],
         ),
         (
             "inputs_embeds",
@@ -111,12 +114,12 @@ fn results_have_weights() {
         (
             "input_ids",
             ids,
-            &["`input_ids` is no input of the transformer of a vocoder"],
+            &["the transformer of a vocoder does not take the tensor `input_ids`"],
         ),
         (
             "input_features",
             small(),
-            &["`input_features` is for an encoder of audio, which is not built"],
+            &["`input_features` is for an encoder of audio, which is not supported"],
         ),
         (
             "pixels",
@@ -169,7 +172,7 @@ fn parts_are_named() {
     run(&model, &golden, &["--part", "code-predictor"]).unwrap();
     refused(
         run(&model, &golden, &["--part", "talker"]),
-        &["no checkpoint with a talker", "leave out the part"],
+        &["not a checkpoint with a talker", "leave out the part"],
     );
     refused(
         run(&model, &golden, &["--part", "token2wav"]),

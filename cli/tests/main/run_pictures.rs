@@ -47,7 +47,7 @@ fn expected(model: &str) -> PathBuf {
     models::model_dir(model).join("golden.safetensors")
 }
 
-/// Compares the results, the loss and the gradients that the fixture has whole.
+/// Compares the results, the loss, and those gradients that the fixture stores in full.
 fn check(model: &str, found: &BTreeMap<String, Floats>, results: &[&str]) {
     let expected = floats(&expected(model));
     for result in results {
@@ -92,7 +92,7 @@ fn towers_run_alone() {
     }
 }
 
-/// Logits of padding mean nothing.
+/// The logits of padding are meaningless, so they are not compared.
 #[test]
 fn models_find_the_positions_of_tokens_and_pictures() {
     for model in [
@@ -147,7 +147,7 @@ fn pictures_that_do_not_fit_are_named() {
             tower,
             &[],
             &|file| drop(file.insert("input_ids".into(), text.clone())),
-            "`input_ids` is no input of a vision tower",
+            "a vision tower does not take the tensor `input_ids`",
         ),
         (
             tower,
@@ -162,7 +162,7 @@ fn pictures_that_do_not_fit_are_named() {
                 let weights = file["loss_weights.embeddings"].clone();
                 file.insert("loss_weights.hidden".into(), weights);
             },
-            "`loss_weights.hidden` weighs no result",
+            "`loss_weights.hidden` does not belong to a result",
         ),
         (
             "qwen3_vl_pictures",
@@ -190,7 +190,7 @@ fn pictures_that_do_not_fit_are_named() {
         );
         assert!(said.contains("in.safetensors"), "{said}");
     }
-    // A text model takes none.
+    // A text model does not take pictures.
     let pictures = models::read(&expected("qwen3_vl_pictures"));
     let said = said("llama", &[], &|file| {
         for name in ["pixel_values", "image_grid_thw"] {

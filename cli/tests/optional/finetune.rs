@@ -130,7 +130,7 @@ fn logits(place: &Place, checkpoint: &Path) -> Vec<f64> {
     floats(&outputs).remove("logits").unwrap().values
 }
 
-/// A GGUF file gets the adapters of the checkpoint that it was made from, and nothing that it has no place for.
+/// A GGUF file gets the adapters of the checkpoint that it was made from, and only those that it has a place for.
 #[test]
 fn adapters_begin_with_a_gguf_file() {
     let place = Place::new();

@@ -1,4 +1,4 @@
-//! Tests `kernels generate` with what transformers generates, and with bad input.
+//! Tests `kernels generate` against transformers, and with bad input.
 
 mod adapters;
 #[cfg(feature = "images")]

@@ -579,7 +579,7 @@ fn calls_and_thoughts_are_learned_or_refused() {
     }
 }
 
-/// Where each turn renders all before it, this takes minutes.
+/// This takes minutes if each turn renders all turns before it.
 #[test]
 fn thousands_of_turns_take_no_time() {
     let chat = chat(&CHATML.join("<|im_end|>\n")).unwrap();
@@ -991,7 +991,7 @@ fn texts_end_exactly_at_a_stop_string() {
             "{stops:?}"
         );
     }
-    // What a stop string can begin with is held back until it is certain.
+    // A text that can be the beginning of a stop string is held back until this is certain.
     let (pieces, _) = pieces(&tokenizer, &tokenizer.encode("11121").unwrap(), &["113"]);
     assert_eq!(pieces, ["", "", "1", "112", "", "1"]);
 }

@@ -184,7 +184,7 @@ pub fn with_section(page: &str, heading: &str, text: &str) -> String {
     format!("{before}{start}{text}\n## {after}")
 }
 
-/// Compares the page with what it should be, or writes it.
+/// Compares the page with the expected one, or writes it.
 pub fn compare(expected: &str) {
     let found = std::fs::read_to_string(path()).unwrap_or_default();
     if std::env::var_os("BLESS").is_some() {

@@ -4,7 +4,7 @@ use crate::fixtures::{bytes, cases, numbers, picture};
 use kernels_images::{Alpha, Decoding, Picture, Resizer};
 use serde_json::Value;
 
-/// The largest difference from libjpeg's samples in these pictures. PNG has none.
+/// The largest difference from libjpeg's samples in these pictures. PNG files have Pillow's samples.
 const JPEG: u8 = 4;
 
 fn check(case: &Value, alpha: Alpha, expected: &[u8]) {

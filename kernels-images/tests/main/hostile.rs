@@ -49,12 +49,12 @@ fn the_sides_are_checked_before_decoding() {
     );
     assert!(
         sides(31_623, 31_623)
-            .contains("is 31623×31623, and pictures must be of at most 89478485 pixels")
+            .contains("is 31623×31623, and pictures must have at most 89478485 pixels")
     );
     let frame = marker(&jpeg(), 0xc0);
     let sides = |sides: [u8; 4]| refusal(&with(jpeg(), frame + 5, &sides));
     assert!(sides([0, 0, 0, 9]).contains("has no pixels: it is 9 wide and 0 high"));
-    assert!(sides([0xff; 4]).contains("is 65535×65535, and pictures must be of at most"));
+    assert!(sides([0xff; 4]).contains("is 65535×65535, and pictures must have at most"));
     let narrow = Decoding {
         max_side: 4,
         ..Decoding::default()
@@ -103,7 +103,7 @@ fn damaged_files_are_refused() {
     let flipped = with(bytes.clone(), data + 8, &[bytes[data + 8] ^ 1]);
     assert!(refusal(&flipped).contains("can't be decoded"));
     assert!(refusal(&with(png(), 12, b"IDAT")).contains("its first chunk is not its header"));
-    // As many scans as fit into a small file.
+    // A small file with many scans.
     let bytes = jpeg();
     let (scan, end) = (marker(&bytes, 0xda), bytes.len() - 2);
     let many = [&bytes[..end], &bytes[scan..end].repeat(100), &bytes[end..]].concat();

@@ -28,12 +28,12 @@ fn pictures_and_placeholders_must_go_together() {
         |ids: &[u32], grids: &[[usize; 3]]| tokens.expand(ids, grids).unwrap_err().to_string();
     let text = refused(&[7, 9, 7, 9], &[[1, 2, 2]]);
     assert!(
-        text.contains("has 2 placeholders for pictures (token 9), and 1 is the number of pictures"),
+        text.contains("has 2 placeholders (token 9) for 1 picture;"),
         "{text}"
     );
     let text = refused(&[7, 9], &[[1, 2, 2], [1, 2, 2]]);
     assert!(
-        text.contains("has 1 placeholder for pictures (token 9), and 2 is the number of pictures"),
+        text.contains("has 1 placeholder (token 9) for 2 pictures;"),
         "{text}"
     );
     for ids in [&[9][..], &[7, 1, 9]] {
@@ -75,7 +75,7 @@ fn configurations_of_all_families_are_read() {
     for (json, expected) in [
         (
             r#"{"vocab_size": 9}"#,
-            "c.json: image_token_id is missing: the model takes no pictures",
+            "c.json: image_token_id is missing: the model does not take pictures",
         ),
         (
             r#"{"image_token_id": -1}"#,

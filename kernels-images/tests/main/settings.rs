@@ -42,7 +42,7 @@ fn what_is_not_supported_is_named() {
         ("", ""),
         (
             r#""size": {"height": 1, "width": 1}"#,
-            "size.shortest_edge is nothing, and must be a number of pixels",
+            "size.shortest_edge is missing, and must be a number of pixels",
         ),
         (r#""size": 3"#, "size is 3, and must be an object"),
         (
@@ -117,7 +117,7 @@ fn what_is_not_supported_is_named() {
         ("[]", "p.json: expected a JSON object"),
         (
             "{}",
-            "image_processor_type is nothing, and must be one of Qwen2VLImageProcessor, ",
+            "image_processor_type is missing, and must be one of Qwen2VLImageProcessor, ",
         ),
         (
             r#"{"image_processor_type": "CLIPImageProcessor\u001b"}"#,

@@ -172,7 +172,7 @@ fn what_a_decoded_model_does_not_do_is_said() {
     assert!(remarks[2].contains("outputs") && remarks[2].contains("`output_activations`"));
 }
 
-/// Such as one of attention, whose inputs other programs round.
+/// A group without weights, such as one of attention, whose inputs other programs round.
 #[test]
 fn groups_may_have_the_same_weights_or_none() {
     let weights = json!({"num_bits": 8, "type": "int", "strategy": "channel"});

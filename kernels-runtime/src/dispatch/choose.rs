@@ -289,7 +289,7 @@ pub(super) fn rivals<'a>(
 
 /// Returns `true` if the implementation runs where the tensors are. On a served device, the server has to declare the
 /// operation. Functions of packages run in this process alone. NPUs are always served, and the limits of functions for
-/// them say whether this process does.
+/// them check that this process serves them.
 fn runs(implementation: &Implementation, place: Served) -> bool {
     let launch = implementation.launch;
     let is_served_there = || launch.op().is_some_and(|op| place.offers(op));

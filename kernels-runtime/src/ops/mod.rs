@@ -27,7 +27,7 @@ pub mod softcap;
 
 mod call;
 mod define;
-// What third-party kernels are made from, too.
+// Third-party kernels are made from this module, too.
 pub(crate) mod derived;
 pub mod fused;
 mod joined;

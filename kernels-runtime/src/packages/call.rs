@@ -20,16 +20,16 @@ pub(super) struct Call {
     room: Room,
 }
 
-/// The bytes of an NPU's memory that a function wants besides its tensors.
+/// The number of bytes of an NPU's memory that a function needs besides its tensors.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "npu"), allow(dead_code))]
 enum Room {
     Bytes(usize),
-    /// As many as this function returns.
+    /// The number that this function returns.
     Asked(Function),
 }
 
-/// The handles of a call on an NPU, which are none on a CPU.
+/// The handles of a call on an NPU. Null on a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Handles {
     pub(super) stream: Option<NonNull<c_void>>,
@@ -129,7 +129,7 @@ impl Call {
     /// Returns the bytes of memory that the function wants besides its tensors.
     ///
     /// # Errors
-    /// Returns an error if the function that says so fails.
+    /// Returns an error if the function that computes this number fails.
     #[cfg(feature = "npu")]
     pub(super) fn room(&self, given: &Given<'_>) -> Result<usize, String> {
         let function = match &self.room {
@@ -155,11 +155,11 @@ fn call<'a>(
     arguments: impl Iterator<Item = Argument<'a>>,
 ) -> Result<Returned, Error> {
     let arguments: SmallVec<[Argument<'_>; 16]> = arguments.collect();
-    // SAFETY: the arguments are those of the binding, in its order: contiguous tensors of a call that the
-    // operation has checked, of the dtypes and semantics of the binding, and null for what is absent or not wanted.
-    // `Package::load` demands that the function is correct for them, of any rank, on any thread and on several
-    // threads at once. `Given` lends what functions write from memory that can be written. On an NPU, the tensors and
-    // the workspace are reused only behind the work on the stream.
+    // SAFETY: the arguments are those of the binding, in its order: contiguous tensors of a call that the operation has
+    // checked, of the dtypes and semantics of the binding, and null for absent tensors and unwanted gradients.
+    // `Package::load` demands that the function is correct for them, of any rank, on any thread and on several threads
+    // at once. `Given` lends the tensors that functions write as writable memory. On an NPU, the tensors and the
+    // workspace are reused only behind the work on the stream.
     unsafe { function.call(&arguments) }
 }
 

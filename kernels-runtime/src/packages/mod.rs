@@ -48,12 +48,13 @@
 //!
 //! # On NPUs
 //!
-//! With the feature `npu`, functions of a variant `tvm-ffi<abi>-cann<version>-…` run on the NPUs of this process, and not on
-//! those of servers in other processes, which don't have the function. A function runs on the host. It puts its work on the
-//! stream through CANN and returns without waiting. Tensors have addresses on the device (DLPack's device 12). The
-//! arguments `stream` and `workspace` are an `aclrtStream` and an address on the device. A function without an argument for
-//! the stream takes that of TVM-FFI's environment. Calls come in the device's context. Functions for NPUs compute
-//! `rms_norm`, `layer_norm` and `glu`, and a backward function reads no result: let the forward function save what it needs.
+//! With the feature `npu`, functions of a variant `tvm-ffi<abi>-cann<version>-…` run on the NPUs of this process, and
+//! not on those of servers in other processes, which don't have the function. A function runs on the host. It puts its
+//! work on the stream through CANN and returns without waiting. Tensors have addresses on the device (DLPack's device
+//! 12). The arguments `stream` and `workspace` are an `aclrtStream` and an address on the device. A function without an
+//! argument for the stream takes that of TVM-FFI's environment. Calls come in the device's context. Functions for NPUs
+//! compute `rms_norm`, `layer_norm` and `glu`, and a backward function does not read the result: let the forward
+//! function save the tensors that it needs.
 //!
 //! No function has run on an Ascend device, only on this project's emulator of CANN.
 

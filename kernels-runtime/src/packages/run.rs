@@ -32,7 +32,7 @@ pub(super) struct Functions {
     pub(super) backward: Option<Call>,
 }
 
-/// What the backward function needs of the forward pass.
+/// The state of the forward pass that the backward function needs.
 struct Kept {
     /// The tensors by their places, contiguous.
     tensors: SmallVec<[Option<FlexTensor>; 5]>,
@@ -79,7 +79,7 @@ pub(super) fn held<O: Bindable>(
 }
 
 /// Checks that the functions take every tensor and number that calls with the key have, write the result, and write
-/// every gradient. The backward function may have what it needs of a number from the forward function.
+/// every gradient. The forward function may save values of a number for the backward function.
 fn takes_all<O: Bindable>(
     forward: &Call,
     backward: Option<&Call>,

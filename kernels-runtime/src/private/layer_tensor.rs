@@ -27,7 +27,7 @@ pub enum NoTensor {}
 #[diagnostic::do_not_recommend]
 impl<const D: usize> LayerTensor<NoTensor> for Tensor<D> {
     fn itself(self) -> NoTensor {
-        unreachable!("no layer takes it, as there is no value of it")
+        unreachable!("no layer takes it, as it has no values")
     }
 }
 

@@ -73,7 +73,7 @@ fn others() -> [Value; 3] {
     ]
 }
 
-/// Returns what is registered, which every test asks for before it does anything else.
+/// Returns the registered functions. Every test asks for them before it does anything else.
 pub fn registered() -> Option<&'static [Registered]> {
     static REGISTERED: OnceLock<Option<Vec<Registered>>> = OnceLock::new();
     REGISTERED.get_or_init(register_all).as_deref()

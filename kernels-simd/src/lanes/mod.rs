@@ -44,7 +44,7 @@ pub trait Lanes<A, C>: Number {
 pub trait Context: Copy + Send + Sync {
     type Of<A: Real>: Lanes<A, Self>;
 
-    /// Whether [`of_table`](Self::of_table) is faster than a few operations of arithmetic.
+    /// `true` if [`of_table`](Self::of_table) is faster than a few operations of arithmetic.
     const LOOKS_UP: bool = false;
 
     fn of_bf16(self, values: &[bf16; LANES]) -> Self::Of<f32>;

@@ -17,7 +17,7 @@ const TALL: usize = 6;
 /// tile of rows, which is in the first-level cache, is multiplied with them.
 const PANEL: usize = 16 * WIDE;
 
-/// Returns whether there is a kernel for the type. f64 has none: it is for checks, where speed does not matter.
+/// Returns `true` if there is a kernel for the type. f64 has none: it is for checks, where speed does not matter.
 pub(super) fn has<A: Gemm>() -> bool {
     A::as_f32(&[]).is_some()
 }

@@ -1,4 +1,4 @@
-//! Products of rounded rows: exact but for sums in f32, and off from those of the rows by what rounding costs.
+//! Products of rounded rows: exact but for sums in f32, and as far from those of the rows as rounding explains.
 
 use crate::made::{blocks, fp8_blocks, int8, mxfp4, nf4, packed, unpacked};
 use crate::stored::Stored;
@@ -146,7 +146,7 @@ fn rounded_rows_are_those_of_the_formula() {
     assert_eq!(product::rounded(&[tiny, -0.0, 0.0], 3), [0.0; 3]);
 }
 
-/// Nothing hides a number that is none, in the rows of it and in no others.
+/// A number that is not finite shows in all results of its row, and in no other row.
 #[test]
 fn infinite_rows_have_no_results() {
     let stored = blocks(gguf::Block::Q4_0, [20, 64]);

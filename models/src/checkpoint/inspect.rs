@@ -33,7 +33,8 @@ pub struct Inspection {
     pub types: BTreeMap<String, StoredType>,
     /// The weights of the model that are stored in quantised form, by the name of the encoding.
     pub quantised: BTreeMap<String, StoredType>,
-    /// Those of them that [`QuantisedWeights::Kept`](crate::QuantisedWeights::Kept) leaves as their bytes. Others become floats.
+    /// The quantised weights that [`QuantisedWeights::Kept`](crate::QuantisedWeights::Kept) leaves as their bytes.
+    /// Others become floats.
     pub kept: StoredType,
     /// The weights of the model in the files, by their layer, such as `model.layers.3`, or their module outside of layers.
     pub layers: Vec<(String, StoredType)>,
@@ -208,7 +209,8 @@ impl Found {
     }
 }
 
-/// Returns what `attempt` makes of `state`. Each field that is wrong is recorded and removed, and the attempt repeated.
+/// Returns the result of `attempt` on `state`. Each field that is wrong is recorded and removed, and the attempt
+/// repeated.
 fn attempts<S, T>(
     state: &mut S,
     attempt: impl Fn(&S) -> Result<T, ModelError>,

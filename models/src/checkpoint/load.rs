@@ -37,7 +37,7 @@ use crate::{CausalLm, ModelConfig, ModelError};
 ///
 /// Beside the model, memory holds at most a piece of a tensor, whatever the dtypes, or one quantised weight of a directory.
 ///
-/// Of a checkpoint of one of Qwen's Omni models, this is the thinker; [`load_part`] reads the other parts.
+/// From a checkpoint of one of Qwen's Omni models, this reads the thinker; [`load_part`] reads the other parts.
 ///
 /// Vision towers, which [`load_with_vision`](crate::load_with_vision) reads, encoders of audio, layers that predict further
 /// tokens, and tensors outside of the decoder, such as other heads, are not loaded, with a warning; [`save`](crate::save)
@@ -116,10 +116,10 @@ pub fn load_as(
     )
 }
 
-/// Reads a model of any kind: of a checkpoint of one of Qwen's Omni models a part, by default its thinker, and otherwise the
-/// model of a directory or file, without a part. Parts have the tensors whose names begin with `thinker.`, `talker.`,
-/// `talker.code_predictor.` and `code2wav.pre_transformer.`. A part may also be in a directory of its own. Everything else is
-/// as [`load_as`] does it.
+/// Reads a model of any kind: a part of a checkpoint of one of Qwen's Omni models, by default its thinker, or the model
+/// of any other directory or file, without a part. Parts have the tensors whose names begin with `thinker.`, `talker.`,
+/// `talker.code_predictor.` and `code2wav.pre_transformer.`. A part may also be in a directory of its own. Everything
+/// else is as [`load_as`] does it.
 ///
 /// # Errors
 ///

@@ -223,7 +223,7 @@ pub(super) fn check_scales_of_stack(file: &TensorFile, info: &StoredTensor) -> R
         return Ok(());
     };
     let bytes = file.read(info).map_err(|error| error.to_string())?;
-    // As those of one matrix, below each other.
+    // The rows lie below each other, like those of one matrix.
     let rows = matrices * rows;
     let codes = [rows, across, MXFP4_BLOCK_BYTES];
     let scales = [rows, across];

@@ -17,8 +17,8 @@ pub(super) struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Opens a directory in Hugging Face layout, a GGUF file, or a directory that holds one. Of several models in one, it is
-    /// the usual one.
+    /// Opens a directory in Hugging Face layout, a GGUF file, or a directory that holds one. If a checkpoint
+    /// holds several models, opens the usual one.
     pub(super) fn open(path: &Path) -> Result<Self, ModelError> {
         Self::open_part(path, None)
     }
@@ -116,13 +116,13 @@ impl ModelConfig {
         Self::of_part(&Self::read_fields(&file)?, &file, part).map(|(config, _)| config)
     }
 
-    /// Refuses a part that is no language model.
+    /// Refuses a part that is not a language model.
     pub(super) fn require_language_model(&self, path: &Path) -> Result<(), ModelError> {
         if self.is_language_model() {
             return Ok(());
         }
         let problem = format!(
-            "{} is no language model; `kernels run` runs it on its own inputs",
+            "{} is not a language model; `kernels run` runs it on its own inputs",
             self.architecture
         );
         Err(ModelError::field(

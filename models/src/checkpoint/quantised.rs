@@ -18,11 +18,11 @@ use crate::parameters::{Configured, ParameterInfo, Visit, walk};
 /// The weights of a model, as its files hold them.
 #[derive(Default)]
 pub(super) struct Weights {
-    /// The quantised ones, by the names of their encodings. Their elements are those of the model.
+    /// The quantised weights, by the names of their encodings. Their elements are those of the model.
     pub(super) encodings: BTreeMap<String, StoredType>,
-    /// The quantised ones that can stay so in memory.
+    /// The quantised weights that can stay quantised in memory.
     pub(super) kept: StoredType,
-    /// All of them by their layer, or their module outside of layers, in the order of the model.
+    /// All weights by their layer, or their module outside of layers, in the order of the model.
     pub(super) layers: Vec<(String, StoredType)>,
 }
 

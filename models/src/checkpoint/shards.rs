@@ -109,7 +109,7 @@ impl Shards {
     /// begin with `outer`, and without that with [`MODEL`] if `has_model`.
     ///
     /// # Errors
-    /// Returns an error if there is none.
+    /// Returns an error if the files have no such tensor.
     pub(super) fn of_part(
         self,
         outer: &'static str,
@@ -168,7 +168,7 @@ impl Shards {
     }
 
     /// Returns the encoding that the files have. bitsandbytes' files name their kind of 4 bits, which counts, as in
-    /// `transformers`: with a remark if the configuration says the other.
+    /// `transformers`. Also returns a remark if the configuration names the other kind.
     fn stored_encoding(&self, said: Encoding) -> (Encoding, Option<String>) {
         let other: Encoding = match said {
             Encoding::Bnb4Bit(Bnb4Bit::Nf4) => Bnb4Bit::Fp4.into(),
@@ -287,7 +287,7 @@ impl Shards {
         }
     }
 
-    /// Returns what the files have of their own that does not keep them from being read.
+    /// Returns remarks on peculiarities of the files that don't keep them from being read.
     pub(super) fn remarks(&self) -> &[String] {
         &self.remarks
     }

@@ -21,8 +21,8 @@ const WHOLE: &[&str] = &[
     "transformers_version",
 ];
 
-/// Text models of which transformers saves `tie_word_embeddings` with its default, true, and whose whole model alone
-/// says it.
+/// Text models for which transformers saves `tie_word_embeddings` with its default, true. Only the field of the whole
+/// model counts for them.
 const TIED_BY_WHOLE: &[&str] = &["qwen3_vl_moe_text"];
 
 /// Returns the fields of the text model, and their object.

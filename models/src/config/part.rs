@@ -46,9 +46,9 @@ impl OmniPart {
 pub(crate) struct Whole {
     /// The class names, as in `architectures`.
     pub(crate) classes: &'static [&'static str],
-    /// The `model_type`. Empty if the file names none.
+    /// The `model_type`. Empty if the file does not name it.
     pub(crate) model_type: &'static str,
-    /// The parts that are built, the usual one first.
+    /// The supported parts, the usual one first.
     pub(crate) parts: &'static [PartOf],
     /// The part that the checkpoint itself is, if it is not only a collection of others.
     pub(crate) itself: Option<OmniPart>,
@@ -87,7 +87,8 @@ impl Whole {
         }
     }
 
-    /// Returns the configuration of a part, by default the usual one. Returns `None` if the checkpoint itself is it.
+    /// Returns the configuration of a part, by default the usual one. Returns `None` if the checkpoint itself is that
+    /// part.
     pub(crate) fn choose(
         &self,
         fields: &Map<String, Value>,
@@ -101,7 +102,7 @@ impl Whole {
         let Some(of) = self.parts.iter().find(wanted) else {
             let built: Vec<&str> = self.parts.iter().map(|own| own.part.name()).collect();
             let problem = format!(
-                "{} has no {} that is built; name one of its parts ({}), or the checkpoint of the whole",
+                "{} has no {} that is supported; name one of its parts ({}), or the checkpoint of the whole",
                 self.classes[0],
                 part.map_or("part", OmniPart::name),
                 built.join(", ")
@@ -141,7 +142,7 @@ impl PartOf {
         Ok(fields)
     }
 
-    /// Returns the fields of the part as it writes them alone. What the whole says of all weights holds for it, too.
+    /// Returns the fields of the part as it writes them alone. Settings of the whole for all weights hold for it, too.
     fn alone(
         &self,
         object: &Map<String, Value>,

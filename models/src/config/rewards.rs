@@ -13,14 +13,15 @@ const CLASS: &str = "ForSequenceClassification";
 /// The fields that name labels.
 const LABELS: [&str; 2] = ["id2label", "label2id"];
 
-/// Returns the class of a family's reward models. The text models of several modalities have none, and those that speak.
+/// Returns the class of a family's reward models. Returns `None` for text models of several
+/// modalities and for models that speak.
 fn class(family: &Family) -> Option<String> {
     let own = family.class_name.split("For").next()?;
     let own = match own {
         // Their classes without `Text` are those of texts and images.
         "Gemma3" => "Gemma3Text",
         "Qwen3_5" => "Qwen3_5Text",
-        // transformers has none.
+        // transformers does not have such a class.
         "Qwen3_5Moe" => return None,
         own => own,
     };

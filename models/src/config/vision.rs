@@ -301,7 +301,7 @@ fn table_side(fields: Fields<'_>) -> Result<usize, ModelError> {
     let side = entries.isqrt();
     match side * side == entries {
         true => Ok(side),
-        false => Err(fields.error(name, format!("{entries} positions are no square"))),
+        false => Err(fields.error(name, format!("{entries} is not a square number"))),
     }
 }
 
@@ -311,12 +311,12 @@ fn no_deepstack(fields: Fields<'_>) -> Result<Vec<usize>, ModelError> {
         found if found.is_empty() => Ok(found),
         _ => Err(fields.error(
             name,
-            "the text model of this family takes no features of blocks",
+            "the text model of this family does not take features of blocks",
         )),
     }
 }
 
-/// Refuses settings that towers have no choice in.
+/// Refuses other values of settings that are fixed in towers.
 fn refuse_other_settings(fields: Fields<'_>, tower: Tower) -> Result<(), ModelError> {
     let own = match tower {
         Tower::Qwen2_5 { .. } => "silu",

@@ -234,7 +234,7 @@ impl ModelConfig {
         match part {
             Some(part) if config.places_in_wholes().all(|own| own.part != part) => {
                 let problem = format!(
-                    "{} is no checkpoint with a {}; leave out the part, or name the checkpoint of the whole",
+                    "{} is not a checkpoint with a {}; leave out the part, or name the checkpoint of the whole",
                     config.architecture,
                     part.name()
                 );

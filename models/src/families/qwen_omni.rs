@@ -116,7 +116,7 @@ pub(crate) static TALKER2_5: Family = Family {
     refuses: &[(
         "tie_word_embeddings",
         Neutral::False,
-        "the head is no table of embeddings",
+        "the head is not a table of embeddings",
     )],
     ..qwen2::FAMILY
 };
@@ -226,7 +226,7 @@ pub(crate) static CODE_PREDICTOR: Family = Family {
 
 pub(crate) static CODE2WAV: Family = Family {
     class_name: "Qwen3OmniMoeCode2WavTransformerModel",
-    // Files name none.
+    // Files do not name it.
     model_type: "qwen3_omni_moe_code2wav",
     speech: Some(Speech::Code2Wav),
     defaults: Defaults {

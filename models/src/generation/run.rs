@@ -24,7 +24,7 @@ pub struct NewToken {
 pub struct Generated {
     /// The tokens. The last can be an end token.
     pub ids: Vec<u32>,
-    /// Why generation ended.
+    /// The reason why generation ended.
     pub finish: Finish,
 }
 

@@ -98,7 +98,7 @@ impl<'a> Session<'a> {
             .continue_texts(logits, texts, settings, &mut self.cache, on_token)
     }
 
-    /// Has the cache take tokens. Returns the logits of the next, unless there are none to take.
+    /// Adds tokens to the cache. Returns the logits of the next token, or `None` without tokens.
     fn take(&mut self, tokens: &[u32]) -> Result<Option<Tensor<3>>, ModelError> {
         if tokens.is_empty() {
             return Ok(None);

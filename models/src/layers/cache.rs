@@ -22,7 +22,7 @@ pub struct Cache {
     shared: Vec<usize>,
 }
 
-/// What a layer keeps.
+/// The part of the cache of one layer: keys and values, or a state.
 #[derive(Clone, Debug)]
 enum LayerKept {
     /// Keys and values.
@@ -46,8 +46,8 @@ impl LayerKept {
         }
     }
 
-    /// Forgets the tokens after the first `positions`. Returns `false`, and changes nothing, if what the next token
-    /// needs is gone.
+    /// Forgets the tokens after the first `positions`. Returns `false`, and changes nothing, if it has dropped
+    /// tokens that the next one needs.
     fn cut(&mut self, positions: usize) -> bool {
         match self {
             Self::Keys(keys) => keys.cut(positions),
@@ -56,12 +56,12 @@ impl LayerKept {
     }
 }
 
-/// What the layers with a window or a state held after some tokens. They don't keep what a cut needs, while other
-/// layers keep all.
+/// The caches of the layers with a window or a state, as they were after some tokens. These layers drop what a cut
+/// needs, while other layers keep all.
 #[derive(Debug)]
 pub(crate) struct Mark {
     positions: usize,
-    /// Nothing for a layer that keeps all.
+    /// `None` for a layer that keeps all.
     layers: Vec<Option<LayerKept>>,
 }
 
@@ -93,7 +93,7 @@ impl Cache {
         self.layers.first().map_or(0, LayerKept::positions)
     }
 
-    /// Returns what a layer with linear attention keeps, counted from 0, if it has taken tokens: the last inputs of
+    /// Returns the state of a layer with linear attention, counted from 0, if it has taken tokens: the last inputs of
     /// its convolution, `[b, K − 1, channels]`, and the states of its heads, `[b, heads, key width, value width]`, in
     /// at least `f32`.
     pub fn linear_state(&self, layer: usize) -> Option<(Tensor<3>, Tensor<4>)> {
@@ -160,8 +160,8 @@ impl Cache {
         self.shared = shared;
     }
 
-    /// Returns what is subtracted from the number of a sequence's tokens, padding included, to get the position of the
-    /// next, or nothing if that is 0 in every sequence.
+    /// Returns the numbers that are subtracted from the numbers of sequences' tokens, padding included, to get the
+    /// positions of the next ones. Empty if they are 0 in every sequence.
     pub(crate) fn subtracted(&self) -> &[usize] {
         match self.shared.is_empty() {
             true => &self.padding,
@@ -238,7 +238,7 @@ impl LayerCache<'_> {
     }
 }
 
-/// Returns the error of a layer that keeps something else than a cache has for it.
+/// Returns the error of a cache that keeps something else for a layer than the layer needs.
 fn of_another_model(kept: &str, needed: &str) -> CacheError {
     CacheError::Mismatch(format!(
         "a layer that keeps {needed} has {kept} there: it is of another model"
@@ -246,7 +246,7 @@ fn of_another_model(kept: &str, needed: &str) -> CacheError {
 }
 
 /// Returns the number of last positions of each sequence that are not padding, of the `kept` last ones of `all`, or
-/// `None` if none of these is padding.
+/// `None` if there is no padding among these.
 fn lengths(padding: &[usize], all: usize, kept: usize) -> Option<Vec<usize>> {
     let forgotten = all - kept;
     let length = |&before: &usize| kept - before.saturating_sub(forgotten);

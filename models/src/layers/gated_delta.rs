@@ -109,7 +109,7 @@ impl Sizes {
     }
 }
 
-/// What the projections give for each token.
+/// The outputs of the projections for each token.
 struct Projected {
     /// The queries, keys and values of all heads, `[b, s, channels]`.
     mixed: Tensor<3>,
@@ -214,8 +214,9 @@ impl GatedDelta {
         }
     }
 
-    /// Returns the linear attention of `x`, both `[b, s, hidden]`. With a cache, it goes on from the state there, and
-    /// the state after the last token takes its place. Padding before the tokens of a sequence changes no state.
+    /// Returns the linear attention of `x`, both `[b, s, hidden]`. With a cache, it continues from the state there, and
+    /// the state after the last token takes its place. Padding before the tokens of a sequence does not change the
+    /// state.
     pub(crate) fn forward(
         &self,
         x: Tensor<3>,
@@ -239,7 +240,7 @@ impl GatedDelta {
         Ok(self.out_proj.forward(flat))
     }
 
-    /// Returns what tokens read from states that begin with zeros, `[b, s, heads, value width]`.
+    /// Returns the readings of tokens from states that begin with zeros, `[b, s, heads, value width]`.
     fn begin(&self, projected: Projected, place: Place<'_>) -> Tensor<4> {
         let Projected { mixed, .. } = &projected;
         let (mixed, weight) = (mixed.clone(), self.weight());
@@ -253,7 +254,7 @@ impl GatedDelta {
         packed_gated_delta_rule(q, k, v, g, beta, documents).0
     }
 
-    /// Returns what tokens read from the states of a cache.
+    /// Returns the readings of tokens from the states of a cache.
     fn go_on(
         &self,
         projected: Projected,

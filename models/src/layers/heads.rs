@@ -77,7 +77,7 @@ struct Heads {
 }
 
 impl Heads {
-    /// Returns the queries and the gates, if there are any, of what the projection of queries gives.
+    /// Splits the output of the projection of queries into the queries and the gates, if there are any.
     fn without_gate(self, q: Tensor<4>) -> (Tensor<4>, Option<Tensor<4>>) {
         if !self.gated {
             return (q, None);

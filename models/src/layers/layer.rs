@@ -112,7 +112,7 @@ impl NewLayer<'_> {
     }
 }
 
-/// What takes the output of attention or MLP before it is added to the residual stream.
+/// The step between the output of attention or MLP and its addition to the residual stream.
 #[derive(Clone, Copy)]
 pub(crate) enum After<'a> {
     Norm(&'a RmsNorm),
@@ -169,7 +169,7 @@ impl Residual {
         }
     }
 
-    /// Adds an output, with what is after it.
+    /// Adds an output after its norm or scale, if there is one.
     fn of(sum: Tensor<3>, output: Tensor<3>, after: Option<After<'_>>) -> Self {
         let last = match after {
             Some(after) => after.forward(output),
@@ -181,7 +181,7 @@ impl Residual {
         }
     }
 
-    /// Returns what attention or an MLP takes, the normalised stream if there is a norm before it, and the stream itself.
+    /// Returns the input of attention or an MLP, normalised if there is a norm before it, and the stream itself.
     fn enter(self, norm: Option<&RmsNorm>) -> (Tensor<3>, Tensor<3>) {
         match norm {
             Some(norm) => self.normalise(norm),

@@ -106,9 +106,9 @@ fn convolved(
     causal_conv1d::reference(inputs, key)
 }
 
-/// Returns what each token reads from the state of its heads, and the last states. `q` and `k` are `[b, s, hk, dk]`,
-/// `v` is `[b, s, hv, dv]`, `beta` is `[b, s, hv]`, and so is `g`, in at least `f32`. A state `[dk, dv]` begins with
-/// zeros.
+/// Returns the reading of each token from the state of its heads, and the last states. `q` and `k` are
+/// `[b, s, hk, dk]`, `v` is `[b, s, hv, dv]`, `beta` is `[b, s, hv]`, and so is `g`, in at least `f32`. A state
+/// `[dk, dv]` begins with zeros.
 #[fused_kernel("npu_fused_gated_delta_rule", layer = "gated_delta_rule")]
 pub fn gated_delta_rule(
     q: Tensor<4>,

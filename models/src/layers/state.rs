@@ -82,8 +82,8 @@ impl StateCache {
         *self = Self::default();
     }
 
-    /// Forgets the tokens after the first `positions`, if those are none or all. Otherwise returns `false`, and changes
-    /// nothing.
+    /// Forgets the tokens after the first `positions`, if `positions` is 0 or there are no such tokens. Otherwise
+    /// returns `false` and changes nothing.
     pub(crate) fn cut(&mut self, positions: usize) -> bool {
         if positions == 0 {
             self.clear();

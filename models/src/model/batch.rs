@@ -27,7 +27,7 @@ use crate::model::pictures::Pictures;
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub(crate) input_ids: Tensor<2, Int>,
-    /// What the layers take in place of the embedded ids, `[b, s, width]`.
+    /// The inputs of the layers in place of the embedded ids, `[b, s, width]`.
     pub(crate) inputs_embeds: Option<Tensor<3>>,
     pub(crate) position_ids: Option<PositionIds>,
     pub(crate) padding: Option<Padding>,
@@ -63,9 +63,9 @@ impl Batch {
         }
     }
 
-    /// Sets what the layers take in place of the embedded token ids, `[b, s, width]`, in the dtype of the weights. The
-    /// width is that of the [embeddings](crate::ModelConfig::embedding_width). Token ids are then the targets of losses
-    /// alone.
+    /// Sets the inputs of the layers in place of the embedded token ids, `[b, s, width]`, in the dtype of the weights.
+    /// The width is that of the [embeddings](crate::ModelConfig::embedding_width). Token ids are then the targets of
+    /// losses alone.
     #[must_use]
     pub fn embedded(self, inputs_embeds: Tensor<3>) -> Self {
         Self {

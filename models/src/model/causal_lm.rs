@@ -52,11 +52,11 @@ impl ModelConfig {
     ///
     /// # Panics
     ///
-    /// Panics if this is no [language model](Self::is_language_model).
+    /// Panics if this is not a [language model](Self::is_language_model).
     pub fn init(&self, device: &Device) -> CausalLm {
         assert!(
             self.is_language_model(),
-            "{} is no language model",
+            "{} is not a language model",
             self.architecture
         );
         CausalLm {

@@ -42,13 +42,13 @@ impl Code2Wav {
     ///
     /// # Errors
     ///
-    /// Returns [`ModelError::Input`] for no frame, for more than `max_position_embeddings`, and for another width.
+    /// Returns [`ModelError::Input`] for zero frames, for more than `max_position_embeddings`, and for another width.
     pub fn check_inputs(&self, inputs_embeds: &Tensor<3>) -> Result<(), ModelError> {
         let config = self.config();
         let longest = config.max_position_embeddings;
         let [batch, frames, width] = inputs_embeds.dims();
         let problem = if batch == 0 || frames == 0 {
-            format!("shape [{batch}, {frames}, {width}] holds no frame")
+            format!("shape [{batch}, {frames}, {width}] has no frames")
         } else if width != config.hidden_size {
             format!("expected a width of {}, found {width}", config.hidden_size)
         } else if frames > longest {

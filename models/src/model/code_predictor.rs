@@ -92,8 +92,8 @@ impl CodePredictor {
     ///
     /// # Errors
     ///
-    /// Returns [`ModelError::Input`] for other shapes than those of [`forward`](Self::forward), for no frame, and for codes
-    /// outside the vocabulary.
+    /// Returns [`ModelError::Input`] for other shapes than those of [`forward`](Self::forward), for zero frames, and
+    /// for codes outside the vocabulary.
     pub fn check_inputs(
         &self,
         first: &Tensor<3>,

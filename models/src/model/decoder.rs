@@ -115,7 +115,7 @@ impl Decoder {
         batch: Batch,
         cache: Option<&mut Cache>,
     ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
-        assert!(batch.pictures.is_none(), "this pass takes no pictures");
+        assert!(batch.pictures.is_none(), "this pass does not take pictures");
         self.forward_seeing(batch, None, cache)
     }
 
@@ -226,7 +226,7 @@ impl Decoder {
         Ok(own.around.close(streams))
     }
 
-    /// Returns what the layers take for a batch.
+    /// Returns the inputs of the layers for a batch.
     fn enter(&self, batch: &Batch) -> Tensor<3> {
         match &batch.inputs_embeds {
             Some(embedded) => self.projected(embedded.clone()),

@@ -133,8 +133,8 @@ impl CausalLm {
     ///
     /// # Errors
     ///
-    /// Returns [`ModelError::Input`] for what [`check_batch`](Self::check_batch) refuses, and if the cache is of another
-    /// model or holds tokens.
+    /// Returns [`ModelError::Input`] for batches that [`check_batch`](Self::check_batch) refuses, and if the cache is
+    /// of another model or holds tokens.
     pub fn next_with_pictures(
         &self,
         input_ids: Tensor<2, Int>,

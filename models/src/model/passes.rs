@@ -64,10 +64,11 @@ impl CausalLm {
     ///
     /// # Errors
     ///
-    /// Returns an error as [`check_inputs`](Self::check_inputs) and [`check_axes`](Self::check_axes) do, and for embeddings
-    /// of another shape or of a family that takes none. Of pictures, returns [`ModelError::Input`] if the model was loaded
-    /// without its vision tower, if `pixel_values` and `image_grid_thw` don't fit together or the tower, and if other numbers
-    /// of tokens stand for the parts of pictures than they have.
+    /// Returns an error as [`check_inputs`](Self::check_inputs) and [`check_axes`](Self::check_axes) do, and for
+    /// embeddings of another shape or of a family that does not take embeddings. For pictures, returns
+    /// [`ModelError::Input`] if the model was loaded without its vision tower, if `pixel_values` and `image_grid_thw`
+    /// don't fit together or the tower, and if the number of tokens that stand for parts of pictures is not that of the
+    /// parts.
     pub fn check_batch(&self, batch: &Batch) -> Result<(), ModelError> {
         self.check_embedded(batch)?;
         match &batch.position_ids {
@@ -92,7 +93,7 @@ impl CausalLm {
         let family = config.family();
         let problem = if family.scaled_embeddings || family.altup {
             format!(
-                "{} scales embeddings of token ids, or reads the ids again: it takes no embeddings",
+                "{} scales embeddings of token ids, or reads the ids again: it does not take embeddings",
                 config.architecture
             )
         } else if found != expected {

@@ -24,7 +24,7 @@ impl Batch {
     /// explicit positions, tokens have those of `get_rope_index` in `transformers`.
     ///
     /// [`CausalLm::output_of`], [`CausalLm::loss_of`] and [`CausalLm::losses_of`] take pictures, of a model with its
-    /// [vision tower](crate::load_with_vision). [`CausalLm::generate_with_pictures`] goes on from them.
+    /// [vision tower](crate::load_with_vision). [`CausalLm::generate_with_pictures`] continues prompts with them.
     #[must_use]
     pub fn with_pictures(self, pixel_values: Tensor<2>, image_grid_thw: Tensor<2, Int>) -> Self {
         Self {
@@ -49,7 +49,7 @@ pub(crate) struct SeenPictures {
     embeddings: Tensor<2>,
     /// The places of these tokens: `row · s + column`.
     places: Vec<usize>,
-    /// What is added behind the first layers, `[b, s, hidden]` each.
+    /// The features that are added behind the first layers, `[b, s, hidden]` each.
     added: Vec<Tensor<3>>,
     /// The number of positions that the tokens of pictures share with others, of each row. A picture has at least as many
     /// tokens as positions.
@@ -156,7 +156,7 @@ impl SeenPictures {
         all.select(0, order).reshape(shape)
     }
 
-    /// Returns the stream behind a layer, counted from 0, with what is added there.
+    /// Returns the stream behind a layer, counted from 0, with the features that are added there.
     pub(crate) fn add(&self, layer: usize, residual: Residual) -> Residual {
         match self.added.get(layer) {
             Some(added) => Residual::new(residual.sum() + added.clone()),

@@ -59,7 +59,7 @@ impl CausalLm {
     /// by the mask and not by the padding token, which a text may end with.
     ///
     /// # Panics
-    /// Panics if the model is no reward model, and as [`output_of`](Self::output_of) does.
+    /// Panics if the model is not a reward model, and as [`output_of`](Self::output_of) does.
     pub fn rewards(&self, batch: Batch) -> Tensor<1> {
         let places = batch.last_tokens();
         let hidden = self.model.forward(batch, None);
@@ -69,7 +69,7 @@ impl CausalLm {
     }
 }
 
-const NO_SCORE: &str = "the model is no reward model";
+const NO_SCORE: &str = "the model is not a reward model";
 
 /// Returns the scores of the tokens at these places of hidden states `[b, s, hidden]`.
 pub(super) fn scores(hidden: Tensor<3>, places: &[usize], score: &Linear) -> Tensor<1> {

@@ -149,7 +149,7 @@ fn run(model: &CausalLm, device: &Device) -> Result<(), ModelError> {
     Ok(())
 }
 
-/// Runs a part that is no language model.
+/// Runs a part that is not a language model.
 fn run_part(model: &Model, device: &Device) {
     let width = model.config().hidden_size;
     let embedded = |count| Tensor::<3>::zeros([2, count, width], device);

@@ -15,7 +15,7 @@ impl Grid {
     /// Returns the grid of three numbers of a file, for blocks of `merge · merge` patches.
     ///
     /// # Errors
-    /// Returns what is wrong with a number.
+    /// Returns the problem with a number.
     pub(crate) fn new(numbers: [i64; 3], merge: usize) -> Result<Self, String> {
         let axes = ["frames", "rows", "columns"];
         let mut sizes = [0; 3];

@@ -70,7 +70,7 @@ struct Part {
 struct Kind {
     what: &'static str,
     mark: i64,
-    /// Those that have no tokens yet.
+    /// The pictures or clips without tokens so far.
     left: VecDeque<Part>,
     /// The places of the tokens of all others.
     places: Vec<usize>,
@@ -93,7 +93,7 @@ impl Tokens<'_> {
         let is_whole = self.columns > 0 && tokens.is_multiple_of(self.columns);
         let problem = match self.is_token {
             _ if !is_whole => format!("{tokens} tokens are not whole rows of {}", self.columns),
-            _ if merge == 0 => "a block has a patch at least".into(),
+            _ if merge == 0 => "a block must have at least one patch".into(),
             _ if !clips.iter().all(Clip::has_steps) => {
                 "the positions between the frames of a clip must be a number from 0 to 1000000"
                     .into()
@@ -205,7 +205,7 @@ impl Kind {
         }
     }
 
-    /// Returns the next one, of which at most so many tokens follow each other.
+    /// Returns the next picture or clip, of which at most `marks` tokens follow each other.
     fn next(&mut self, marks: usize) -> Result<Part, String> {
         let Self { what, mark, .. } = *self;
         let Some(part) = self.left.pop_front() else {
@@ -215,19 +215,22 @@ impl Kind {
         };
         match part.grid.count() {
             tokens if marks < tokens => Err(format!(
-                "{marks} tokens {mark} stand for the parts of a {what} of {tokens}"
+                "expected {tokens} tokens {mark} for a {what}, found {marks}"
             )),
             _ => Ok(part),
         }
     }
 
-    /// Returns the places of all tokens, if none is left.
+    /// Returns the places of all tokens.
+    ///
+    /// # Errors
+    /// Returns an error if a picture or clip is left.
     fn finish(self) -> Result<Vec<usize>, String> {
         match self.left.len() {
             0 => Ok(self.places),
             left => Err(format!(
-                "no tokens {} stand for the last of the {}s, {left} in number",
-                self.mark, self.what
+                "{}s without tokens {}: the last {left}",
+                self.what, self.mark
             )),
         }
     }
@@ -258,7 +261,7 @@ impl TokenPositions {
     }
 }
 
-/// Returns `true` if every picture and clip has tokens, in frames that are no more than the tokens of all rows.
+/// Returns `true` if every picture and clip has tokens, and each has at most as many frames as all rows have tokens.
 fn are_countable(pictures: &[Grid], clips: &[Clip], merge: usize, tokens: usize) -> bool {
     let clips = clips.iter().map(|clip| match *clip {
         Clip::Whole { grid, .. } | Clip::Frames { grid } => grid,

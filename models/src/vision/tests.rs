@@ -177,12 +177,12 @@ fn other_numbers_of_tokens_are_refused() {
         (
             &[1, 7, 2, 7],
             &[grid(2, 4)],
-            "column 1: 1 tokens 7 stand for the parts of a picture of 2",
+            "column 1: expected 2 tokens 7 for a picture, found 1",
         ),
         (
             &[1, 7],
             &[grid(2, 2), grid(2, 2)],
-            "the last of the pictures, 1 in number",
+            "pictures without tokens 7: the last 1",
         ),
     ] {
         let said = said(ids, pictures);

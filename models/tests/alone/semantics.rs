@@ -27,7 +27,7 @@ fn reached(name: &str) -> (&'static str, Vec<SemanticsKey>) {
     (config.architecture.text_model_type(), called())
 }
 
-/// Does the same for a part that is no language model, without its weights.
+/// Does the same for a part that is not a language model, without its weights.
 fn reached_by_part(name: &str) -> (&'static str, Vec<SemanticsKey>) {
     let config = ModelConfig::from_file(&model_dir(name).join("config.json")).unwrap();
     report::reset();

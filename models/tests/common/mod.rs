@@ -85,7 +85,7 @@ pub const SPARSE: [&str; 19] = [
     "qwen3_5_moe_text",
 ];
 
-/// The parts of Omni models that are no language models.
+/// The parts of Omni models other than language models.
 pub const PARTS: [&str; 2] = ["qwen3_omni_code_predictor", "qwen3_omni_code2wav"];
 
 /// Returns the folder `tests/fixtures` of the repository, from whichever package has this module.

@@ -386,7 +386,7 @@ fn refused(change: impl Fn(&mut BTreeMap<String, serde_json::Value>), dir: &Path
     plain.load_adapters(dir).unwrap_err().to_string()
 }
 
-/// Such weights would be saved, and the model would compute nothing but NaN.
+/// Otherwise these weights would be saved, and the model would compute only NaN.
 #[test]
 fn sums_that_are_not_finite_are_refused() {
     let folder = TempDir::new().unwrap();

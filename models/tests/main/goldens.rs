@@ -266,7 +266,7 @@ fn a_slightly_wrong_parameter_is_noticed() {
         let device = Device::default();
         let input_ids = ints(&golden["input_ids"], &device);
         let parameters = read(&model_dir(model).join("model.safetensors")).into_keys();
-        // Those of a talker take states of the thinker, and not tokens.
+        // The projections of a talker take states of the thinker, not tokens.
         for parameter in parameters.filter(|name| !name.contains("_projection.linear_fc")) {
             // This one only decides which experts a token goes to.
             let only_chooses = parameter.ends_with("e_score_correction_bias");

@@ -183,7 +183,10 @@ fn inputs_of_parts_are_checked() {
     }
     for name in parts {
         let error = load(&model_dir(name), &device, FloatDType::F32).unwrap_err();
-        assert!(error.to_string().contains("no language model"), "{error}");
+        assert!(
+            error.to_string().contains("not a language model"),
+            "{error}"
+        );
         let error = ModelConfig::of_checkpoint(&model_dir(name)).unwrap_err();
         assert!(
             error.to_string().contains("`kernels run` runs it"),
@@ -228,7 +231,7 @@ fn embeddings_take_the_place_of_tokens() {
     let batch = Batch::new(Tensor::<2, Int>::zeros([1, 2], &device));
     let batch = batch.embedded(Tensor::zeros([1, 2, 64], &device));
     let error = gemma.check_batch(&batch).unwrap_err().to_string();
-    assert!(error.contains("takes no embeddings"), "{error}");
+    assert!(error.contains("does not take embeddings"), "{error}");
 }
 
 /// Compares the projections of a talker with their formula in f64.

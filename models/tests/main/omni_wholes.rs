@@ -16,7 +16,7 @@ fn config_of(name: &str) -> Map<String, Value> {
     let text = std::fs::read_to_string(model_dir(name).join("config.json")).unwrap();
     let mut config: Map<String, Value> = serde_json::from_str(&text).unwrap();
     config.remove("architectures");
-    // Only the whole says of what type its weights are.
+    // Only the whole names the type of its weights.
     config.remove("dtype");
     config
 }
@@ -38,7 +38,7 @@ fn split_experts(file: &mut File) {
         let stack = file.remove(&name).unwrap();
         let (prefix, _) = name.rsplit_once('.').unwrap();
         let [experts, rows, columns] = stack.shape[..] else {
-            panic!("{name} is no stack");
+            panic!("{name} is not a stack");
         };
         let matrices = stack
             .bytes
@@ -227,7 +227,7 @@ fn wrong_parts_are_refused() {
         whole2_5().path(),
         Some(OmniPart::Code2Wav),
         &[
-            "Qwen2_5OmniForConditionalGeneration has no code2wav that is built",
+            "Qwen2_5OmniForConditionalGeneration has no code2wav that is supported",
             "thinker, talker",
         ],
     );
@@ -235,7 +235,7 @@ fn wrong_parts_are_refused() {
         &model_dir("llama"),
         Some(OmniPart::Talker),
         &[
-            "LlamaForCausalLM is no checkpoint with a talker",
+            "LlamaForCausalLM is not a checkpoint with a talker",
             "leave out the part",
         ],
     );
@@ -252,7 +252,7 @@ fn wrong_parts_are_refused() {
         &model_dir("qwen3_omni_talker"),
         Some(OmniPart::Thinker),
         &[
-            "has no thinker that is built",
+            "has no thinker that is supported",
             "code-predictor",
             "the checkpoint of the whole",
         ],

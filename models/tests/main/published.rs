@@ -38,7 +38,7 @@ fn published_configurations_are_read() {
     assert_eq!(families.len(), Architecture::ALL.len());
 }
 
-/// transformers saves both names of the kind of positions, of which the old one is not a scaling.
+/// transformers saves the kind of positions under both names. The old one is not a scaling.
 #[test]
 fn saved_positions_of_three_axes_are_those_of_the_published_file() {
     let published = configurations()["Qwen2.5-VL"].clone();
@@ -75,8 +75,8 @@ fn saved_sparse_text_models_are_tied_as_the_whole_model() {
     );
 }
 
-/// What other programs and other parts of `transformers` write, and what matters in training alone, keeps no model from
-/// being read. What changes logits does, in every family.
+/// Fields of other programs, of other parts of `transformers` and of training alone don't keep a model from being read.
+/// Fields that change logits do, in every family.
 #[test]
 fn fields_of_other_programs_pass_and_fields_that_count_do_not() {
     let pass = json!({

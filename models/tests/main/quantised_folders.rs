@@ -191,7 +191,7 @@ fn layers_of_every_kind_are_decoded() {
     case("fp8_block").check("qwen2", GATE);
 }
 
-/// Files of bitsandbytes name their kind of 4 bits. A configuration that says the other is told.
+/// Files of bitsandbytes name their kind of 4 bits. A configuration that names the other gets a remark.
 #[test]
 fn files_name_their_kind_of_four_bits() {
     let config =

@@ -80,7 +80,7 @@ fn gradients_in_f64_are_slopes() {
     let names = names.filter(|entry| entry.path().join("config.json").is_file());
     let names: Vec<String> = names
         .map(|entry| entry.file_name().into_string().unwrap())
-        // These are no language models.
+        // These are not language models.
         .filter(|name| !PARTS.contains(&name.as_str()) && !name.ends_with("_tower"))
         .collect();
     assert!(names.len() > 30, "{names:?}");

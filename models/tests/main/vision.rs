@@ -166,7 +166,7 @@ fn batch(golden: &File, device: &Device, positions: bool) -> Batch {
     batch.with_pictures(pixels, grid)
 }
 
-/// Returns the logits of tokens; those of padding mean nothing.
+/// Returns the logits of tokens. Those of padding are meaningless.
 fn of_tokens(golden: &File, logits: &[f64]) -> Vec<f64> {
     let mask = golden["attention_mask"].values();
     let rows = logits.chunks(logits.len() / mask.len()).zip(&mask);
@@ -258,7 +258,7 @@ fn gradients_in_bf16_are_near_the_exact_ones() {
     }
 }
 
-/// Without pictures, a model with its tower is the text model, which is what `load` reads.
+/// Without pictures, a model with its tower is the text model that `load` reads.
 #[test]
 fn text_needs_no_tower() {
     let device = Device::default();
@@ -381,7 +381,7 @@ fn pictures_that_do_not_fit_are_refused() {
                 let at = ids.bytes.chunks(8).position(|id| id == mark).unwrap();
                 ids.bytes[8 * at..8 * at + 8].copy_from_slice(&text);
             },
-            "5 tokens 60 stand for the parts of a picture of 6",
+            "expected 6 tokens 60 for a picture, found 5",
         ),
     ];
     for (change, words) in cases {
@@ -425,7 +425,7 @@ fn wrong_configurations_are_refused() {
             "qwen3_vl",
             "num_position_embeddings",
             json!(15),
-            "no square",
+            "not a square number",
         ),
         (
             "qwen3_vl",

@@ -387,8 +387,8 @@ fn into_a_result(
     assert!(refused.to_string().contains("y has shape"), "{refused}");
 }
 
-/// Lists that CANN takes in one call, in two, of which the last has one weight, and in three. Many groups have no rows,
-/// and the last two rows belong to no group.
+/// Lists that CANN takes in one call, in two calls with one weight in the last, and in three. Many groups have no rows,
+/// and the last two rows do not belong to a group.
 #[test]
 fn lists_of_more_tensors_than_a_call_takes() {
     Scenario::new().run(|cann| {

@@ -38,7 +38,7 @@ impl Prompted {
     /// Reads a record from its fields.
     ///
     /// # Errors
-    /// Returns what is wrong with it.
+    /// Returns the problem with the record.
     pub fn parse(source: &Source<'_>) -> Result<Self, String> {
         let fields = source.fields;
         refuse(fields, &MEDIA)?;

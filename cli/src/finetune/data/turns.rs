@@ -26,7 +26,7 @@ pub const UNKNOWN: [&str; 14] = [
     "thinking",
 ];
 
-/// Those of them that hold what towers beside the language model read.
+/// The refused fields that hold inputs of towers beside the language model.
 pub const MEDIA: [&str; 6] = ["image", "images", "video", "videos", "audio", "audios"];
 
 /// The fields of a record or a turn, in two forms.

@@ -21,7 +21,7 @@ pub(super) fn add(environment: &mut Environment<'static>) {
     environment.add_filter("string", string);
     environment.add_filter("escape", escape);
     environment.add_filter("e", escape);
-    // That of the engine writes other text than Python's.
+    // The engine's own filter writes other text than Python's.
     environment.remove_filter("pprint");
     environment.add_filter(
         "center",

@@ -1,4 +1,4 @@
-//! Tests `kernels generate --image` with what transformers generates, and with bad input.
+//! Tests `kernels generate --image` against transformers, and with bad input.
 
 use crate::common::{command, errors, json};
 use crate::models;
@@ -164,18 +164,18 @@ fn pictures_that_can_not_be_taken_are_refused() {
     with(
         &["--prompt", "a"],
         &[
-            "prompt 1: the conversation has 0 placeholders for pictures (token 322)",
+            "prompt 1: the conversation has 0 placeholders (token 322) for 1 picture",
             "with --chat",
         ],
     );
     let place = "<|vision_start|><|image_pad|><|vision_end|>";
     with(
         &["--prompt", &place.repeat(2)],
-        &["has 2 placeholders", "1 is the number of pictures"],
+        &["has 2 placeholders", "for 1 picture;"],
     );
     with(
         &["--chat", "--prompt", place],
-        &["has 2 placeholders", "1 is the number of pictures"],
+        &["has 2 placeholders", "for 1 picture;"],
     );
 
     let write = |name: &str, text: &str| {
@@ -261,7 +261,7 @@ fn checkpoints_that_take_no_pictures_are_refused() {
     refused(
         folder.path(),
         &args,
-        &["has 0 placeholders", "1 is the number of pictures"],
+        &["has 0 placeholders", "for 1 picture;"],
     );
     fs::copy(
         fixture("tokenizer_config.json"),
@@ -279,6 +279,6 @@ fn checkpoints_that_take_no_pictures_are_refused() {
     refused(
         folder.path(),
         &args,
-        &["neither preprocessor_config.json nor processor_config.json is there"],
+        &["preprocessor_config.json and processor_config.json are both missing"],
     );
 }

@@ -135,7 +135,7 @@ fn check_settings(settings: Settings) -> Result<(), Mismatch> {
     ] {
         require!(
             number.is_finite(),
-            "AdamW: {name} is {number}, which is no finite number"
+            "AdamW: {name} is {number}, which is not a finite number"
         );
     }
     require!(

@@ -14,7 +14,7 @@ use std::sync::{PoisonError, RwLock};
 
 /// A function of a package that computes an operation on a backend, with its gradient.
 pub(crate) trait Packaged<O: FusedOp, B: Backend>: Send + Sync {
-    /// Returns the result and what the backward pass needs.
+    /// Returns the result and the tensors that the backward pass needs.
     ///
     /// # Errors
     /// Returns an error if the function does not take the operands, or fails.
@@ -46,13 +46,13 @@ pub(crate) fn find<O: FusedOp, B: Backend>(name: &str) -> Option<&'static dyn Pa
 
 /// A backend that sends calls to a session, which can be asked for a function of a package.
 pub(crate) trait ByName<O: FusedOp>: FusedKernel<O> {
-    /// Does what [`FusedKernel::forward`] does, by the function of this name.
+    /// Computes [`FusedKernel::forward`] with the function of this name.
     fn forward_by(
         name: &'static str,
         operands: Tensors<O, Self>,
         wanted: Option<&O::Each<bool>>,
     ) -> MadeOn<Self>;
 
-    /// Does what [`FusedKernel::backward`] does, by the function of this name.
+    /// Computes [`FusedKernel::backward`] with the function of this name.
     fn backward_by(name: &'static str, backward: BackwardOn<O, Self>) -> Gradients<O, Self>;
 }

@@ -322,7 +322,9 @@ fn backward<O: FusedOp, B: BackendIr + FusedKernel<O>>(
     let backward = Backward::<O, _, _>::new(operands, given, &wanted)?;
     if let Some(before) = &before {
         if !O::ADDS {
-            return Err(Malformed::new("this operation adds no gradient to its own"));
+            return Err(Malformed::new(
+                "this operation does not add a gradient to its own",
+            ));
         }
         backward.check_before(before)?;
     }
@@ -332,7 +334,7 @@ fn backward<O: FusedOp, B: BackendIr + FusedKernel<O>>(
         let function = named::<O, B>(&name)?;
         if before.is_some() {
             return Err(Malformed::new(
-                "functions of packages add no gradient to their own",
+                "functions of packages do not add a gradient to their own",
             ));
         }
         let gradients = function.backward(backward).map_err(Malformed::request)?;

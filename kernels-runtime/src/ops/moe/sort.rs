@@ -25,7 +25,7 @@ macro_rules! integers {
             burn::tensor::DType::U32 => with!(u32, U32),
             burn::tensor::DType::U16 => with!(u16, U16),
             burn::tensor::DType::U8 => with!(u8, U8),
-            other => unreachable!("{other:?} is no integer"),
+            other => unreachable!("{other:?} is not an integer"),
         }
     }};
 }

@@ -3,8 +3,8 @@
 //! rounded to whole multiples of that, ties to even.
 //!
 //! It is a kernel of its own because it computes something else than [`quantized_linear`](super::quantized_linear):
-//! rounding `x` costs some tenths of a percent of a result. Nothing takes it by default. Layers call it under a policy
-//! that prefers its implementation, `prefer:cpu-simd-int8`, where it [`applies`]. It has no gradient.
+//! rounding `x` costs some tenths of a percent of a result. It is never chosen by default. Layers call it under a
+//! policy that prefers its implementation, `prefer:cpu-simd-int8`, where it [`applies`]. It has no gradient.
 
 #[cfg(feature = "cpu")]
 mod cpu;

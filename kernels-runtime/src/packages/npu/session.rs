@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 /// The functions of a binding in a session.
 pub(super) struct Session {
     pub(super) functions: &'static Functions,
-    /// What they compute.
+    /// The semantics of the functions.
     pub(super) key: &'static SemanticsKey,
 }
 
@@ -176,8 +176,8 @@ impl Operands {
             let ran = ran.and_then(|ran| ran);
             ran.map_err(|error| Failure(error.to_string()))
         };
-        // SAFETY: the tensors are all that the function gets, with the workspace, and those that it writes were made for the
-        // call. `Package::load` demands that a function does nothing but its work with its arguments, on the stream.
+        // SAFETY: the function gets only the tensors and the workspace, and the tensors that it writes were made for
+        // the call. `Package::load` demands that a function only does its work with its arguments, on the stream.
         let done = unsafe {
             self.stream
                 .enqueue(&tensors, || call.room(given).map_err(Failure), run)

@@ -55,7 +55,7 @@ fn half<C: Context>(c: C, block: &[u8], at: usize) -> C::Of<f32> {
     C::Of::<f32>::splat(c, single(block, at))
 }
 
-/// How the codes of a group become numbers.
+/// The rule that turns the codes of a group into numbers.
 #[derive(Clone, Copy)]
 struct Group<L> {
     scale: L,

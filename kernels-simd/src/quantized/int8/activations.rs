@@ -115,7 +115,7 @@ const WHOLE: f32 = 12_582_912.0;
 /// Rounds a block, and returns its scale: 1/127 of the largest size. If a number is infinite or NaN, the scale is NaN.
 #[inline(always)]
 pub(super) fn round_block(numbers: &[f32; BLOCK], codes: &mut [i8; BLOCK]) -> f32 {
-    // Sizes are in the order of their bits, and what is not finite is the largest.
+    // Sizes are in the order of their bits, and numbers that are not finite are the largest.
     let mut largest = 0;
     for x in numbers {
         largest = largest.max(x.to_bits() & SIZE);

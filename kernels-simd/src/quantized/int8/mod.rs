@@ -33,7 +33,7 @@ const MANY: usize = 8;
 /// The number of rows that are multiplied with sixteen outputs together.
 const TALL: usize = 4;
 
-/// Returns whether [`forward`] takes a weight: its elements are integers with scales, and stored row by row. These are
+/// Returns `true` if [`forward`] takes a weight: its elements are integers with scales, stored row by row. These are
 /// the blocks of GGUF files, and the integers of LLM.int8 and of compressed-tensors in 4 and 8 bits.
 pub fn takes(weight: &QuantizedWeight<'_>) -> bool {
     Integers::of(weight).is_some()
@@ -44,8 +44,8 @@ pub fn takes(weight: &QuantizedWeight<'_>) -> bool {
 /// the number of threads.
 ///
 /// # Panics
-/// Panics if the sizes don't go together, if `x` is not contiguous or is in f64, or if the weight is none that
-/// [`takes`] accepts.
+/// Panics if the sizes don't go together, if `x` is not contiguous or is in f64, or if [`takes`] does
+/// not accept the weight.
 pub fn forward(x: &View<'_>, weight: &QuantizedWeight<'_>) -> Values {
     match x.dtype() {
         DType::F32 => forward_in::<f32>(x, weight),
@@ -62,7 +62,7 @@ pub fn forward(x: &View<'_>, weight: &QuantizedWeight<'_>) -> Values {
 pub fn rounded(rows: &[f32], width: usize) -> Vec<f32> {
     assert!(
         width > 0 && rows.len().is_multiple_of(width),
-        "{} elements are no rows of {width}",
+        "{} elements cannot be divided into rows of {width}",
         rows.len()
     );
     let mut rounded = Vec::with_capacity(rows.len());

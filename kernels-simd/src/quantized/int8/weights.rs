@@ -34,8 +34,8 @@ pub(super) struct Integers<'a> {
 }
 
 impl<'a> Integers<'a> {
-    /// Returns the integers of a weight, or `None` if its elements are none, or are not stored row by row in groups of
-    /// whole sixteens.
+    /// Returns the integers of a weight, or `None` if its elements are not integers, or not stored row by row in
+    /// groups of whole sixteens.
     pub(super) fn of(weight: &'a QuantizedWeight<'_>) -> Option<Self> {
         let [_, columns] = weight.shape();
         let codes = weight.codes()?;

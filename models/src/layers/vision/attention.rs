@@ -59,7 +59,7 @@ pub(crate) struct Places {
 struct Tables {
     /// `[1, patches, head]`.
     cos: Tensor<3>,
-    /// Of the same shape.
+    /// `[1, patches, head]`.
     sin: Tensor<3>,
 }
 

@@ -48,7 +48,7 @@ fn keys() -> impl Iterator<Item = AddRmsNormKey> {
     weights.into_iter().flat_map(of_weight)
 }
 
-/// Returns whether CANN's operator computes a key in a dtype, so that no sum stands alone.
+/// Returns `true` if CANN's operator computes a key in a dtype, so that no sum stands alone.
 fn is_fused(dtype: DType, key: AddRmsNormKey) -> bool {
     let whole_rows = key.gating == Gating::None && key.groups == Groups::One;
     let as_llama = key.offset == Offset::Zero && key.rounding == Rounding::Llama;

@@ -670,7 +670,8 @@ mod of_experts {
         let forward = |wanted| Experts::forward(stream, &operands, wanted).expect(&what);
         let (made, operators) = without_waiting(|| forward(None));
         assert!(made.saved.is_empty(), "nothing was to be kept");
-        // Of those over the choices of experts there are more. CANN adds the biases of bf16 in f32, so each of a list is cast.
+        // Several operators work on the choices of experts. CANN adds the biases of bf16 in f32, so each of a list is
+        // cast.
         let ours = ("npu_fused_moe", "aclnn");
         let is_cast = listed && key.bias == ExpertBias::All && dtype == DType::BF16;
         let others = 40 + if is_cast { 3 * choice.experts } else { 0 };

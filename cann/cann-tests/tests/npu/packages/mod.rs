@@ -63,7 +63,7 @@ fn binding() -> Value {
     })
 }
 
-/// Compiles and loads a package for NPUs. Returns `None`, and says so, if there is no compiler.
+/// Compiles and loads a package for NPUs. Returns `None`, with a message, without a compiler.
 fn package(name: &str, options: &[&str], binding: &Value) -> Option<Loaded> {
     let source = format!("{KERNELS}\n{}", include_str!("kernels.c"));
     let folder = std::env::var("CANN_LIB_DIR").expect("a folder of CANN's libraries");
@@ -88,7 +88,7 @@ fn package(name: &str, options: &[&str], binding: &Value) -> Option<Loaded> {
     };
     std::fs::write(folder.join("metadata.json"), metadata.to_json()).unwrap();
     let package = Package::open(place.path(), &variant).unwrap();
-    // SAFETY: the package is one of this test, and its bindings name the arguments of its functions.
+    // SAFETY: the package belongs to this test, and its bindings name the arguments of its functions.
     Some(unsafe { package.load(Trust::Folder) }.unwrap())
 }
 

@@ -50,7 +50,7 @@ fn waits(cann: &Cann, layers: usize, device: &Device) -> (u64, u64) {
     assert_eq!(report.reference_calls(), 0, "{report}");
     // Seven of the twelve calls of a layer are projections. The last norm, the logits and the loss are in none.
     assert_eq!(report.fused_calls(), 12 * layers as u64 + 3, "{report}");
-    // The first read also reads how many targets were no class.
+    // The first read also reads how many targets are not classes.
     (waits, 2 + gradients.len() as u64)
 }
 

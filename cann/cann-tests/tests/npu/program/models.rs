@@ -98,7 +98,7 @@ fn all_were_verified(name: &str, report: &report::Report) {
     assert!(!live.rows.is_empty(), "{name}: nothing was verified");
 }
 
-/// The page is about what runs, and verification would run more.
+/// Live verification is off, because it would run more than the page describes.
 const SETTINGS: [(&str, &str); 1] = [("BURN_KERNELS_VERIFY", "off")];
 
 /// Declares a test in a process of its own for each model.

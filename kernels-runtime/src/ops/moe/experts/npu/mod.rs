@@ -235,7 +235,7 @@ impl<'a> Pass<'a> {
         Weights::new(&all[group], layout).biased(&all[BIASES + group])
     }
 
-    /// Returns whether the projections have biases.
+    /// Returns `true` if the projections have biases.
     fn is_biased(&self) -> bool {
         self.operands.settings().key.bias == ExpertBias::All
     }
@@ -289,7 +289,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Returns `Σ a · q` for each slot, zero for slots without an expert, whose rows are undefined.
-    /// `of_bias` is what the bias of down adds to each row. It may cancel the rest, so the sum with it is in f32.
+    /// `of_bias` is the term of the bias of down in each row. It may cancel the rest, so the sum with it is in f32.
     fn routing_gradient(
         &self,
         a: &Tensor,

@@ -163,7 +163,7 @@ impl<'a> Weights<'a> {
         Self { bias, ..self }
     }
 
-    /// Returns whether there is one tensor for all experts.
+    /// Returns `true` if there is one tensor for all experts.
     fn is_stacked(self) -> bool {
         self.tensors[0].shape().len() == 3
     }
