@@ -166,16 +166,12 @@ impl<'a> Images<'a> {
             })?;
             return Ok(Part::Text(text.into()));
         }
-        let mut places = PLACES
-            .into_iter()
-            .filter_map(|name| fields.get(name))
-            .filter(|value| !value.is_null());
-        match (places.next(), places.next()) {
-            (Some(value), None) => {
+        match given(fields, &PLACES) {
+            [Some(value), None] => {
                 let source = Source::parse(place(value, name)?, self.folder)?;
                 Ok(Part::Image(source))
             }
-            (None, _) if kind == "image" => self.next(),
+            [None, _] if kind == "image" => self.next(),
             _ => Err(Error::Record(format!(
                 "{name} of `content` must name one picture"
             ))),
@@ -210,21 +206,17 @@ fn place<'v>(value: &'v Value, name: &str) -> Result<&'v str, Error> {
                 },
                 name,
             )?;
-            let mut places = ["url", "path"]
-                .into_iter()
-                .filter_map(|name| fields.get(name))
-                .filter(|value| !value.is_null());
-            match (places.next(), places.next()) {
-                (Some(place), None) => place.as_str(),
+            match given(fields, &["url", "path"]) {
+                [Some(place), None] => place.as_str(),
                 _ => None,
             }
         }
         text => text.as_str(),
     };
     let problem = || {
-        let shown = kernels_io::shorten(&value.to_string(), 80).into_owned();
         Error::Record(format!(
-            "{name} is {shown}, and must be a path, a file: URL or a data: URL"
+            "{name} is {}, and must be a path, a file: URL or a data: URL",
+            shown(value)
         ))
     };
     found.ok_or_else(problem)
@@ -237,11 +229,20 @@ fn refuse(fields: &Map<String, Value>, known: &[&str], name: &str) -> Result<(),
         .find(|(field, value)| !known.contains(&field.as_str()) && !value.is_null());
     match unknown {
         None => Ok(()),
-        Some((field, value)) => {
-            let shown = kernels_io::shorten(&value.to_string(), 80).into_owned();
-            Err(Error::Record(format!(
-                "{name}: `{field}`, which is {shown}, is not supported; remove it"
-            )))
-        }
+        Some((field, value)) => Err(Error::Record(format!(
+            "{name}: `{field}`, which is {}, is not supported; remove it",
+            shown(value)
+        ))),
     }
+}
+
+/// Returns the first two of these fields that are there and not null.
+fn given<'v>(fields: &'v Map<String, Value>, names: &[&str]) -> [Option<&'v Value>; 2] {
+    let values = names.iter().filter_map(|name| fields.get(*name));
+    let mut values = values.filter(|value| !value.is_null());
+    [values.next(), values.next()]
+}
+
+fn shown(value: &Value) -> String {
+    kernels_io::shorten(&value.to_string(), 80).into_owned()
 }

@@ -21,8 +21,8 @@ impl Patches {
         levels: &[[f32; 256]; 3],
         [patch, frames, merge]: [usize; 3],
     ) -> Self {
-        let [columns, rows] = picture.size().map(|side| side / patch);
-        let width = 3 * frames * patch * patch;
+        let grid @ [_, rows, columns] = grid(picture.size(), patch);
+        let width = width(patch, frames);
         let mut values = Vec::with_capacity(rows * columns * width);
         for (block, across) in pairs(rows / merge, columns / merge) {
             for (inside, aside) in pairs(merge, merge) {
@@ -43,7 +43,7 @@ impl Patches {
         }
         Self {
             values,
-            grid: [1, rows, columns],
+            grid,
             width,
         }
     }
@@ -67,6 +67,17 @@ impl Patches {
     pub fn width(&self) -> usize {
         self.width
     }
+}
+
+/// Returns the grid of a still picture whose sides are multiples of `patch`.
+pub(crate) fn grid(size: [usize; 2], patch: usize) -> [usize; 3] {
+    let [columns, rows] = size.map(|side| side / patch);
+    [1, rows, columns]
+}
+
+/// Returns the number of elements of a patch.
+pub(crate) fn width(patch: usize, frames: usize) -> usize {
+    3 * frames * patch * patch
 }
 
 fn pairs(rows: usize, columns: usize) -> impl Iterator<Item = (usize, usize)> {

@@ -1,6 +1,7 @@
 //! The settings of an image processor, and pictures as it makes them.
 
 use crate::config::{self, Fields};
+use crate::patches;
 use crate::size::smart_resize;
 use crate::{Error, Patches, Picture, Resizer};
 use serde_json::{Map, Value};
@@ -85,6 +86,19 @@ impl Processor {
     /// multiples of `patch_size · merge_size`.
     pub fn size(&self, name: &str, size: [usize; 2]) -> Result<[usize; 2], Error> {
         self.resized(size).map_err(Error::picture(name))
+    }
+
+    /// Returns [`Patches::grid`] of a still picture of this size. `name` is the picture's in errors.
+    ///
+    /// # Errors
+    /// Returns an error as [`Self::size`] does.
+    pub fn grid(&self, name: &str, size: [usize; 2]) -> Result<[usize; 3], Error> {
+        Ok(patches::grid(self.size(name, size)?, self.patch))
+    }
+
+    /// Returns [`Patches::width`] of every picture.
+    pub fn patch_width(&self) -> usize {
+        patches::width(self.patch, self.frames)
     }
 
     /// Makes the `pixel_values` of a still picture. `name` is the picture's in errors.

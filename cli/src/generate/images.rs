@@ -18,8 +18,6 @@ use std::path::Path;
 pub struct Reader {
     processor: Processor,
     placeholders: Placeholders,
-    /// The number of values of a patch that the vision tower takes.
-    width: usize,
 }
 
 /// The files that hold the settings of an image processor.
@@ -48,10 +46,18 @@ impl Reader {
             );
         }
         let processor = Processor::open(model)?;
+        let placeholders = Placeholders::of_folder(model, processor.merge_size())?;
+        if processor.patch_width() != vision.pixels() {
+            bail!(
+                "the checkpoint's image processor makes patches of {} values, but those of `vision_config` in \
+                 config.json have {}; patch_size and temporal_patch_size of both must be equal",
+                processor.patch_width(),
+                vision.pixels()
+            );
+        }
         Ok(Self {
-            placeholders: Placeholders::of_folder(model, processor.merge_size())?,
-            width: vision.pixels(),
             processor,
+            placeholders,
         })
     }
 
@@ -60,10 +66,11 @@ impl Reader {
     /// # Errors
     /// Returns an error that names a picture that can't be read.
     pub fn grids(&self, pictures: &[Source]) -> anyhow::Result<Vec<[usize; 3]>> {
-        pictures
-            .iter()
-            .map(|picture| Ok(self.one(picture)?.grid()))
-            .collect()
+        let one = |picture: &Source| -> anyhow::Result<[usize; 3]> {
+            let pixels = picture.read(&Decoding::default())?;
+            Ok(self.processor.grid(&picture.to_string(), pixels.size())?)
+        };
+        pictures.iter().map(one).collect()
     }
 
     /// Returns the token ids of a prompt with as many placeholders as the model has rows of pictures.
@@ -89,30 +96,22 @@ impl Reader {
         let grids = TensorData::new(grids, [patches.len(), 3]);
         let values = patches.into_iter().flat_map(Patches::into_values);
         let values: Vec<f32> = values.collect();
-        let shape = [values.len() / self.width, self.width];
+        let width = self.processor.patch_width();
+        let shape = [values.len() / width, width];
         let values = TensorData::new(values, shape);
         Ok((
             Tensor::from_data(values, (device, DType::F32)),
-            Tensor::from_data(grids, (device, DType::I64)),
+            // Sizes are read by the host alone.
+            Tensor::from_data(grids, (&Device::flex(), DType::I64)),
         ))
     }
 
     fn patches(&self, pictures: &[Source]) -> anyhow::Result<Vec<Patches>> {
-        pictures.iter().map(|picture| self.one(picture)).collect()
-    }
-
-    fn one(&self, picture: &Source) -> anyhow::Result<Patches> {
-        let pixels = picture.read(&Decoding::default())?;
-        let patches = self.processor.patches(&picture.to_string(), &pixels)?;
-        if patches.width() != self.width {
-            bail!(
-                "the checkpoint's image processor makes patches of {} values, but those of `vision_config` in \
-                 config.json have {}; patch_size and temporal_patch_size of both must be equal",
-                patches.width(),
-                self.width
-            );
-        }
-        Ok(patches)
+        let one = |picture: &Source| -> anyhow::Result<Patches> {
+            let pixels = picture.read(&Decoding::default())?;
+            Ok(self.processor.patches(&picture.to_string(), &pixels)?)
+        };
+        pictures.iter().map(one).collect()
     }
 }
 

@@ -9,17 +9,16 @@ mod weighted;
 
 use crate::choice::{self, DeviceChoice, DtypeChoice};
 use crate::{loading, output, screen};
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use burn::tensor::{DType, Device, Tensor, TensorData};
 use burn_kernels::report;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use inputs::Inputs;
-use kernels_io::escape_path;
 use kernels_models::{
     CausalLm, Model, ModelConfig, OmniPart, is_vision_tower, load_part, load_reward_model,
     load_with_vision, stored_gradients,
 };
 use outputs::Outputs;
+use parts::{Results, Run};
 use std::path::PathBuf;
 
 /// Run a checkpoint on token ids and write logits, loss and gradients, for parity checks
@@ -103,13 +102,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     refuse_lost_files(args)?;
     let inputs = inputs::read(&args.inputs)?;
     let device = device(args)?;
+    let run = Run {
+        args,
+        inputs: &inputs,
+        device: &device,
+        dtype: args.dtype.float_dtype(),
+    };
     let outputs = if is_vision_tower(&args.model)? {
         ensure!(args.part.is_none(), "--part: a vision tower has no parts");
-        vision::results(args, &inputs, &device)?
+        vision::results(&run)?
     } else if ModelConfig::of_checkpoint_part(&args.model, args.part)?.is_reward_model() {
-        rewards(args, &inputs, &device)?
+        rewards(&run)?
     } else {
-        results(args, &inputs, &device)?
+        results(&run)?
     };
     outputs::write(&args.outputs, &outputs)?;
     output::note_tuned()?;
@@ -146,31 +151,40 @@ fn refuse_lost_files(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Computes the scores of a reward model.
-fn rewards(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outputs> {
+fn rewards(run: &Run<'_>) -> anyhow::Result<Outputs> {
+    let Run {
+        args,
+        inputs,
+        device,
+        dtype,
+    } = *run;
     ensure!(
         !args.grads,
         "--grads writes gradients of the loss of tokens, which a reward model does not have"
     );
-    let dtype = args.dtype.float_dtype();
     let (_, model) = load_reward_model(&args.model, device, dtype)?;
     args.quantised.check(&model, device)?;
-    let checked = || {
+    let batch = run.checked(|| {
         weighted::refuse(&inputs.loss_weights)?;
         let batch = inputs.batch(device, dtype)?;
         model.check_batch(&batch)?;
-        anyhow::Ok(batch)
-    };
-    let batch = checked().with_context(|| escape_path(&args.inputs))?;
+        Ok(batch)
+    })?;
     report::reset();
     let scores = model.rewards(batch).try_into_data()?;
     Ok(Outputs::from([("scores".to_owned(), scores)]))
 }
 
 /// Computes the results of any other model.
-fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outputs> {
+fn results(run: &Run<'_>) -> anyhow::Result<Outputs> {
+    let Run {
+        args,
+        inputs,
+        device,
+        dtype,
+    } = *run;
     // The gradients of every weight are written.
     let quantised = args.quantised.form(args.grads);
-    let dtype = args.dtype.float_dtype();
     let (path, part) = (&args.model, args.part);
     // Only the thinker of an Omni model reads pictures.
     let sees = inputs.has_pictures() && part.is_none_or(|part| part == OmniPart::Thinker);
@@ -182,14 +196,8 @@ fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outp
         }
     })?;
     args.quantised.check(&model, device)?;
-    let run = parts::Run {
-        args,
-        inputs,
-        device,
-        dtype,
-    };
     let (mut outputs, loss) = match &model {
-        Model::Language(model) => language(&run, model)?,
+        Model::Language(model) => language(run, model)?,
         Model::CodePredictor(model) => run.code_predictor(model)?,
         Model::Code2Wav(model) => run.code2wav(model)?,
     };
@@ -206,7 +214,7 @@ fn results(args: &Args, inputs: &Inputs, device: &Device) -> anyhow::Result<Outp
 }
 
 /// Computes the logits and the loss of a language model.
-fn language(run: &parts::Run<'_>, model: &CausalLm) -> anyhow::Result<parts::Results> {
+fn language(run: &Run<'_>, model: &CausalLm) -> anyhow::Result<Results> {
     let batch = run.checked(|| {
         weighted::refuse(&run.inputs.loss_weights)?;
         let batch = run.inputs.batch(run.device, run.dtype)?;

@@ -9,7 +9,11 @@ use tempfile::TempDir;
 const CODE2WAV: &str = "qwen3_omni_code2wav";
 
 /// Runs a checkpoint on inputs. Returns the results, or the error that the program prints.
-fn run(model: &Path, inputs: &File, extra: &[&str]) -> Result<BTreeMap<String, Floats>, String> {
+pub fn run(
+    model: &Path,
+    inputs: &File,
+    extra: &[&str],
+) -> Result<BTreeMap<String, Floats>, String> {
     let folder = TempDir::new().unwrap();
     let (input, output) = (
         folder.path().join("in.safetensors"),
@@ -27,6 +31,7 @@ fn run(model: &Path, inputs: &File, extra: &[&str]) -> Result<BTreeMap<String, F
     match result.status.success() {
         true => Ok(floats(&output)),
         false => {
+            assert_eq!(result.status.code(), Some(1));
             assert!(!output.exists());
             Err(errors(&result))
         }

@@ -1,11 +1,11 @@
 //! Tests of `kernels run` with pictures: vision towers alone, and whole models.
 
-use crate::common::{Floats, command, errors, floats};
+use crate::common::{Floats, floats};
 use crate::models::{self, File};
+use crate::run_parts;
 use safetensors::Dtype;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use tempfile::TempDir;
 
 /// A change of the inputs.
 type Change<'a> = &'a dyn Fn(&mut File);
@@ -16,31 +16,10 @@ fn run(
     extra: &[&str],
     change: impl FnOnce(&mut File),
 ) -> Result<BTreeMap<String, Floats>, String> {
-    let folder = TempDir::new().unwrap();
-    let path = |name: &str| folder.path().join(name);
     let mut own = models::read(&expected(model));
     own.retain(|name, _| !name.starts_with("grad_by_"));
     change(&mut own);
-    models::write(&path("in.safetensors"), &own);
-    let mut command = command();
-    command
-        .arg("run")
-        .arg("--model")
-        .arg(models::model_dir(model));
-    command.arg("--inputs").arg(path("in.safetensors"));
-    command
-        .arg("--outputs")
-        .arg(path("out.safetensors"))
-        .args(extra);
-    let result = command.output().unwrap();
-    match result.status.success() {
-        true => Ok(floats(&path("out.safetensors"))),
-        false => {
-            assert_eq!(result.status.code(), Some(1));
-            assert!(!path("out.safetensors").exists());
-            Err(errors(&result))
-        }
-    }
+    run_parts::run(&models::model_dir(model), &own, extra)
 }
 
 fn expected(model: &str) -> PathBuf {

@@ -22,6 +22,9 @@ fn patches_are_those_of_both_processors() {
             let made = processor(case["config"].clone()).with_resizer(resizer);
             let patches = made.patches(name, &picture(case)).unwrap();
             assert_eq!(patches.grid(), numbers(&case["grid"]));
+            let grid = made.grid(name, picture(case).size()).unwrap();
+            assert_eq!(grid, patches.grid());
+            assert_eq!(made.patch_width(), patches.width());
             let ours: Vec<u8> = patches
                 .values()
                 .iter()

@@ -102,10 +102,8 @@ pub fn load_as(
     quantised: QuantisedWeights,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(ModelConfig, CausalLm), ModelError> {
-    check_dtype(device, dtype)?;
-    let checkpoint = Checkpoint::open(path)?;
+    let checkpoint = open(path, None, device, dtype)?;
     checkpoint.config.require_language_model(path)?;
-    refuse_reward_model(&checkpoint, path)?;
     read(
         checkpoint,
         ModelConfig::init,
@@ -132,9 +130,7 @@ pub fn load_part(
     quantised: QuantisedWeights,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(ModelConfig, Model), ModelError> {
-    check_dtype(device, dtype)?;
-    let checkpoint = Checkpoint::open_part(path, part)?;
-    refuse_reward_model(&checkpoint, path)?;
+    let checkpoint = open(path, part, device, dtype)?;
     read(
         checkpoint,
         ModelConfig::build,
@@ -145,7 +141,15 @@ pub fn load_part(
     )
 }
 
-pub(super) fn refuse_reward_model(checkpoint: &Checkpoint, path: &Path) -> Result<(), ModelError> {
+/// Opens a checkpoint of a model that is no reward model, or a part of one, for a device that supports the dtype.
+pub(super) fn open(
+    path: &Path,
+    part: Option<OmniPart>,
+    device: &Device,
+    dtype: FloatDType,
+) -> Result<Checkpoint, ModelError> {
+    check_dtype(device, dtype)?;
+    let checkpoint = Checkpoint::open_part(path, part)?;
     if checkpoint.config.is_reward_model() {
         let problem = "this is a reward model, which gives a score in place of tokens; `kernels run` scores texts with it";
         return Err(ModelError::field(
@@ -154,7 +158,7 @@ pub(super) fn refuse_reward_model(checkpoint: &Checkpoint, path: &Path) -> Resul
             problem,
         ));
     }
-    Ok(())
+    Ok(checkpoint)
 }
 
 /// Reads the weights of a part of a model as floats.

@@ -6,7 +6,7 @@ use burn::tensor::{Device, FloatDType};
 
 use super::CONFIG;
 use super::check::check_part;
-use super::load::{QuantisedWeights, check_dtype, read, read_floats, refuse_reward_model};
+use super::load::{QuantisedWeights, check_dtype, open, read, read_floats};
 use super::open::Checkpoint;
 use super::progress::Progress;
 use super::shards::Shards;
@@ -29,9 +29,7 @@ pub fn load_with_vision(
     quantised: QuantisedWeights,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(ModelConfig, CausalLm), ModelError> {
-    check_dtype(device, dtype)?;
-    let checkpoint = Checkpoint::open(path)?;
-    refuse_reward_model(&checkpoint, path)?;
+    let checkpoint = open(path, None, device, dtype)?;
     if checkpoint.path.is_file() {
         return Err(ModelError::Layout {
             dir: checkpoint.path,

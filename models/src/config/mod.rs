@@ -159,7 +159,7 @@ impl ModelConfig {
     /// Returns `true` for a model from token ids to logits of the next token: of parts of Omni models, a thinker or a
     /// talker.
     pub fn is_language_model(&self) -> bool {
-        self.family().speech.is_none_or(Speech::is_language_model)
+        self.architecture.is_language_model()
     }
 
     /// Returns the width of the embeddings of tokens. Of a talker of Qwen2.5-Omni it differs from `hidden_size`.

@@ -5,7 +5,7 @@
 
 use burn::module::{Initializer, Module, Param};
 use burn::tensor::activation::{sigmoid, softplus};
-use burn::tensor::{Bool, DType, FloatDType, Tensor, TensorData};
+use burn::tensor::{Bool, Tensor, TensorData};
 use burn_kernels::nn::{CacheError, Linear};
 
 use crate::config::LinearConfig;
@@ -19,6 +19,7 @@ use crate::layers::qwen3_next::{
     gated_delta_rule, packed_gated_delta_rule, packed_short_convolution, short_convolution,
 };
 use crate::layers::state::{DeltaShapes, DeltaState};
+use crate::layers::wide::at_least_f32;
 
 /// The projections of a layer. [`crate::parameters`] leaves the field of this type out of the paths of parameters, as
 /// no checkpoint has a name for it.
@@ -301,7 +302,7 @@ impl GatedDelta {
 
     /// Returns the logarithms of the decays, in at least `f32`, and the rates of the updates, each `[b, s, heads]`.
     fn steps(&self, projected: Projected) -> [Tensor<3>; 2] {
-        let wide = wide(projected.decays.dtype());
+        let wide = at_least_f32(projected.decays.dtype());
         let strength = self.a_log.val().cast(wide).exp();
         let bias = self.dt_bias.val().cast(wide);
         let steps = softplus(projected.decays.cast(wide) + bias.unsqueeze(), 1.0);
@@ -309,14 +310,6 @@ impl GatedDelta {
             (steps * strength.unsqueeze()).neg(),
             sigmoid(projected.rates),
         ]
-    }
-}
-
-/// Returns the dtype of states and decays.
-pub(crate) fn wide(dtype: DType) -> FloatDType {
-    match dtype {
-        DType::F64 => FloatDType::F64,
-        _ => FloatDType::F32,
     }
 }
 

@@ -27,14 +27,16 @@ pub fn norm_and_rotate(
     cos: Tensor<3>,
     sin: Tensor<3>,
 ) -> (Tensor<4>, Tensor<4>) {
-    let norm = |x: Tensor<4>, weight: &Param<Tensor<1>>| {
-        let norm = Gemma2RmsNorm {
-            weight: weight.clone(),
-            variance_epsilon: eps,
-        };
-        norm.forward(x).swap_dims(1, 2)
-    };
-    let (q, k) = (norm(q, q_weight), norm(k, k_weight));
+    let (q, k) = (normalised(q, q_weight, eps), normalised(k, k_weight, eps));
     let (q, k) = apply_rotary_pos_emb(q, k, cos, sin);
     (q.swap_dims(1, 2), k.swap_dims(1, 2))
+}
+
+/// Normalises each head of `[b, s, heads, d]` like [`Gemma2RmsNorm`]. Returns `[b, heads, s, d]`.
+pub(crate) fn normalised(x: Tensor<4>, weight: &Param<Tensor<1>>, eps: f64) -> Tensor<4> {
+    let norm = Gemma2RmsNorm {
+        weight: weight.clone(),
+        variance_epsilon: eps,
+    };
+    norm.forward(x).swap_dims(1, 2)
 }

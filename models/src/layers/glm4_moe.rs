@@ -1,12 +1,13 @@
 //! GLM-4-MoE's own layers. Its norm and dense MLP are Llama's, and its rotary function is Phi-3's.
 
 use burn::module::{Module, Param};
+use burn::tensor::Tensor;
 use burn::tensor::module::linear;
-use burn::tensor::{DType, FloatDType, Tensor};
 use burn_kernels::fused_kernel;
 
 use crate::layers::llama::{LlamaMlp, LlamaRmsNorm};
 use crate::layers::phi3::apply_rotary_pos_emb;
+use crate::layers::wide::at_least_f32;
 
 /// The projection to the router's logits, which is computed in at least `f32` for every dtype of the model.
 #[derive(Module, Debug)]
@@ -18,10 +19,7 @@ pub struct TopkRouter {
 impl TopkRouter {
     /// Returns the logits `[.., experts]` of `x` `[.., hidden]`, in at least `f32`.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
-        let wide = match x.dtype() {
-            DType::F64 => FloatDType::F64,
-            _ => FloatDType::F32,
-        };
+        let wide = at_least_f32(x.dtype());
         linear(x.cast(wide), self.weight.val().cast(wide).transpose(), None)
     }
 }

@@ -22,7 +22,16 @@ pub fn apply_multimodal_rotary_pos_emb(
     mrope_section: [usize; 3],
 ) -> (Tensor<4>, Tensor<4>) {
     let axes = SectionOrder::Chunked.axes(mrope_section);
-    let (cos, sin) = (merged(cos, &axes), merged(sin, &axes));
+    rotate(q, k, merged(cos, &axes), merged(sin, &axes))
+}
+
+/// Rotates the first elements of heads, as many as the tables `[b, 1, s, w]` are wide.
+pub(crate) fn rotate(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    cos: Tensor<4>,
+    sin: Tensor<4>,
+) -> (Tensor<4>, Tensor<4>) {
     let rotate = |x: Tensor<4>| rotate_part(x, &cos, &sin, rotate_half);
     (rotate(q), rotate(k))
 }

@@ -3,13 +3,14 @@
 use burn::module::{Module, Param};
 use burn::nn::Linear;
 use burn::tensor::activation::sigmoid;
-use burn::tensor::{DType, FloatDType, Tensor};
+use burn::tensor::{FloatDType, Tensor};
 use burn_kernels::fused_kernel;
 
 use crate::layers::attention::{self, Scores};
 use crate::layers::cache::Seen;
 use crate::layers::llama::LlamaMlp;
 use crate::layers::scores::{Scoring, composed};
+use crate::layers::wide::at_least_f32;
 
 pub use crate::layers::arrangements::Llama4Layer;
 
@@ -47,10 +48,7 @@ impl Llama4MoeBlock {
         let logits = self.router.forward(tokens.clone());
         let (chosen, indices) = logits.clone().topk_with_indices(self.top_k, 1);
         let dtype = chosen.dtype();
-        let wide = match dtype {
-            DType::F64 => FloatDType::F64,
-            _ => FloatDType::F32,
-        };
+        let wide = at_least_f32(dtype);
         let weights: Tensor<3> = sigmoid(chosen.cast(wide)).cast(dtype).unsqueeze_dim(2);
         // Each token is one row for each of its experts, which adds nothing but one result.
         let pairs = count * self.top_k;
@@ -70,11 +68,7 @@ impl Llama4MoeBlock {
 #[fused_kernel("npu_fused_rmsnorm", scale = none, layer = "l2_norm")]
 pub fn l2_norm(x: Tensor<4>, eps: f64) -> Tensor<4> {
     let dtype = x.dtype();
-    let wide = match dtype {
-        DType::F64 => FloatDType::F64,
-        _ => FloatDType::F32,
-    };
-    let x = x.cast(wide);
+    let x = x.cast(at_least_f32(dtype));
     let mean_square = x.clone().square().mean_dim(3);
     (x * (mean_square + eps).sqrt().recip()).cast(dtype)
 }

@@ -40,3 +40,4 @@ pub(crate) mod scores;
 pub(crate) mod sparse;
 pub(crate) mod state;
 pub mod vision;
+pub(crate) mod wide;

@@ -5,9 +5,8 @@ use burn::tensor::Tensor;
 use burn_kernels::fused_kernel;
 
 use crate::config::family::SectionOrder;
-use crate::layers::phi3::rotate_part;
+use crate::layers::glm4v_moe::rotate;
 use crate::layers::qwen_vl::merged;
-use crate::layers::rope::rotate_half;
 
 /// Rotates the first elements of the heads of queries `[b, hq, s, d]` and keys `[b, hk, s, d]` by three positions, as
 /// many as the tables are wide. `cos` and `sin` are `[3, b or 1, s, w]`. Pairs take the three positions in turn, as
@@ -28,7 +27,5 @@ pub fn apply_interleaved_rotary_pos_emb(
     mrope_section: [usize; 3],
 ) -> (Tensor<4>, Tensor<4>) {
     let axes = SectionOrder::Interleaved.axes(mrope_section);
-    let (cos, sin) = (merged(cos, &axes), merged(sin, &axes));
-    let rotate = |x: Tensor<4>| rotate_part(x, &cos, &sin, rotate_half);
-    (rotate(q), rotate(k))
+    rotate(q, k, merged(cos, &axes), merged(sin, &axes))
 }

@@ -9,7 +9,7 @@ use burn_kernels::ops::attention::Lengths;
 use burn_kernels::ops::{causal_conv1d, gated_delta_rule as rule};
 use burn_kernels::semantics::{CausalConv1dKey, GatedDeltaRuleKey, InitialState, SequenceLengths};
 
-use crate::layers::gemma2::Gemma2RmsNorm;
+use crate::layers::gemma3::normalised;
 use crate::layers::phi3::apply_rotary_pos_emb;
 
 /// Root-mean-square normalisation with a gate, `y = (weight · round(x / sqrt(mean(x²) + eps))) · silu(gate)`. The
@@ -29,6 +29,8 @@ pub struct Qwen3NextRmsNormGated {
 
 /// Normalises each head of queries `[b, s, hq, d]` and keys `[b, s, hk, d]` like [`Gemma2RmsNorm`], with weights `[d]`,
 /// and rotates its first elements like [`apply_rotary_pos_emb`].
+///
+/// [`Gemma2RmsNorm`]: crate::layers::gemma2::Gemma2RmsNorm
 #[fused_kernel(
     "npu_fused_qk_norm_rope",
     norm = head,
@@ -48,14 +50,7 @@ pub fn norm_and_rotate(
     cos: Tensor<3>,
     sin: Tensor<3>,
 ) -> (Tensor<4>, Tensor<4>) {
-    let norm = |x: Tensor<4>, weight: &Param<Tensor<1>>| {
-        let norm = Gemma2RmsNorm {
-            weight: weight.clone(),
-            variance_epsilon: eps,
-        };
-        norm.forward(x).swap_dims(1, 2)
-    };
-    let (q, k) = (norm(q, q_weight), norm(k, k_weight));
+    let (q, k) = (normalised(q, q_weight, eps), normalised(k, k_weight, eps));
     let (q, k) = apply_rotary_pos_emb(q, k, cos, sin);
     (q.swap_dims(1, 2), k.swap_dims(1, 2))
 }

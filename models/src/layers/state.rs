@@ -3,7 +3,7 @@
 use burn::tensor::{DType, Tensor};
 use burn_kernels::nn::CacheError;
 
-use crate::layers::gated_delta::wide;
+use crate::layers::wide::at_least_f32;
 
 /// The state of a layer of linear attention after some tokens.
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ impl DeltaState {
     /// Returns the state before the first token, for inputs like `inputs`.
     fn zeros(inputs: &Tensor<3>, shapes: DeltaShapes) -> Self {
         let (device, dtype) = (inputs.device(), inputs.dtype());
-        let wide = DType::from(wide(dtype));
+        let wide = DType::from(at_least_f32(dtype));
         Self {
             inputs: Tensor::zeros(shapes.inputs, (&device, dtype)),
             heads: Tensor::zeros(shapes.heads, (&device, wide)),

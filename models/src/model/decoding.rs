@@ -143,9 +143,9 @@ impl CausalLm {
         cache: &mut Cache,
     ) -> Result<Tensor<3>, ModelError> {
         refuse_taken(cache, "pictures are among the first tokens")?;
+        self.check_inputs(&input_ids, None)?;
         let batch = Batch::new(input_ids).with_pictures(pixel_values, image_grid_thw);
-        self.check_batch(&batch)?;
-        let (batch, seen) = self.see(batch);
+        let (batch, seen) = self.see(batch)?;
         cache.clear();
         cache.share(
             seen.as_ref()

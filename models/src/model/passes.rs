@@ -21,7 +21,8 @@ impl CausalLm {
             "tokens of {} have one position",
             self.config().architecture
         );
-        let (batch, seen) = self.see(batch);
+        let seen = self.see(batch);
+        let (batch, seen) = seen.unwrap_or_else(|error| panic!("{error}"));
         let passed = self.model.forward_seeing(batch, seen, None);
         let (hidden, router_logits) = passed.expect("a pass without a cache has no error of one");
         Output {

@@ -106,14 +106,16 @@ impl CausalLm {
 
     /// Returns a batch with the positions of its tokens, and the features of its pictures.
     ///
-    /// # Panics
-    /// Panics on pictures that [`check_batch`](Self::check_batch) refuses.
-    pub(crate) fn see(&self, mut batch: Batch) -> (Batch, Option<SeenPictures>) {
+    /// # Errors
+    /// Returns an error as [`check_pictures`](Self::check_pictures) does.
+    pub(crate) fn see(
+        &self,
+        mut batch: Batch,
+    ) -> Result<(Batch, Option<SeenPictures>), ModelError> {
         let Some(pictures) = batch.pictures.take() else {
-            return (batch, None);
+            return Ok((batch, None));
         };
-        let placed = self.place(&batch, &pictures);
-        let Placed { grids, positions } = placed.unwrap_or_else(|error| panic!("{error}"));
+        let Placed { grids, positions } = self.place(&batch, &pictures)?;
         let [rows, columns] = batch.input_ids.dims();
         let device = batch.input_ids.device();
         if batch.position_ids.is_none() {
@@ -137,7 +139,7 @@ impl CausalLm {
             shared: shared.collect(),
             places,
         };
-        (batch, Some(seen))
+        Ok((batch, Some(seen)))
     }
 }
 

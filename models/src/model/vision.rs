@@ -1,7 +1,7 @@
 //! Vision towers: from the patches of pictures to tokens.
 
 use burn::module::Module;
-use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use crate::config::VisionConfig;
 use crate::config::family::Tower;
@@ -10,6 +10,7 @@ use crate::layers::vision::Build;
 use crate::layers::vision::attention::Places;
 use crate::layers::vision::qwen2_5::Qwen2_5Tower;
 use crate::layers::vision::qwen3::{Around, Qwen3Tower};
+use crate::layers::wide::at_least_f32;
 use crate::vision::{Grid, frame_lengths, interpolation, positions, windows};
 
 /// The layers of a tower. [`crate::parameters`] knows that checkpoints have no name for this type.
@@ -199,10 +200,7 @@ pub(crate) fn indices(values: &[usize], device: &Device) -> Tensor<1, Int> {
 
 fn around(grids: &[Grid], merge: usize, side: usize, (device, dtype): (&Device, DType)) -> Around {
     let (entries, weights) = interpolation(grids, merge, side);
-    let wide = match dtype {
-        DType::F64 => FloatDType::F64,
-        _ => FloatDType::F32,
-    };
+    let wide = at_least_f32(dtype);
     let each = [0, 1, 2, 3];
     Around {
         entries: each.map(|at| {

@@ -73,9 +73,7 @@ impl Model {
 
     /// Returns every parameter by its checkpoint name, as [`CausalLm::named_parameters`] does.
     pub fn named_parameters(&self) -> BTreeMap<String, TensorData> {
-        let mut named = Named(BTreeMap::new());
-        show_all(self, ExpertStorage::PerExpert, &mut named);
-        named.0
+        named(self)
     }
 }
 
@@ -270,9 +268,9 @@ impl ParameterVisitor for Named {
     }
 }
 
-fn named(model: &CausalLm) -> BTreeMap<String, TensorData> {
+fn named(model: &impl Configured) -> BTreeMap<String, TensorData> {
     let mut named = Named(BTreeMap::new());
-    model.visit_parameters(&mut named);
+    show_all(model, ExpertStorage::PerExpert, &mut named);
     named.0
 }
 

@@ -212,6 +212,13 @@ pub fn ints(tensor: &Stored, device: &Device) -> Tensor<2, Int> {
     Tensor::from_data(TensorData::new(values, tensor.shape.clone()), device)
 }
 
+/// Returns the positions of three axes of a golden file.
+pub fn axes(golden: &File, device: &Device) -> Tensor<3, Int> {
+    let stored = &golden["position_ids"];
+    let values: Vec<i64> = stored.values().into_iter().map(|x| x as i64).collect();
+    Tensor::from_data(TensorData::new(values, stored.shape.clone()), device)
+}
+
 pub fn to_f64(data: &TensorData) -> Vec<f64> {
     Tensor::<1>::from_data(
         TensorData::from_bytes(data.bytes().clone(), [data.num_elements()], data.dtype()),

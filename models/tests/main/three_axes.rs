@@ -5,9 +5,9 @@ use crate::comparison::{difference, relative};
 use std::path::Path;
 
 use crate::common::{
-    self, check_gradients, copy_of, edit_config, edit_tensors, ints, model_dir, read, to_f64,
+    self, axes, check_gradients, copy_of, edit_config, edit_tensors, ints, model_dir, read, to_f64,
 };
-use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
+use burn::tensor::{Device, FloatDType, Int, Tensor};
 use burn_kernels::policy::{self, Policy};
 use kernels_models::{CausalLm, ModelConfig, load, next_token_loss, save};
 use serde_json::json;
@@ -22,12 +22,6 @@ const MODELS: [&str; 5] = [
 
 fn open(dir: &Path, device: &Device, dtype: FloatDType) -> (ModelConfig, CausalLm) {
     load(dir, device, dtype).unwrap()
-}
-
-fn axes(golden: &common::File, device: &Device) -> Tensor<3, Int> {
-    let stored = &golden["position_ids"];
-    let values: Vec<i64> = stored.values().into_iter().map(|x| x as i64).collect();
-    Tensor::from_data(TensorData::new(values, stored.shape.clone()), device)
 }
 
 /// The positions are those of text around an image and a video.

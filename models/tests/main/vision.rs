@@ -5,8 +5,8 @@ use crate::comparison::{difference, relative};
 use std::path::Path;
 
 use crate::common::{
-    self, File, Stored, check_gradients, copy_of, edit_config, edit_tensors, ints, model_dir, read,
-    relative_l2, to_f64,
+    self, File, Stored, axes, check_gradients, copy_of, edit_config, edit_tensors, ints, model_dir,
+    read, relative_l2, to_f64,
 };
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use burn_kernels::policy::{self, Policy};
@@ -38,12 +38,25 @@ fn whole(dir: &Path, device: &Device, dtype: FloatDType) -> (ModelConfig, Causal
     load_with_vision(dir, device, dtype, QuantisedWeights::Decoded, &mut |_| {}).unwrap()
 }
 
-/// Returns the results of a tower by name.
-fn features(tower: &VisionTower, golden: &File, device: &Device) -> Vec<(String, Tensor<2>)> {
-    let (pixels, grid) = (
+/// Returns what is wrong with a model with its tower.
+#[track_caller]
+fn refusal(dir: &Path) -> String {
+    let (device, decoded) = (Device::default(), QuantisedWeights::Decoded);
+    let loaded = load_with_vision(dir, &device, FloatDType::F32, decoded, &mut |_| {});
+    loaded.unwrap_err().to_string()
+}
+
+/// Returns the patches of pictures and their sizes.
+fn pictures(golden: &File, device: &Device) -> (Tensor<2>, Tensor<2, Int>) {
+    (
         floats(&golden["pixel_values"], device),
         ints(&golden["image_grid_thw"], device),
-    );
+    )
+}
+
+/// Returns the results of a tower by name.
+fn features(tower: &VisionTower, golden: &File, device: &Device) -> Vec<(String, Tensor<2>)> {
+    let (pixels, grid) = pictures(golden, device);
     let grids = tower.config().grids(&pixels, &grid).unwrap();
     let found = tower.forward(pixels, &grids);
     let deepstack = found.deepstack.into_iter().enumerate();
@@ -151,18 +164,10 @@ fn batch(golden: &File, device: &Device, positions: bool) -> Batch {
         .masked(&ints(&golden["attention_mask"], device))
         .unwrap();
     let batch = match positions {
-        true => {
-            let stored = &golden["position_ids"];
-            let values: Vec<i64> = stored.values().into_iter().map(|x| x as i64).collect();
-            let values = TensorData::new(values, stored.shape.clone());
-            batch.at_axes(Tensor::<3, Int>::from_data(values, device))
-        }
+        true => batch.at_axes(axes(golden, device)),
         false => batch,
     };
-    let (pixels, grid) = (
-        floats(&golden["pixel_values"], device),
-        ints(&golden["image_grid_thw"], device),
-    );
+    let (pixels, grid) = pictures(golden, device);
     batch.with_pictures(pixels, grid)
 }
 
@@ -319,43 +324,33 @@ fn pictures_that_do_not_fit_are_refused() {
         let error = model.check_batch(&batch(&changed, &device, false));
         error.unwrap_err().to_string()
     };
-    let grid = |rows: &[[i64; 3]]| Stored {
-        dtype: safetensors::Dtype::I64,
-        shape: vec![rows.len(), 3],
-        bytes: rows
-            .concat()
-            .iter()
-            .flat_map(|number| number.to_le_bytes())
-            .collect(),
+    let sizes = |file: &mut File, rows: &[[i64; 3]]| {
+        let numbers = rows.as_flattened().iter();
+        let grid = Stored {
+            dtype: safetensors::Dtype::I64,
+            shape: vec![rows.len(), 3],
+            bytes: numbers.flat_map(|number| number.to_le_bytes()).collect(),
+        };
+        file.insert("image_grid_thw".into(), grid);
     };
     type Change<'a> = &'a dyn Fn(&mut File);
     let cases: [(Change<'_>, &str); 7] = [
         (
-            &|file| drop(file.insert("image_grid_thw".into(), grid(&[[1, 4, 6], [1, 2, 6]]))),
+            &|file| sizes(file, &[[1, 4, 6], [1, 2, 6]]),
             "pixel_values: has 44 patches, but the pictures of image_grid_thw have 36",
         ),
         (
-            &|file| {
-                drop(file.insert(
-                    "image_grid_thw".into(),
-                    grid(&[[1, 4, 5], [1, 2, 6], [1, 4, 2]]),
-                ))
-            },
+            &|file| sizes(file, &[[1, 4, 5], [1, 2, 6], [1, 4, 2]]),
             "row 0: 4 rows of 5 patches",
         ),
         (
-            &|file| {
-                drop(file.insert(
-                    "image_grid_thw".into(),
-                    grid(&[[0, 4, 6], [1, 2, 6], [1, 4, 2]]),
-                ))
-            },
+            &|file| sizes(file, &[[0, 4, 6], [1, 2, 6], [1, 4, 2]]),
             "row 0: the number of frames",
         ),
         (
             &|file| {
                 let all = i64::from(i32::MAX) - 1;
-                file.insert("image_grid_thw".into(), grid(&[[all, all, all]]));
+                sizes(file, &[[all, all, all]]);
             },
             "but the pictures of image_grid_thw have",
         ),
@@ -365,12 +360,7 @@ fn pictures_that_do_not_fit_are_refused() {
         ),
         (
             // One picture of two rows is now two, and the last has no tokens.
-            &|file| {
-                drop(file.insert(
-                    "image_grid_thw".into(),
-                    grid(&[[1, 4, 6], [1, 2, 6], [1, 2, 2], [1, 2, 2]]),
-                ))
-            },
+            &|file| sizes(file, &[[1, 4, 6], [1, 2, 6], [1, 2, 2], [1, 2, 2]]),
             "",
         ),
         (
@@ -475,14 +465,7 @@ fn wrong_configurations_are_refused() {
         edit_config(dir.path(), |config| {
             config["vision_config"][field] = value.clone();
         });
-        let loaded = load_with_vision(
-            dir.path(),
-            &device,
-            FloatDType::F32,
-            QuantisedWeights::Decoded,
-            &mut |_| {},
-        );
-        let said = loaded.unwrap_err().to_string();
+        let said = refusal(dir.path());
         let named = match field {
             "hidden_size" => "vision_config.num_heads".into(),
             // The shapes of the file are others.
@@ -505,27 +488,13 @@ fn wrong_configurations_are_refused() {
         edit_config(dir.path(), |config| {
             drop(config.insert(field.into(), value))
         });
-        let loaded = load_with_vision(
-            dir.path(),
-            &device,
-            FloatDType::F32,
-            QuantisedWeights::Decoded,
-            &mut |_| {},
-        );
-        let said = loaded.unwrap_err().to_string();
+        let said = refusal(dir.path());
         assert!(said.contains(field) && said.contains(words), "{said}");
     }
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("model.gguf");
     std::fs::write(&file, common::gguf::llama(64, 96).bytes()).unwrap();
-    let loaded = load_with_vision(
-        &file,
-        &device,
-        FloatDType::F32,
-        QuantisedWeights::Decoded,
-        &mut |_| {},
-    );
-    let said = loaded.unwrap_err().to_string();
+    let said = refusal(&file);
     assert!(said.contains("GGUF file holds no vision tower"), "{said}");
     let said = load_vision_tower(&model_dir("llama"), &device, FloatDType::F32).unwrap_err();
     assert!(said.to_string().contains("is not read"), "{said}");
@@ -557,14 +526,7 @@ fn wrong_tensors_of_towers_are_refused() {
                 .to_string(),
         ];
         if !prefix.is_empty() {
-            let loaded = load_with_vision(
-                dir.path(),
-                &device,
-                FloatDType::F32,
-                QuantisedWeights::Decoded,
-                &mut |_| {},
-            );
-            said.push(loaded.unwrap_err().to_string());
+            said.push(refusal(dir.path()));
         }
         for said in said {
             for words in [

@@ -3,12 +3,13 @@
 
 use burn::module::{Initializer, Module, Param};
 use burn::nn::Embedding;
-use burn::tensor::{DType, FloatDType, Int, Tensor};
+use burn::tensor::{Int, Tensor};
 use burn_kernels::nn::Linear;
 
 use crate::config::AltUpConfig;
 use crate::layers::blocks::{RmsNorm, new_linear, new_weight};
 use crate::layers::kinds::Build;
+use crate::layers::wide::at_least_f32;
 
 /// The parts of a model outside its layers: the embeddings of layers, and the projections between embedding and streams.
 /// [`crate::parameters`] leaves the field of this type out of the paths of parameters.
@@ -159,11 +160,7 @@ impl AltUp {
             .modality_router
             .forward(self.router_norm.forward(x) * scale);
         let dtype = routed.dtype();
-        let wide = match dtype {
-            DType::F64 => FloatDType::F64,
-            _ => FloatDType::F32,
-        };
-        routed.cast(wide).tanh().cast(dtype)
+        routed.cast(at_least_f32(dtype)).tanh().cast(dtype)
     }
 
     /// Returns what the streams are expected to be after the layer.
