@@ -51,7 +51,8 @@ mod tests {
         let with = Resident::ask().unwrap();
         assert!(with.now >= 64 << 20 && with.peak >= with.now);
         drop(buffer);
-        // Other tests allocate and free meanwhile, but a peak never falls.
-        assert!(Resident::ask().unwrap().peak >= with.peak);
+        // Other tests allocate and free meanwhile, but the peak stays. The system counts pages by thread and adds the counts
+        // later, so that what it tells may be some pages off.
+        assert!(Resident::ask().unwrap().peak + (4 << 20) >= with.peak);
     }
 }

@@ -141,7 +141,7 @@ pub fn load_part(
     )
 }
 
-/// Opens a checkpoint of a model that is no reward model, or a part of one, for a device that supports the dtype.
+/// Opens a checkpoint of a language model, or a part of one, for a device that supports the dtype.
 pub(super) fn open(
     path: &Path,
     part: Option<OmniPart>,

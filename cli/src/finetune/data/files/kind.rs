@@ -1,4 +1,4 @@
-//! What a data file holds, by its name.
+//! The kind of a data file, by its name.
 
 use anyhow::bail;
 use kernels_io::escape_path;
