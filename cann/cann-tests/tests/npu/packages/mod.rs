@@ -1,6 +1,7 @@
 //! Functions of packages on NPUs, with the emulator: host functions in C, which the test compiles, put their work on a
 //! stream through CANN.
 
+mod others;
 #[path = "../../../../../kernels-packages/tests/support/mod.rs"]
 mod support;
 
@@ -64,12 +65,12 @@ fn binding() -> Value {
 }
 
 /// Compiles and loads a package for NPUs. Returns `None`, with a message, without a compiler.
-fn package(name: &str, options: &[&str], binding: &Value) -> Option<Loaded> {
+fn package(name: &str, options: &[&str], bindings: &[Value]) -> Option<Loaded> {
     let source = format!("{KERNELS}\n{}", include_str!("kernels.c"));
     let folder = std::env::var("CANN_LIB_DIR").expect("a folder of CANN's libraries");
     let folder = format!("-L{folder}");
     let library = compile(&source, &[options, &[&folder, "-lopapi"]].concat())?;
-    let bindings = json!({ "format": 1, "bindings": [binding] }).to_string();
+    let bindings = json!({ "format": 1, "bindings": bindings }).to_string();
     let files = [
         ("_k.so", library.as_slice()),
         ("burn-kernels.json", bindings.as_bytes()),
@@ -154,13 +155,13 @@ fn same(found: &Computed, expected: &Computed) {
 #[test]
 fn functions_run_on_the_npus_of_this_process() {
     alone(|| {
-        let Some(right) = package("npu-kernels", &[], &binding()) else {
+        let Some(right) = package("npu-kernels", &[], &[binding()]) else {
             return;
         };
         let registered = register(&right).unwrap();
         assert_eq!(registered[0].implementation, "npu-kernels@1");
         assert_eq!(registered[0].gradient, Gradient::Kernel);
-        let wrong = package("wrong-kernels", &["-DSHIFT=1"], &binding()).unwrap();
+        let wrong = package("wrong-kernels", &["-DSHIFT=1"], &[binding()]).unwrap();
         register(&wrong).unwrap();
         for (change, says) in [
             (
@@ -174,7 +175,7 @@ fn functions_run_on_the_npus_of_this_process() {
                 true => odd["backward"]["arguments"][2] = json!({ "result": "y" }),
                 false => odd["semantics"] = change,
             }
-            let odd = package("odd-kernels", &[], &odd).unwrap();
+            let odd = package("odd-kernels", &[], &[odd]).unwrap();
             let said = register(&odd).unwrap_err().to_string();
             assert!(said.contains(says), "{said}");
         }
