@@ -27,22 +27,14 @@ pub trait Carried: Sized {
     fn view(values: &Values) -> &[Self];
 }
 
-/// Runs one generic expression on the values of any type.
-macro_rules! each_type {
-    ($values:expr, $v:ident => $body:expr) => {
-        match $values {
-            $crate::element::Values::F32($v) => $body,
-            $crate::element::Values::F64($v) => $body,
-            $crate::element::Values::U64($v) => $body,
-            $crate::element::Values::U8($v) => $body,
-        }
-    };
-}
-pub(crate) use each_type;
-
 impl Values {
     pub(crate) fn len(&self) -> usize {
-        each_type!(self, v => v.len())
+        match self {
+            Self::F32(values) => values.len(),
+            Self::F64(values) => values.len(),
+            Self::U64(values) => values.len(),
+            Self::U8(values) => values.len(),
+        }
     }
 
     /// Returns the number that names the type in headers.

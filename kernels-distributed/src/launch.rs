@@ -50,12 +50,24 @@ const OPEN_MPI: Names = Names {
     size: "OMPI_COMM_WORLD_SIZE",
     local_rank: "OMPI_COMM_WORLD_LOCAL_RANK",
 };
-const MPICH: Names =
-    Names { launcher: Launcher::Mpich, rank: "PMI_RANK", size: "PMI_SIZE", local_rank: "MPI_LOCALRANKID" };
-const SRUN: Names =
-    Names { launcher: Launcher::Srun, rank: "SLURM_PROCID", size: "SLURM_NTASKS", local_rank: "SLURM_LOCALID" };
-const TORCHRUN: Names =
-    Names { launcher: Launcher::Torchrun, rank: "RANK", size: "WORLD_SIZE", local_rank: "LOCAL_RANK" };
+const MPICH: Names = Names {
+    launcher: Launcher::Mpich,
+    rank: "PMI_RANK",
+    size: "PMI_SIZE",
+    local_rank: "MPI_LOCALRANKID",
+};
+const SRUN: Names = Names {
+    launcher: Launcher::Srun,
+    rank: "SLURM_PROCID",
+    size: "SLURM_NTASKS",
+    local_rank: "SLURM_LOCALID",
+};
+const TORCHRUN: Names = Names {
+    launcher: Launcher::Torchrun,
+    rank: "RANK",
+    size: "WORLD_SIZE",
+    local_rank: "LOCAL_RANK",
+};
 
 /// Set by `torchrun` alone, in contrast to the names above, which scripts set as well.
 const TORCHRUN_MARK: &str = "TORCHELASTIC_RUN_ID";
@@ -75,9 +87,16 @@ impl Launch {
     /// As [`Launch::from_variables`].
     pub fn from_environment() -> Result<Self, Error> {
         let sets = [OPEN_MPI, MPICH, SRUN, TORCHRUN];
-        let names = sets.iter().flat_map(|names| [names.rank, names.size, names.local_rank]);
+        let names = sets
+            .iter()
+            .flat_map(|names| [names.rank, names.size, names.local_rank]);
         let names = names.chain(MASTER).chain([TORCHRUN_MARK]);
-        let found = names.filter_map(|name| Some((name.into(), std::env::var_os(name)?.to_string_lossy().into_owned())));
+        let found = names.filter_map(|name| {
+            Some((
+                name.into(),
+                std::env::var_os(name)?.to_string_lossy().into_owned(),
+            ))
+        });
         Self::from_variables(&found.collect())
     }
 
@@ -91,31 +110,42 @@ impl Launch {
     /// If a variable is no number or one of a pair is missing, if a rank is not below the number of ranks, or if two
     /// launchers' variables contradict each other. The error names the variables.
     pub fn from_variables(variables: &Variables) -> Result<Self, Error> {
-        let open_mpi = Place::read(variables, &OPEN_MPI)?;
-        let mpich = Place::read(variables, &MPICH)?;
         let torchrun = Place::read(variables, &TORCHRUN)?;
-        // A shell of an allocation (`salloc`) has the number of tasks, but is none of them.
-        let srun = match variables.contains_key(SRUN.rank) {
-            true => Place::read(variables, &SRUN)?,
-            false => None,
-        };
         let place = match torchrun {
             Some(place) if variables.contains_key(TORCHRUN_MARK) => place,
             _ => {
-                let candidates = [open_mpi, mpich, srun.filter(|_| open_mpi.is_none() && mpich.is_none()), torchrun];
-                let mut found = candidates.into_iter().flatten();
-                let Some(place) = found.next() else { return Ok(Self::alone()) };
+                let mut found = Place::of_cluster(variables)?.into_iter().chain(torchrun);
+                let Some(place) = found.next() else {
+                    return Ok(Self::alone());
+                };
                 found.try_for_each(|other| place.check_same(&other))?;
                 place
             }
         };
-        let Place { names, rank, size, local_rank } = place;
+        let Place {
+            names,
+            rank,
+            size,
+            local_rank,
+        } = place;
         let master = if size > 1 { master(variables)? } else { None };
-        Ok(Self { launcher: names.launcher, rank, size, local_rank, master })
+        Ok(Self {
+            launcher: names.launcher,
+            rank,
+            size,
+            local_rank,
+            master,
+        })
     }
 
     fn alone() -> Self {
-        Self { launcher: Launcher::Alone, rank: 0, size: 1, local_rank: None, master: None }
+        Self {
+            launcher: Launcher::Alone,
+            rank: 0,
+            size: 1,
+            local_rank: None,
+            master: None,
+        }
     }
 }
 
@@ -129,6 +159,20 @@ struct Place {
 }
 
 impl Place {
+    /// Reads the variables of `mpirun`, or else those of `srun`.
+    fn of_cluster(variables: &Variables) -> Result<Vec<Self>, Error> {
+        let places = [
+            Self::read(variables, &OPEN_MPI)?,
+            Self::read(variables, &MPICH)?,
+        ];
+        let places: Vec<_> = places.into_iter().flatten().collect();
+        // A shell of an allocation (`salloc`) has the number of tasks, but is none of them.
+        match places.is_empty() && variables.contains_key(SRUN.rank) {
+            true => Ok(Self::read(variables, &SRUN)?.into_iter().collect()),
+            false => Ok(places),
+        }
+    }
+
     fn read(variables: &Variables, names: &'static Names) -> Result<Option<Self>, Error> {
         let rank = number(variables, names.rank)?;
         let size = number(variables, names.size)?;
@@ -139,16 +183,30 @@ impl Place {
             (None, Some(_)) => return Err(missing(names.size, names.rank)),
         };
         if size == 0 {
-            return Err(start(format!("{}=0: a group has at least one rank", names.size)));
+            return Err(start(format!(
+                "{}=0: a group has at least one rank",
+                names.size
+            )));
         }
         if rank >= size {
-            return Err(start(format!("{}={rank} is not below {}={size}", names.rank, names.size)));
+            return Err(start(format!(
+                "{}={rank} is not below {}={size}",
+                names.rank, names.size
+            )));
         }
         let local_rank = number(variables, names.local_rank)?;
         if let Some(local) = local_rank.filter(|local| *local >= size) {
-            return Err(start(format!("{}={local} is not below {}={size}", names.local_rank, names.size)));
+            return Err(start(format!(
+                "{}={local} is not below {}={size}",
+                names.local_rank, names.size
+            )));
         }
-        Ok(Some(Self { names, rank, size, local_rank }))
+        Ok(Some(Self {
+            names,
+            rank,
+            size,
+            local_rank,
+        }))
     }
 
     fn check_same(&self, other: &Self) -> Result<(), Error> {
@@ -160,7 +218,9 @@ impl Place {
             None => Ok(()),
             Some((name, own, other_name, others)) => {
                 let advice = "unset those of the launcher that did not start this process";
-                Err(start(format!("{name}={own} contradicts {other_name}={others}: {advice}")))
+                Err(start(format!(
+                    "{name}={own} contradicts {other_name}={others}: {advice}"
+                )))
             }
         }
     }
@@ -175,20 +235,34 @@ fn master(variables: &Variables) -> Result<Option<(String, u16)>, Error> {
         (None, Some(_)) => return Err(missing(port, address)),
     };
     if host.is_empty() || host.len() > LONGEST_HOST {
-        return Err(start(format!("{address} has {} bytes, not 1 to {LONGEST_HOST}", host.len())));
+        return Err(start(format!(
+            "{address} has {} bytes, not 1 to {LONGEST_HOST}",
+            host.len()
+        )));
     }
     match number.parse::<u16>() {
         Ok(number @ 1..) => Ok(Some((host.clone(), number))),
-        _ => Err(start(format!("{port}=`{}` is not a port from 1 to 65535", shown(number)))),
+        _ => Err(start(format!(
+            "{port}=`{}` is not a port from 1 to 65535",
+            shown(number)
+        ))),
     }
 }
 
 fn number(variables: &Variables, name: &str) -> Result<Option<usize>, Error> {
-    let Some(text) = variables.get(name) else { return Ok(None) };
+    let Some(text) = variables.get(name) else {
+        return Ok(None);
+    };
     // Engines have 32 bits for a rank.
     match text.parse::<u32>() {
-        Ok(number) if !text.starts_with('+') && number <= i32::MAX as u32 => Ok(Some(number as usize)),
-        _ => Err(start(format!("{name}=`{}` is not a number from 0 to {}", shown(text), i32::MAX))),
+        Ok(number) if !text.starts_with('+') && number <= i32::MAX as u32 => {
+            Ok(Some(number as usize))
+        }
+        _ => Err(start(format!(
+            "{name}=`{}` is not a number from 0 to {}",
+            shown(text),
+            i32::MAX
+        ))),
     }
 }
 

@@ -21,6 +21,9 @@
 //! ```
 
 mod answer;
+// Engines between processes have one.
+#[cfg(any(test, feature = "mpi"))]
+mod control;
 mod digest;
 mod element;
 mod error;

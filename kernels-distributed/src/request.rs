@@ -17,6 +17,7 @@ pub(crate) enum Call {
     /// The comparison of a digest, under a name.
     Agree(String),
     /// The last call of a rank, which ends its group.
+    #[cfg(feature = "mpi")]
     Leave,
 }
 
@@ -75,6 +76,7 @@ impl Request {
             Call::Broadcast { root } => [4, element, len, *root as u64],
             Call::Barrier => [5, 0, 0, 0],
             Call::Agree(_) => [6, 0, 0, 0],
+            #[cfg(feature = "mpi")]
             Call::Leave => [LEAVE, 0, 0, 0],
         }
     }

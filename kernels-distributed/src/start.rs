@@ -35,7 +35,12 @@ impl Group {
 
     #[cfg(not(feature = "mpi"))]
     fn with_mpi(launch: &Launch, _options: &Options) -> Result<Self, Error> {
-        let Launch { launcher, size, rank, .. } = launch;
+        let Launch {
+            launcher,
+            size,
+            rank,
+            ..
+        } = launch;
         let problem = format!(
             "{launcher} started {size} ranks (this is rank {rank}), but this program has no engine that joins them: \
              build it with `--features mpi`"
@@ -57,7 +62,13 @@ mod tests {
     use super::*;
 
     fn launch(launcher: Launcher, size: usize) -> Launch {
-        Launch { launcher, rank: 0, size, local_rank: None, master: None }
+        Launch {
+            launcher,
+            rank: 0,
+            size,
+            local_rank: None,
+            master: None,
+        }
     }
 
     #[test]
@@ -70,16 +81,21 @@ mod tests {
 
     #[test]
     fn mpi_under_torchrun_is_refused_by_name() {
-        let error = Group::from_launch(&launch(Launcher::Torchrun, 2), &Options::default()).unwrap_err();
+        let error =
+            Group::from_launch(&launch(Launcher::Torchrun, 2), &Options::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Engine);
         let text = error.to_string();
-        assert!(text.contains("`torchrun`") && text.contains("MPI") && text.contains("`mpirun`"), "{text}");
+        assert!(
+            text.contains("`torchrun`") && text.contains("MPI") && text.contains("`mpirun`"),
+            "{text}"
+        );
     }
 
     #[cfg(not(feature = "mpi"))]
     #[test]
     fn a_build_without_an_engine_names_the_feature() {
-        let error = Group::from_launch(&launch(Launcher::OpenMpi, 4), &Options::default()).unwrap_err();
+        let error =
+            Group::from_launch(&launch(Launcher::OpenMpi, 4), &Options::default()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Engine);
         assert!(error.to_string().contains("4 ranks"), "{error}");
         assert!(error.to_string().contains("`--features mpi`"), "{error}");
@@ -88,7 +104,10 @@ mod tests {
     #[test]
     fn a_timeout_has_limits() {
         for seconds in [0, 24 * 3600 + 1] {
-            let options = Options { timeout: std::time::Duration::from_secs(seconds), ..Options::default() };
+            let options = Options {
+                timeout: std::time::Duration::from_secs(seconds),
+                ..Options::default()
+            };
             let error = Group::from_launch(&launch(Launcher::Alone, 1), &options).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Start);
             assert!(error.to_string().contains("timeout"), "{error}");
