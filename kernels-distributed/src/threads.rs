@@ -82,12 +82,12 @@ impl Board {
     fn meet(&self, number: u64, rank: usize) -> Result<Vec<Arc<Request>>, Error> {
         let mut state = self.lock();
         loop {
+            if let Some(error) = &state.failed {
+                return Err(error.clone());
+            }
             let requests = &state.calls[&number].requests;
             if let Some(requests) = requests.iter().cloned().collect() {
                 return Ok(requests);
-            }
-            if let Some(error) = &state.failed {
-                return Err(error.clone());
             }
             let left =
                 (0..requests.len()).find(|other| requests[*other].is_none() && state.left[*other]);

@@ -96,6 +96,12 @@ fn at_once<R: Send>(ranks: &[Control], call: impl Fn(usize, &Control) -> R + Syn
 }
 
 #[test]
+fn every_group_has_a_secret_of_its_own() {
+    assert_ne!(new_token(), new_token());
+    assert_ne!(new_token()[..8], new_token()[8..16]);
+}
+
+#[test]
 fn digests_are_compared_and_the_ranks_leave() {
     let ranks = group(4, 20.0);
     for _ in 0..20 {

@@ -74,6 +74,10 @@ impl Worker {
             let over = leaves && result.is_ok();
             if over {
                 self.control.leave();
+            } else if leaves {
+                // They would wait for this rank's next call, which does not come.
+                self.control
+                    .fail("it has ended its group, but others go on");
             }
             if let Some(reply) = self.current.take() {
                 // A sum that nobody waits for.
