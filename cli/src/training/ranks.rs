@@ -1,7 +1,7 @@
 //! The processes of a run. Without the feature `distributed` there is one.
 
 use super::identity;
-use anyhow::{bail, ensure};
+use anyhow::ensure;
 #[cfg(feature = "distributed")]
 use burn_kernels::distributed::{self, Group, Options};
 use serde::Serialize;
@@ -62,7 +62,7 @@ fn refuse_launchers(variable: impl Fn(&str) -> Option<String>) -> anyhow::Result
         // Scripts set WORLD_SIZE for other programs.
         let is_rank = launcher != "torchrun" || variable("TORCHELASTIC_RUN_ID").is_some();
         if let Some(size) = size.filter(|size| *size > 1 && is_rank) {
-            bail!(
+            anyhow::bail!(
                 "`{launcher}` started {size} processes ({name}={size}), but this program trains in one: build it with \
                  `--features mpi`, or start it once"
             );
@@ -163,7 +163,7 @@ impl Ranks {
         }
         self.agree("program (another build)", &program()?)?;
         self.agree("names of settings", &names(description))?;
-        for (name, value) in identity::fields(description) {
+        for (name, value) in compared(description) {
             self.agree(&name, value.to_string().as_bytes())?;
         }
         Ok(())
@@ -235,7 +235,7 @@ impl Ranks {
     ///
     /// # Errors
     /// Returns an error if a process is lost.
-    pub fn from_first(&self, bytes: Vec<u8>) -> anyhow::Result<Vec<u8>> {
+    pub fn of_first(&self, bytes: Vec<u8>) -> anyhow::Result<Vec<u8>> {
         #[cfg(feature = "distributed")]
         if let Some(group) = self.group() {
             /// The largest number of bytes that are sent at once.
@@ -258,8 +258,15 @@ fn program() -> anyhow::Result<Vec<u8>> {
     Ok(std::fs::read(std::env::current_exe()?)?)
 }
 
+/// Returns the settings that all ranks must have. Each has a device of its own.
+fn compared(description: &Value) -> Vec<(String, &Value)> {
+    let mut fields = identity::fields(description);
+    fields.retain(|(name, _)| name != "`settings.device`");
+    fields
+}
+
 fn names(description: &Value) -> Vec<u8> {
-    let names = identity::fields(description).into_iter();
+    let names = compared(description).into_iter();
     let names: Vec<String> = names.map(|(name, _)| name).collect();
     names.join("\n").into_bytes()
 }
@@ -324,7 +331,7 @@ mod tests {
                 } else {
                     Vec::new()
                 };
-                assert_eq!(ranks.from_first(own).unwrap(), [1, 2, 3]);
+                assert_eq!(ranks.of_first(own).unwrap(), [1, 2, 3]);
                 let signal = (!ranks.leads()).then_some(15);
                 assert_eq!(ranks.any_signal(signal).unwrap(), Some(15));
                 assert_eq!(ranks.any_signal(None).unwrap(), None);

@@ -313,7 +313,7 @@ impl Shared {
         };
         let name = own.as_ref().and_then(|saved| saved.folder.file_name());
         let name = name.map(|name| name.to_string_lossy().into_owned());
-        let name = ranks.from_first(name.unwrap_or_default().into_bytes())?;
+        let name = ranks.of_first(name.unwrap_or_default().into_bytes())?;
         let Some(name) = Name::parse(&String::from_utf8(name)?) else {
             return Ok(None);
         };
@@ -329,7 +329,7 @@ impl Shared {
                 Some(saved) => fs::read(saved.folder.join(file))?,
                 None => Vec::new(),
             };
-            let bytes = ranks.from_first(bytes)?;
+            let bytes = ranks.of_first(bytes)?;
             if let Some(copy) = &copy {
                 write_new(&copy.path().join(file), &bytes)?;
             }
