@@ -18,13 +18,15 @@ fn run(size: usize, options: impl Fn(usize) -> String) -> Vec<Result<Vec<f64>, S
     let ranks = Group::of_threads(size).into_iter().map(|group| {
         let line = format!("train --quiet --batch 3 --seq 16 {}", options(group.rank()));
         let args = Line::parse_from(line.split(' ')).args;
-        let started = thread::Builder::new().stack_size(16 << 20).spawn(move || {
-            let ranks = Ranks::of(group);
-            let run = train(&args, &ranks).map_err(|error| ranks.failed(error));
-            let run = run.map_err(|error| crate::output::chain(&error))?;
-            let run = run.map(|run| run.trained.points).unwrap_or_default();
-            Ok(run.iter().map(|point| point.loss).collect())
-        });
+        let started = thread::Builder::new().stack_size(16 << 20).spawn(
+            move || -> Result<Vec<f64>, String> {
+                let ranks = Ranks::of(group);
+                let run = train(&args, &ranks).map_err(|error| ranks.failed(error));
+                let run = run.map_err(|error| crate::output::chain(&error))?;
+                let run = run.map(|run| run.trained.points).unwrap_or_default();
+                Ok(run.iter().map(|point| point.loss).collect())
+            },
+        );
         started.unwrap()
     });
     let ranks: Vec<_> = ranks.collect();

@@ -76,10 +76,10 @@ fn model(adapts: bool, device: &Device) -> CausalLm {
 }
 
 /// Returns batches with these numbers of sequences and of tokens.
-fn batches(shapes: &[[usize; 2]], step: usize) -> Vec<Batch> {
+fn batches(shapes: &[[usize; 2]]) -> Vec<Batch> {
     let of = |shape: &[usize; 2]| {
         let count = shape[0] * shape[1];
-        let id = |at: usize| ((at * at * 7 + at * (step + 3) + shape[1]) % 32) as i64;
+        let id = |at: usize| ((at * at * 7 + at * 3 + shape[1]) % 32) as i64;
         Batch {
             shape: *shape,
             ids: (0..count).map(id).collect(),
@@ -99,7 +99,9 @@ struct Run {
     sent: u64,
 }
 
-impl ModuleVisitor for (&mut Run, GradientsParams) {
+struct Taking<'a>(&'a mut Run, GradientsParams);
+
+impl ModuleVisitor for Taking<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         if let Some(gradient) = self.1.remove::<D>(param.id) {
             let values = gradient.try_to_vec_as::<f32>().unwrap();
@@ -112,7 +114,7 @@ fn run(model: CausalLm, shapes: &[[usize; 2]], group: Option<Group>) -> Run {
     let ranks = group.clone().map_or_else(Ranks::alone, Ranks::of);
     let plan = plan(ranks);
     let mut run = Run::default();
-    let first = batches(shapes, 0);
+    let first = batches(shapes);
     let all = first.iter().map(Batch::counted).sum();
     let share = match &group {
         Some(group) => Batch::of_rank(&first, group.rank(), group.size()),
@@ -126,15 +128,15 @@ fn run(model: CausalLm, shapes: &[[usize; 2]], group: Option<Group>) -> Run {
         gradients = add_up(&model, gradients, group, plan.device()).unwrap();
         run.sent = group.sent() - before;
     }
-    model.visit(&mut (&mut run, gradients));
+    model.visit(&mut Taking(&mut run, gradients));
     let settings = AdamW::FROM_SCRATCH;
     let trainee = Trainee {
         model,
         optimiser: Optimiser::new(settings),
     };
+    let batches = batches(shapes);
     let mut replicas = Replicas::new(trainee, settings, &plan).unwrap();
     for step in 0..STEPS {
-        let batches = batches(shapes, step);
         let rate = plan.schedule.rate(step);
         let (next, loss, norm) = replicas.step(&batches, &plan, (0, rate)).unwrap();
         replicas = next;
