@@ -175,6 +175,9 @@ impl<'a> Session<'a> {
             }
         }
         self.replicas = Some(replicas);
+        if step == 0 && loss.load_balancing.is_some() && plan.ranks.size() > 1 {
+            self.tell("the load-balancing loss is that of each rank's share of a step, weighted by its targets");
+        }
         self.progress.step += 1;
         let time = started.elapsed();
         self.record(metrics::TRAIN, loss, tokens, time, Some((rate, norm)))?;
