@@ -156,6 +156,9 @@ pub mod nn;
 #[cfg(feature = "optim")]
 pub mod optim;
 
+/// Groups of processes that train together.
+#[cfg(feature = "distributed")]
+pub use kernels_distributed as distributed;
 pub use kernels_macros::fused_kernel;
 /// Quantised weights, decoded and encoded.
 pub use kernels_quant as quant;

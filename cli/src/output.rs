@@ -14,6 +14,7 @@ use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Prints text, with one line end after it.
 pub fn text(value: impl Display) -> anyhow::Result<()> {
@@ -54,8 +55,20 @@ fn print(text: &str) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
+/// True on a process of several whose messages another one prints too.
+static IS_SILENT: AtomicBool = AtomicBool::new(false);
+
+/// From now on, messages to standard error are not printed, and errors are.
+#[cfg(feature = "distributed")]
+pub fn silence_notes() {
+    IS_SILENT.store(true, Ordering::Relaxed);
+}
+
 /// Prints a message to standard error. A failure to print is ignored.
 pub fn note(message: impl Display) {
+    if IS_SILENT.load(Ordering::Relaxed) {
+        return;
+    }
     let message = message.to_string();
     let _ = writeln!(io::stderr(), "{}", escape_lines(message.trim_end()));
 }

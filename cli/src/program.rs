@@ -103,6 +103,10 @@ pub fn main() -> ExitCode {
         Ok(Ok(())) => return ExitCode::SUCCESS,
         Ok(Err(error)) if output::reader_went_away(&error) => return ExitCode::SUCCESS,
         Ok(Err(error)) => {
+            let interrupted = error.downcast_ref::<training::session::Interrupted>();
+            if interrupted.is_some_and(|interrupted| !interrupted.is_told()) {
+                return ExitCode::SUCCESS;
+            }
             output::error(output::chain(&error));
             if error.is::<feature::Missing>() {
                 return ExitCode::from(2);

@@ -33,10 +33,11 @@ use crate::training::folder::{CONFIG, RunFolder, SUMMARY};
 use crate::training::metrics::{self, Recorder};
 use crate::training::optimiser::Optimiser;
 use crate::training::plan::Plan;
+use crate::training::ranks::{self, Ranks};
 use crate::training::replicas::Replicas;
 use crate::training::schedule::Decay;
 use crate::training::session::{Session, Trained};
-use crate::training::state::{Progress, States, Trainee};
+use crate::training::state::{States, Trainee};
 use crate::training::{identity, plot, rescue, saving, signals};
 use crate::{devices, options, output, screen};
 use anyhow::ensure;
@@ -47,7 +48,7 @@ use prepare::Prepared;
 use serde::Serialize;
 use serde_json::Value;
 use settings::Settings;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 use summary::Summary;
 
@@ -183,6 +184,9 @@ pub struct Args {
     #[command(flatten)]
     #[serde(flatten)]
     saving: saving::Args,
+    #[command(flatten)]
+    #[serde(flatten)]
+    ranks: ranks::Args,
     /// Check everything, show the plan of the run and an example with what is learned of it, and end.
     #[arg(long)]
     #[serde(skip)]
@@ -207,58 +211,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     args.policy.install()?;
     signals::survive_limits()?;
     let started = Instant::now();
-    // This comes first, because reading the rest can take a while.
-    let resumed = args.resume.as_ref();
-    let resumed = resumed.map(|run| RunFolder::reopen(run, SETTINGS));
-    let resumed = resumed.transpose()?;
-    let Prepared {
-        settings,
-        mut batches,
-        rollouts,
-        model,
-        mut preference,
-        teacher,
-        facts,
-        sample,
-    } = prepare::prepare(args)?;
-    if args.dry_run {
-        let plan = summary::Plan::new(
-            &settings,
-            (&facts, &batches, &sample),
-            (&model, teacher.as_ref()),
-        );
-        return match args.json {
-            true => output::json(&plan),
-            false => {
-                output::text(&plan)?;
-                output::styled(&format!("\n{}", sample.show(screen::stdout())))
-            }
-        };
-    }
-    let description = settings.describe(&facts)?;
-    let folder = open_folder(args, resumed, &settings, &description)?;
-    let kept = folder.kept(SETTINGS)?;
-    let states = States::new(&folder, args.saving.keep, description, kept);
-    if let Some(preference) = preference
-        .as_mut()
-        .filter(|_| args.loss.precompute_reference)
-    {
-        let of_run = (&folder, facts.fingerprint.as_str());
-        answers::precompute(preference, &mut batches, of_run)?;
-    }
-    let plan = settings.plan(args, (preference, teacher), folder.path())?;
-
-    verify_without_dropout(&settings);
-    report::reset();
-    let parameters = model::Parameters::of(&model);
-    let steps = rollouts.as_ref().map(|rollouts| rollouts.over(&batches));
-    let source: &dyn Source = match &steps {
-        Some(steps) => steps,
-        None => &batches,
+    let ranks = args.ranks.join()?;
+    let run = train(args, &ranks).map_err(|error| ranks.failed(error))?;
+    // The others end here, and the first goes on alone.
+    drop(ranks);
+    let Some(run) = run else {
+        return Ok(());
     };
-    let (trained, saved_step) = train(
-        &settings, &plan, source, &states, &folder, model, args.quiet,
-    )?;
+    let Run {
+        settings,
+        facts,
+        folder,
+        states,
+        parameters,
+        trained: (trained, saved_step),
+    } = run;
     let dispatch = report::report();
     // The model comes first, because a full disk may have room for nothing else.
     let saved = save(&settings, &facts.new_ends, &folder, &trained)?;
@@ -297,6 +264,105 @@ fn verify_without_dropout(settings: &Settings) {
     }
 }
 
+/// A run that came to its end, on the process that writes its results.
+struct Run {
+    settings: Settings,
+    facts: prepare::Facts,
+    folder: RunFolder,
+    states: States,
+    parameters: model::Parameters,
+    trained: (Trained, usize),
+}
+
+/// Checks everything, and trains. Returns `None` after a dry run, and on a process that does not write.
+fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
+    check_ranks(args, ranks)?;
+    // This comes first, because reading the rest can take a while.
+    let resumed = args.resume.as_ref().filter(|_| ranks.leads());
+    let resumed = resumed.map(|run| RunFolder::reopen(run, SETTINGS));
+    let resumed = resumed.transpose()?;
+    let Prepared {
+        settings,
+        mut batches,
+        rollouts,
+        model,
+        mut preference,
+        teacher,
+        facts,
+        sample,
+    } = prepare::prepare(args)?;
+    if args.dry_run {
+        let plan = summary::Plan::new(
+            &settings,
+            (&facts, &batches, &sample),
+            (&model, teacher.as_ref()),
+        );
+        match (ranks.leads(), args.json) {
+            (true, true) => output::json(&plan)?,
+            (true, false) => {
+                output::text(&plan)?;
+                output::styled(&format!("\n{}", sample.show(screen::stdout())))?;
+            }
+            (false, _) => {}
+        }
+        return Ok(None);
+    }
+    let description = settings.describe(&facts)?;
+    ranks.agree_on_settings(&description)?;
+    if !ranks.leads() {
+        verify_without_dropout(&settings);
+        let plan = settings.plan(args, (None, None), ranks.clone(), Path::new("."))?;
+        let nothing = (None, &States::none());
+        fit(&settings, &plan, &batches, nothing, model, true)?;
+        ranks.wait()?;
+        return Ok(None);
+    }
+    let folder = open_folder(args, resumed, &settings, &description)?;
+    let kept = folder.kept(SETTINGS)?;
+    let states = States::new(&folder, args.saving.keep, description, kept);
+    if let Some(preference) = preference
+        .as_mut()
+        .filter(|_| args.loss.precompute_reference)
+    {
+        let of_run = (&folder, facts.fingerprint.as_str());
+        answers::precompute(preference, &mut batches, of_run)?;
+    }
+    let plan = settings.plan(args, (preference, teacher), ranks.clone(), folder.path())?;
+
+    verify_without_dropout(&settings);
+    report::reset();
+    let parameters = model::Parameters::of(&model);
+    let steps = rollouts.as_ref().map(|rollouts| rollouts.over(&batches));
+    let source: &dyn Source = match &steps {
+        Some(steps) => steps,
+        None => &batches,
+    };
+    let writing = (Some(&folder), &states);
+    let trained = fit(&settings, &plan, source, writing, model, args.quiet)?;
+    ranks.wait()?;
+    let trained = best(trained, &plan, &states)?;
+    Ok(Some(Run {
+        settings,
+        facts,
+        folder,
+        states,
+        parameters,
+        trained,
+    }))
+}
+
+/// Refuses what several processes can't share.
+fn check_ranks(args: &Args, ranks: &Ranks) -> anyhow::Result<()> {
+    let of_tokens = args.loss.kind().is_none() && !args.loss.is_distillation();
+    ensure!(
+        ranks.size() == 1 || of_tokens,
+        "several ranks train with --loss sft only: other losses are of all answers of a step, or have a teacher; start \
+         this run once"
+    );
+    let sequences = args.batch.saturating_mul(args.accumulate);
+    ranks.check(sequences, &args.devices.chosen())
+}
+
 /// Creates the folder of a new run with its settings, or checks that a run to go on with has the same.
 fn open_folder(
     args: &Args,
@@ -320,35 +386,31 @@ fn open_folder(
     Ok(folder)
 }
 
-/// Trains, and returns the model of the best validation, with its step.
-fn train(
+/// Runs the training loop. Without a folder, nothing is written.
+fn fit(
     settings: &Settings,
     plan: &Plan,
     source: &dyn Source,
-    states: &States,
-    folder: &RunFolder,
+    (folder, states): (Option<&RunFolder>, &States),
     model: kernels_models::CausalLm,
     quiet: bool,
-) -> anyhow::Result<(Trained, usize)> {
+) -> anyhow::Result<Trained> {
     let first = Trainee {
         model,
         optimiser: Optimiser::new(settings.optimiser),
     };
     let new = Replicas::new(first, settings.optimiser, plan)?;
-    let (replicas, progress, points) = match states.newest()? {
-        Some(saved) => {
-            let replicas = new.restored(&saved, plan)?;
-            output::note(format_args!(
-                "going on after step {} of {}",
-                saved.progress.step, plan.steps
-            ));
-            (replicas, saved.progress, saved.points)
-        }
-        None => (new, Progress::default(), Vec::new()),
+    let (replicas, progress, points) = new.begun(states, plan)?;
+    let recorder = match folder {
+        Some(folder) => Recorder::create(&folder.metrics(), points)?,
+        None => Recorder::in_memory(points),
     };
-    let recorder = Recorder::create(&folder.metrics(), points)?;
     let session = Session::new(plan, source, states, (replicas, progress), recorder, quiet)?;
-    let mut trained = session.run()?;
+    session.run()
+}
+
+/// Returns the model of the best validation, with its step.
+fn best(mut trained: Trained, plan: &Plan, states: &States) -> anyhow::Result<(Trained, usize)> {
     let mut step = trained.progress.step;
     let best = trained.progress.best.map(|best| best.step);
     if best.is_some_and(|best| best != step) {

@@ -13,6 +13,7 @@ use crate::training::identity::{BASE, REFERENCE};
 use crate::training::optimiser::AdamW;
 use crate::training::plan::{MOST_STEPS, Plan};
 use crate::training::preference::Preference;
+use crate::training::ranks::Ranks;
 use crate::training::schedule::{Decay, Schedule};
 use anyhow::{Context, ensure};
 use burn_kernels::policy::{self, Policy};
@@ -159,6 +160,7 @@ impl Settings {
         &self,
         args: &Args,
         (preference, teacher): (Option<Preference>, Option<Teacher>),
+        ranks: Ranks,
         folder: &Path,
     ) -> anyhow::Result<Plan> {
         Ok(Plan {
@@ -174,6 +176,7 @@ impl Settings {
             dtype: self.dtype.float_dtype(),
             gradient_checkpointing: self.gradient_checkpointing,
             seed: self.seed,
+            ranks,
             devices: self.devices.open()?,
             names: self.devices.names(),
             saving: args.saving.saving(),

@@ -2,16 +2,17 @@
 
 use super::data::{Batches, Splits};
 use super::settings::Settings;
+use crate::loading;
 use crate::training::folder::RunFolder;
 use crate::training::metrics::{Point, Recorder};
 use crate::training::optimiser::Optimiser;
-use crate::training::plan::Plan;
+use crate::training::ranks::Ranks;
 use crate::training::replicas::Replicas;
 use crate::training::session::Session;
-use crate::training::state::{Best, Progress, Saved, States, Trainee};
-use crate::{loading, output};
+use crate::training::state::{Best, States, Trainee};
 use burn::module::Module;
 use kernels_models::CausalLm;
+use std::path::Path;
 
 /// A trained model and the record of its training.
 pub struct Trained {
@@ -23,7 +24,7 @@ pub struct Trained {
     pub best: Option<Best>,
 }
 
-/// Trains a model, from the newest of `states` on if there is one.
+/// Trains a model, from the newest of `states` on if there is one. Without a folder, nothing is written.
 ///
 /// # Errors
 /// Returns an error if a state can't be read, if the loss is not a finite number, if the metrics can't be written, or
@@ -31,21 +32,22 @@ pub struct Trained {
 pub fn fit(
     settings: &Settings,
     splits: &Splits,
-    folder: &RunFolder,
-    states: &States,
+    (folder, states): (Option<&RunFolder>, &States),
+    ranks: &Ranks,
     quiet: bool,
 ) -> anyhow::Result<Trained> {
-    let plan = settings.plan(settings.devices.open()?, folder.path());
+    let path = folder.map_or(Path::new("."), RunFolder::path);
+    let plan = settings.plan(ranks.clone(), settings.devices.open()?, path);
     let first = Trainee {
         model: loading::random(&settings.model, settings.seed, plan.device()),
         optimiser: Optimiser::new(settings.optimiser),
     };
     let new = Replicas::new(first, settings.optimiser, &plan)?;
-    let (replicas, progress, points) = match states.newest()? {
-        Some(saved) => resumed(saved, new, &plan)?,
-        None => (new, Progress::default(), Vec::new()),
+    let (replicas, progress, points) = new.begun(states, &plan)?;
+    let recorder = match folder {
+        Some(folder) => Recorder::create(&folder.metrics(), points)?,
+        None => Recorder::in_memory(points),
     };
-    let recorder = Recorder::create(&folder.metrics(), points)?;
     let batches = Batches { splits, settings };
     let session = Session::new(
         &plan,
@@ -61,17 +63,4 @@ pub fn fit(
         best: trained.progress.best,
         model: trained.trainee.model.valid(),
     })
-}
-
-fn resumed(
-    saved: Saved,
-    new: Replicas,
-    plan: &Plan,
-) -> anyhow::Result<(Replicas, Progress, Vec<Point>)> {
-    let replicas = new.restored(&saved, plan)?;
-    output::note(format_args!(
-        "going on after step {} of {}",
-        saved.progress.step, plan.steps
-    ));
-    Ok((replicas, saved.progress, saved.points))
 }

@@ -6,6 +6,8 @@
 
 mod data;
 mod fit;
+#[cfg(all(test, feature = "distributed"))]
+mod of_ranks;
 mod preset;
 mod sample;
 mod settings;
@@ -14,6 +16,7 @@ mod throughput;
 
 use crate::choice::{self, DtypeChoice};
 use crate::training::folder::{CONFIG, RunFolder, SUMMARY};
+use crate::training::ranks::{self, Ranks};
 use crate::training::{identity, metrics, plot, rescue, saving, signals, state::States};
 use crate::{devices, options, output, screen};
 use burn_kernels::report;
@@ -102,6 +105,9 @@ pub struct Args {
     #[command(flatten)]
     #[serde(flatten)]
     saving: saving::Args,
+    #[command(flatten)]
+    #[serde(flatten)]
+    ranks: ranks::Args,
     /// Print no progress and no summary.
     #[arg(short, long)]
     #[serde(skip)]
@@ -122,20 +128,20 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     args.policy.install()?;
     signals::survive_limits()?;
     let started = Instant::now();
-    // This comes first, because reading the rest can take a while.
-    let resumed = args.resume.as_ref();
-    let resumed = resumed.map(|run| RunFolder::reopen(run, SETTINGS));
-    let resumed = resumed.transpose()?;
-    let settings = Settings::new(args)?;
-    let corpus = Corpus::load(args.corpus.as_deref())?;
-    let splits = corpus.split(settings.seq)?;
-    let description = settings.describe(&splits)?;
-    let folder = open_folder(args, resumed, &settings, &description)?;
-    let kept = folder.kept(SETTINGS)?;
-    let states = States::new(&folder, args.saving.keep, description, kept);
-
-    report::reset();
-    let trained = fit::fit(&settings, &splits, &folder, &states, args.quiet)?;
+    let ranks = args.ranks.join()?;
+    let run = train(args, &ranks).map_err(|error| ranks.failed(error))?;
+    // The others end here, and the first goes on alone.
+    drop(ranks);
+    let Some(run) = run else {
+        return Ok(());
+    };
+    let Run {
+        settings,
+        splits,
+        folder,
+        states,
+        trained,
+    } = run;
     let dispatch = report::report();
     save(&trained, &settings, &folder.checkpoint())?;
     folder.write("metrics.csv", metrics::csv(&trained.points))?;
@@ -149,6 +155,54 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (false, false) => output::page(&summary.page(screen::stdout())),
         (false, true) => Ok(()),
     }
+}
+
+/// A run that came to its end, on the process that writes its results.
+struct Run {
+    settings: Settings,
+    splits: Splits,
+    folder: RunFolder,
+    states: States,
+    trained: Trained,
+}
+
+/// Trains. Returns `None` on a process that does not write.
+fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
+    // This comes first, because reading the rest can take a while.
+    let resumed = args.resume.as_ref().filter(|_| ranks.leads());
+    let resumed = resumed.map(|run| RunFolder::reopen(run, SETTINGS));
+    let resumed = resumed.transpose()?;
+    let settings = Settings::new(args)?;
+    ranks.check(settings.batch, &settings.devices)?;
+    let corpus = Corpus::load(args.corpus.as_deref())?;
+    let splits = corpus.split(settings.seq)?;
+    let description = settings.describe(&splits)?;
+    ranks.agree_on_settings(&description)?;
+    if !ranks.leads() {
+        fit::fit(&settings, &splits, (None, &States::none()), ranks, true)?;
+        ranks.wait()?;
+        return Ok(None);
+    }
+    let folder = open_folder(args, resumed, &settings, &description)?;
+    let kept = folder.kept(SETTINGS)?;
+    let states = States::new(&folder, args.saving.keep, description, kept);
+
+    report::reset();
+    let trained = fit::fit(
+        &settings,
+        &splits,
+        (Some(&folder), &states),
+        ranks,
+        args.quiet,
+    )?;
+    ranks.wait()?;
+    Ok(Some(Run {
+        settings,
+        splits,
+        folder,
+        states,
+        trained,
+    }))
 }
 
 /// Creates the folder of a new run with its settings, or checks that a run to go on with has the same.

@@ -7,6 +7,7 @@ use crate::choice::DtypeChoice;
 use crate::devices::Devices;
 use crate::training::optimiser::AdamW;
 use crate::training::plan::{MOST_STEPS, Plan, Saving};
+use crate::training::ranks::Ranks;
 use crate::training::schedule::{Decay, Schedule};
 use anyhow::{Context, ensure};
 use burn::tensor::Device;
@@ -91,7 +92,7 @@ impl Settings {
     }
 
     /// Returns the settings of the training loop. `folder` is the run's.
-    pub fn plan(&self, devices: Vec<Device>, folder: &Path) -> Plan {
+    pub fn plan(&self, ranks: Ranks, devices: Vec<Device>, folder: &Path) -> Plan {
         let schedule = Schedule {
             highest: self.lr,
             lowest: self.lr / 10.0,
@@ -106,6 +107,7 @@ impl Settings {
             dtype: self.dtype.float_dtype(),
             gradient_checkpointing: self.gradient_checkpointing,
             seed: self.seed,
+            ranks,
             devices,
             names: self.devices.names(),
             saving: self.saving,

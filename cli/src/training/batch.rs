@@ -136,6 +136,19 @@ impl Batch {
             .collect()
     }
 
+    /// Returns the share of a rank in the batches of a step, without batches of which it has nothing to learn. Ranks take
+    /// sequences in turn from batch to batch, so that small batches leave none without work.
+    #[cfg(feature = "distributed")]
+    pub fn of_rank(batches: &[Self], rank: usize, ranks: usize) -> Vec<Self> {
+        let mut before = 0;
+        let shares = batches.iter().map(|batch| {
+            let share = (rank + ranks - before % ranks) % ranks;
+            before += batch.shape[0];
+            batch.shares(ranks).swap_remove(share)
+        });
+        shares.filter(|share| share.targets() > 0).collect()
+    }
+
     /// Returns some of the sequences.
     fn rows(&self, rows: Range<usize>) -> Self {
         let length = self.shape[1];
@@ -276,6 +289,20 @@ mod tests {
             let ids: Vec<i64> = shares.iter().flat_map(|share| share.ids.clone()).collect();
             assert_eq!(ids, all.ids);
         }
+    }
+
+    #[cfg(feature = "distributed")]
+    #[test]
+    fn ranks_take_small_batches_in_turn() {
+        let batches = [batch(1), batch(1), batch(3)];
+        let of = |rank| {
+            let share = Batch::of_rank(&batches, rank, 2);
+            share.iter().map(|part| part.shape[0]).collect::<Vec<_>>()
+        };
+        assert_eq!(of(0), [1, 2]);
+        assert_eq!(of(1), [1, 1]);
+        let of = |rank| Batch::of_rank(&batches[..1], rank, 3).len();
+        assert_eq!([of(0), of(1), of(2)], [1, 0, 0]);
     }
 
     #[cfg(feature = "text")]

@@ -151,6 +151,7 @@ impl RunFolder {
 }
 
 /// The files that a run needs to go on, with their contents.
+#[derive(Default)]
 pub struct Kept(Vec<(PathBuf, Vec<u8>)>);
 
 impl Kept {

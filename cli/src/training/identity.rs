@@ -90,6 +90,21 @@ pub fn remark(saved: &Value, wanted: &Value) -> Option<String> {
     })
 }
 
+/// Returns the fields of a run's settings with their names, those inside `settings` one by one.
+pub fn fields(description: &Value) -> Vec<(String, &Value)> {
+    let mut fields = Vec::new();
+    for (name, value) in description.as_object().into_iter().flatten() {
+        match value.as_object().filter(|_| name == "settings") {
+            Some(inside) => {
+                let named = |(inner, value)| (format!("`{name}.{inner}`"), value);
+                fields.extend(inside.iter().map(named));
+            }
+            None => fields.push((format!("`{name}`"), value)),
+        }
+    }
+    fields
+}
+
 /// Returns the first field that differs, with both values.
 fn difference(field: String, saved: &Value, wanted: &Value) -> Option<(String, String, String)> {
     if let (Value::Object(saved), Value::Object(wanted)) = (saved, wanted) {

@@ -66,7 +66,8 @@ pub fn named(metrics: &[Metric]) -> BTreeMap<String, f64> {
 
 /// The points of a run, and their file.
 pub struct Recorder {
-    path: PathBuf,
+    /// The file, or `None` if points stay in memory.
+    path: Option<PathBuf>,
     /// The open file, or `None` if it lacks points.
     file: Option<File>,
     points: Vec<Point>,
@@ -80,7 +81,7 @@ impl Recorder {
     /// Returns an error if the file can't be written.
     pub fn create(path: &Path, points: Vec<Point>) -> anyhow::Result<Self> {
         let mut recorder = Self {
-            path: path.to_owned(),
+            path: Some(path.to_owned()),
             file: None,
             points,
             tried: Instant::now(),
@@ -89,17 +90,30 @@ impl Recorder {
         Ok(recorder)
     }
 
+    /// Keeps points in memory, for a process that writes nothing.
+    pub fn in_memory(points: Vec<Point>) -> Self {
+        Self {
+            path: None,
+            file: None,
+            points,
+            tried: Instant::now(),
+        }
+    }
+
     /// Adds a point. If it can't be written, this is told once, and training can go on.
     pub fn record(&mut self, point: Point) {
         let line = line(&point);
         self.points.push(point);
+        let Some(path) = &self.path else {
+            return;
+        };
         let lacking = match &mut self.file {
-            Some(file) => append(file, &self.path, &line).err(),
+            Some(file) => append(file, path, &line).err(),
             None if self.tried.elapsed() < AGAIN_AFTER => return,
             None => return self.try_again(),
         };
         if let Some(error) = lacking {
-            let shown = kernels_io::escape_path(&self.path);
+            let shown = kernels_io::escape_path(path);
             output::note(format_args!(
                 "warning: cannot write {shown}: {error}; training goes on, and the file is written again when it can be"
             ));
@@ -113,8 +127,9 @@ impl Recorder {
     /// # Errors
     /// Returns an error if the file can't be written.
     pub fn complete(&mut self) -> anyhow::Result<()> {
-        match &self.file {
-            Some(file) if is_there(file, &self.path) => Ok(()),
+        match (&self.path, &self.file) {
+            (None, _) => Ok(()),
+            (Some(path), Some(file)) if is_there(file, path) => Ok(()),
             _ => self.rewrite(),
         }
     }
@@ -126,20 +141,25 @@ impl Recorder {
 
     fn try_again(&mut self) {
         self.tried = Instant::now();
-        if self.rewrite().is_ok() {
-            let shown = kernels_io::escape_path(&self.path);
+        if self.rewrite().is_ok()
+            && let Some(path) = &self.path
+        {
+            let shown = kernels_io::escape_path(path);
             output::note(format_args!("{shown} is written again, with all points"));
         }
     }
 
     fn rewrite(&mut self) -> anyhow::Result<()> {
         self.file = None;
-        if let Some(folder) = self.path.parent() {
+        let Some(path) = &self.path else {
+            return Ok(());
+        };
+        if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).context("cannot create the run folder")?;
         }
-        output::write_file(&self.path, &lines(&self.points))?;
-        let file = OpenOptions::new().append(true).open(&self.path);
-        let shown = || format!("cannot write {}", kernels_io::escape_path(&self.path));
+        output::write_file(path, &lines(&self.points))?;
+        let file = OpenOptions::new().append(true).open(path);
+        let shown = || format!("cannot write {}", kernels_io::escape_path(path));
         self.file = Some(file.with_context(shown)?);
         Ok(())
     }

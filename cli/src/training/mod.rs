@@ -3,12 +3,14 @@
 //! The modules, in the order in which a run uses them: [`folder`] (the results' files), [`batch`] (what is trained on),
 //! [`schedule`] and [`random`] (functions of seed and step), [`plan`] and [`session`]
 //! (the loop), [`step`] (losses and gradients), [`preference`] (losses of answers),
-//! [`replicas`] (the model on each device), [`optimiser`], [`metrics`] and [`memory`], [`progress`] and [`plot`], [`state`] (checkpoints to go on from, with their [`tensors`] and
+//! [`replicas`] (the model on each device), [`ranks`] (the processes of a run, whose gradients `exchange` adds up), [`optimiser`], [`metrics`] and [`memory`], [`progress`] and [`plot`], [`state`] (checkpoints to go on from, with their [`tensors`] and
 //! [`identity`] and [`saving`]), [`signals`], and [`rescue`] (a place for a model whose folder can't be written).
 
 pub mod batch;
 #[cfg_attr(not(feature = "text"), allow(dead_code))] // `train` has no teacher
 pub mod distillation;
+#[cfg(feature = "distributed")]
+mod exchange;
 pub mod folder;
 pub mod identity;
 pub mod memory;
@@ -22,6 +24,7 @@ pub mod policy;
 pub mod preference;
 pub mod progress;
 pub mod random;
+pub mod ranks;
 pub mod replicas;
 pub mod rescue;
 pub mod saving;

@@ -2,6 +2,7 @@
 
 use super::distillation::Teacher;
 use super::preference::Preference;
+use super::ranks::Ranks;
 use super::schedule::Schedule;
 use super::step::Method;
 use burn::tensor::{Device, FloatDType};
@@ -24,6 +25,8 @@ pub struct Plan {
     pub gradient_checkpointing: bool,
     /// The seed of all random numbers.
     pub seed: u64,
+    /// The processes of the run.
+    pub ranks: Ranks,
     /// The devices, with autodiff. Each has a copy of the model.
     pub devices: Vec<Device>,
     /// The names of the devices, for errors.

@@ -5,15 +5,21 @@
 //! then takes the same step. So nothing but gradients is sent, at the price of an optimiser's state on each device.
 
 use super::batch::Batch;
+#[cfg(feature = "distributed")]
+use super::exchange;
+use super::metrics::Point;
 use super::optimiser::{self, AdamW, Optimiser};
 use super::plan::Plan;
-use super::state::{Saved, Trainee};
+use super::state::{Progress, Saved, Shared, States, Trainee};
 use super::step::{Loss, Mean, Pass};
+use crate::output;
 use anyhow::{anyhow, bail};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::distributed::{ReduceOperation, all_reduce};
 use burn::tensor::{Device, Tensor};
+#[cfg(feature = "distributed")]
+use burn_kernels::distributed::Group;
 use std::any::Any;
 use std::thread;
 
@@ -51,6 +57,40 @@ impl Replicas {
             .map(Self)
     }
 
+    /// Returns the replicas of the newest state, its place and its points, or those of a new run without a state. Checks
+    /// that all ranks have the same weights.
+    ///
+    /// # Errors
+    /// Returns an error if the state can't be read, or if a rank has other weights.
+    pub fn begun(
+        self,
+        states: &States,
+        plan: &Plan,
+    ) -> anyhow::Result<(Self, Progress, Vec<Point>)> {
+        let begun = match Shared::newest(states, &plan.ranks)? {
+            None => (self, Progress::default(), Vec::new()),
+            Some(shared) => {
+                let replicas = self.restored(&shared.saved, plan)?;
+                let Saved {
+                    progress, points, ..
+                } = shared.saved;
+                if plan.ranks.leads() {
+                    output::note(format_args!(
+                        "going on after step {} of {}",
+                        progress.step, plan.steps
+                    ));
+                }
+                (replicas, progress, points)
+            }
+        };
+        #[cfg(feature = "distributed")]
+        if plan.ranks.group().is_some() {
+            let digest = exchange::digest(&begun.0.first().model)?;
+            plan.ranks.agree_on_digest("weights of the model", digest)?;
+        }
+        Ok(begun)
+    }
+
     /// Returns the model on the first device.
     pub fn first(&self) -> &Trainee {
         &self.0[0]
@@ -84,6 +124,10 @@ impl Replicas {
         plan: &Plan,
         (seed, rate): (u64, f64),
     ) -> anyhow::Result<(Self, Loss, f64)> {
+        #[cfg(feature = "distributed")]
+        if let Some(group) = plan.ranks.group() {
+            return self.step_of_ranks(batches, plan, group, (seed, rate));
+        }
         if let [device] = &plan.devices[..] {
             let method = plan.method(device, seed);
             let (trainee, loss, norm) = self.into_first().step(batches, method, rate)?;
@@ -122,6 +166,35 @@ impl Replicas {
             Ok(trainee.updated(rate, gradients, norm))
         })?;
         Ok((Self(trainees), loss, norm))
+    }
+
+    /// Takes a step on this rank's share of the batches, with the gradients of all ranks.
+    #[cfg(feature = "distributed")]
+    fn step_of_ranks(
+        self,
+        batches: &[Batch],
+        plan: &Plan,
+        group: &Group,
+        (seed, rate): (u64, f64),
+    ) -> anyhow::Result<(Self, Loss, f64)> {
+        let trainee = self.into_first();
+        let all = batches.iter().map(Batch::counted).sum();
+        let share = Batch::of_rank(batches, group.rank(), group.size());
+        let (device, model) = (plan.device(), &trainee.model);
+        let pass = Pass::new(model, plan.method(device, seed));
+        let (mean, gradients) = pass.gradients(&share, all)?;
+        let loss = mean.of_all(&plan.ranks)?.get();
+        let gradients = exchange::add_up(model, gradients, group, device)?;
+        // All ranks decide by the same bits, whatever their machines.
+        let mut norm = [optimiser::norm(model, &gradients)?];
+        group.broadcast(&mut norm, 0)?;
+        let [norm] = norm;
+        drop(pass);
+        let trainee = match loss.value.is_finite() && norm.is_finite() {
+            true => trainee.updated(rate, gradients, norm),
+            false => trainee,
+        };
+        Ok((Self(vec![trainee]), loss, norm))
     }
 }
 

@@ -23,9 +23,17 @@ use std::time::{Duration, Instant};
 pub struct Interrupted {
     signal: i32,
     message: String,
+    /// True on the process that tells it.
+    leads: bool,
 }
 
 impl Interrupted {
+    /// Returns `true` on the process of a run that tells it. The others end in silence, because another status would make a
+    /// launcher kill the one that still writes.
+    pub fn is_told(&self) -> bool {
+        self.leads
+    }
+
     /// Returns the exit code that shells use for a program ended by this signal.
     pub fn exit_code(&self) -> u8 {
         exit_code(self.signal)
@@ -86,7 +94,7 @@ impl<'a> Session<'a> {
             states,
             replicas: Some(replicas),
             recorder,
-            display: Display::new(plan.steps, quiet),
+            display: Display::new(plan.steps, quiet || !plan.ranks.leads()),
             signals: Signals::listen()?,
             saved: None,
             saved_at: now,
@@ -147,6 +155,11 @@ impl<'a> Session<'a> {
         let (plan, step) = (self.plan, self.progress.step);
         let started = Instant::now();
         let seed = SplitMix64::of(plan.seed, step as u64).next();
+        // Dropout of other ranks is of other sequences.
+        let seed = match plan.ranks.rank() {
+            0 => seed,
+            rank => SplitMix64::of(seed, rank as u64).next(),
+        };
         // On NPUs of one machine, this seeds all.
         plan.device().seed(seed);
         let batches = self.batches(step)?;
@@ -162,6 +175,9 @@ impl<'a> Session<'a> {
             }
         }
         self.replicas = Some(replicas);
+        if step == 0 && loss.load_balancing.is_some() && plan.ranks.size() > 1 {
+            self.tell("the load-balancing loss is that of each rank's share of a step, weighted by its targets");
+        }
         self.progress.step += 1;
         let time = started.elapsed();
         self.record(metrics::TRAIN, loss, tokens, time, Some((rate, norm)))?;
@@ -212,14 +228,22 @@ impl<'a> Session<'a> {
                 teacher: self.plan.teacher.as_ref(),
             };
             let pass = Pass::new(&model, method);
-            for index in 0..self.source.validations() {
-                let batch = self.source.validation(index);
-                mean.add(pass.loss(&batch)?, batch.counted());
-                tokens += batch.tokens();
+            let (ranks, all) = (&self.plan.ranks, self.source.validations());
+            // Batches are dealt out in rounds, after which all ranks ask for signals.
+            for round in (0..all).step_by(ranks.size()) {
+                let index = round + ranks.rank();
+                if index < all {
+                    let batch = self.source.validation(index);
+                    mean.add(pass.loss(&batch)?, batch.counted());
+                    tokens += batch.tokens();
+                }
                 self.answer_signals()?;
             }
         }
-        let mean = mean.get();
+        let mean = mean.of_all(&self.plan.ranks)?.get();
+        let mut all_tokens = [tokens as f64];
+        self.plan.ranks.sum(&mut all_tokens)?;
+        let tokens = all_tokens[0] as usize;
         let (step, loss) = (self.progress.step, mean.value);
         self.record(metrics::VALID, mean, tokens, started.elapsed(), None)?;
         self.display.validation(
@@ -276,6 +300,8 @@ impl<'a> Session<'a> {
                 if split == metrics::TRAIN {
                     self.keep_last_good();
                 }
+                // A rank that ends makes launchers kill the one that saves.
+                self.plan.ranks.wait()?;
                 bail!(
                     "the {name} is {number} at step {step}: training diverged, try a smaller --lr{}",
                     self.last_saved()
@@ -300,7 +326,11 @@ impl<'a> Session<'a> {
             && self.plan.saving.is_due(self.progress.step, self.saved_at)
     }
 
+    /// Returns `true` if nothing is to be saved, which is always so on processes other than the first.
     fn is_saved(&self) -> bool {
+        if !self.plan.ranks.leads() {
+            return true;
+        }
         let saved = self.saved.as_ref();
         saved.is_some_and(|(path, saved)| *saved == self.progress && path.exists())
     }
@@ -322,6 +352,9 @@ impl<'a> Session<'a> {
 
     /// Saves the state. A failure is told, and training goes on.
     fn save_or_tell(&mut self) {
+        if !self.plan.ranks.leads() {
+            return;
+        }
         if let Err(error) = self.save() {
             self.saved_at = Instant::now();
             let (step, last) = (self.progress.step, self.last_saved());
@@ -334,7 +367,8 @@ impl<'a> Session<'a> {
 
     /// Saves the state and ends the run if a signal asked for it.
     fn answer_signals(&mut self) -> anyhow::Result<()> {
-        let Some(signal) = self.signals.asked() else {
+        let ranks = &self.plan.ranks;
+        let Some(signal) = ranks.any_signal(self.signals.asked())? else {
             return Ok(());
         };
         let step = self.progress.step;
@@ -363,7 +397,14 @@ impl<'a> Session<'a> {
         if let Err(error) = complete {
             self.tell(&format!("warning: {}", chain(&error)));
         }
-        Err(Interrupted { signal, message }.into())
+        self.plan.ranks.wait()?;
+        let leads = self.plan.ranks.leads();
+        Err(Interrupted {
+            signal,
+            message,
+            leads,
+        }
+        .into())
     }
 
     /// Says which state a run can go on from.

@@ -14,6 +14,7 @@ use super::batch::Batch;
 use super::folder::{Kept, RunFolder};
 use super::metrics::{self, Point};
 use super::optimiser::{self, Optimiser};
+use super::ranks::Ranks;
 use super::step::{Loss, Method, Pass};
 use super::{identity, tensors};
 use crate::output;
@@ -126,6 +127,16 @@ impl States {
             keep,
             run,
             kept,
+        }
+    }
+
+    /// Returns the states of a process that saves none.
+    pub fn none() -> Self {
+        Self {
+            folder: PathBuf::new(),
+            keep: 0,
+            run: Value::Null,
+            kept: Kept::default(),
         }
     }
 
@@ -280,6 +291,56 @@ pub struct Saved {
     pub progress: Progress,
     /// The points so far.
     pub points: Vec<Point>,
+}
+
+/// The newest state of a run, which the first process reads and the others receive.
+pub struct Shared {
+    /// The state.
+    pub saved: Saved,
+    /// The copy of the state on a process that received it.
+    _copy: Option<tempfile::TempDir>,
+}
+
+impl Shared {
+    /// Returns the newest of `states`, which the first process has, on all processes.
+    ///
+    /// # Errors
+    /// Returns an error as [`States::newest`] does, or if a copy can't be written.
+    pub fn newest(states: &States, ranks: &Ranks) -> anyhow::Result<Option<Self>> {
+        let own = match ranks.leads() {
+            true => states.newest()?,
+            false => None,
+        };
+        let name = own.as_ref().and_then(|saved| saved.folder.file_name());
+        let name = name.map(|name| name.to_string_lossy().into_owned());
+        let name = ranks.of_first(name.unwrap_or_default().into_bytes())?;
+        let Some(name) = Name::parse(&String::from_utf8(name)?) else {
+            return Ok(None);
+        };
+        if ranks.size() == 1 {
+            return Ok(own.map(|saved| Self { saved, _copy: None }));
+        }
+        let copy = match &own {
+            Some(_) => None,
+            None => Some(tempfile::tempdir()?),
+        };
+        for file in [STATE, POINTS, TENSORS] {
+            let bytes = match &own {
+                Some(saved) => fs::read(saved.folder.join(file))?,
+                None => Vec::new(),
+            };
+            let bytes = ranks.of_first(bytes)?;
+            if let Some(copy) = &copy {
+                write_new(&copy.path().join(file), &bytes)?;
+            }
+        }
+        let saved = match (own, &copy) {
+            (Some(saved), _) => saved,
+            (None, Some(copy)) => Saved::open(copy.path().to_owned())?.checked(name)?,
+            (None, None) => return Ok(None),
+        };
+        Ok(Some(Self { saved, _copy: copy }))
+    }
 }
 
 impl Saved {

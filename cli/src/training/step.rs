@@ -4,6 +4,7 @@ use super::batch::Batch;
 use super::distillation::Teacher;
 use super::preference::{Preference, Term, Whole};
 use super::random::SplitMix64;
+use super::ranks::Ranks;
 use burn::module::Module;
 use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::{Device, FloatDType, Gradients, Tensor};
@@ -57,6 +58,43 @@ impl Mean {
             }
         }
         self.weight += other.weight;
+    }
+
+    /// Adds up the sums of all ranks. These have losses of tokens.
+    ///
+    /// # Errors
+    /// Returns an error if a rank is lost.
+    pub fn of_all(self, ranks: &Ranks) -> anyhow::Result<Self> {
+        if ranks.size() == 1 {
+            return Ok(self);
+        }
+        let mut numbers = vec![self.sum.value, self.weight];
+        let balance = self.sum.load_balancing;
+        numbers.extend([
+            balance.unwrap_or(0.0),
+            f64::from(u8::from(balance.is_some())),
+        ]);
+        for name in OBSERVED_METRICS {
+            let known = self.sum.metrics.iter().find(|metric| metric.name == name);
+            numbers.extend(known.map_or([0.0; 2], |metric| [metric.sum, metric.count]));
+        }
+        ranks.sum(&mut numbers)?;
+        let metrics = OBSERVED_METRICS.into_iter().zip(numbers[4..].chunks(2));
+        let metrics = metrics.filter(|(_, pair)| pair[1] > 0.0);
+        Ok(Self {
+            sum: Loss {
+                value: numbers[0],
+                load_balancing: (numbers[3] > 0.0).then_some(numbers[2]),
+                metrics: metrics
+                    .map(|(name, pair)| Metric {
+                        name,
+                        sum: pair[0],
+                        count: pair[1],
+                    })
+                    .collect(),
+            },
+            weight: numbers[1],
+        })
     }
 
     /// Returns the mean. Without a target it is NaN.
@@ -254,6 +292,9 @@ impl<'a> Pass<'a> {
     }
 }
 
+/// The metrics of observed tokens, under TRL's names.
+const OBSERVED_METRICS: [&str; 2] = ["entropy", "mean_token_accuracy"];
+
 /// The number of tokens of a batch that are observed: enough for a mean, and few beside those that are learned.
 const OBSERVED: usize = 64;
 
@@ -270,9 +311,10 @@ fn metrics(observed: Observed, count: usize) -> anyhow::Result<Vec<Metric>> {
         let (sum, count) = (sum.try_into_scalar::<f64>()?, count as f64);
         Ok(Metric { name, sum, count })
     };
+    let [entropy, accuracy] = OBSERVED_METRICS;
     Ok(vec![
-        metric("entropy", observed.entropy)?,
-        metric("mean_token_accuracy", observed.right)?,
+        metric(entropy, observed.entropy)?,
+        metric(accuracy, observed.right)?,
     ])
 }
 
