@@ -100,8 +100,8 @@ impl Group {
         Pending { answer }
     }
 
-    /// Returns this rank's part of the sums over all ranks: `counts` has the number of values for each rank, whose parts
-    /// lie one after the other. All ranks give the same counts. The sum is in the order of ranks.
+    /// Returns this rank's part of the sums over all ranks: `counts` has the number of values for each rank, whose
+    /// parts lie one after the other. All ranks give the same counts. The sum is in the order of ranks.
     ///
     /// # Errors
     ///
@@ -113,8 +113,8 @@ impl Group {
         Ok(f32::unwrap(reply.values))
     }
 
-    /// Returns the values of all ranks, in the order of ranks. `counts` has the number of values of each rank and is the
-    /// same on all ranks.
+    /// Returns the values of all ranks, in the order of ranks. `counts` has the number of values of each rank and is
+    /// the same on all ranks.
     ///
     /// # Errors
     ///

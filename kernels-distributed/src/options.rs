@@ -20,7 +20,8 @@ pub struct Options {
     /// Adds in the order of ranks, so that a number of ranks gives the same bits in every run.
     pub deterministic: bool,
     /// Called if the group still exists a quarter of the timeout after another rank was lost: the process waits
-    /// somewhere else than in the group. It must end the process. `None` prints the error and ends with [`LOSS_STATUS`].
+    /// somewhere else than in the group. It must end the process. `None` prints the error and ends with
+    /// [`LOSS_STATUS`].
     pub on_loss: Option<OnLoss>,
 }
 

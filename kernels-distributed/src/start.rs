@@ -3,16 +3,16 @@
 use crate::{Error, ErrorKind, Group, Launch, Launcher, Options};
 
 impl Group {
-    /// Joins the ranks that a launcher started: `mpirun` of OpenMPI or MPICH, or `srun`, with the feature `mpi`. Without a
-    /// launcher's variables, or with one rank, the group is [`Group::alone`].
+    /// Joins the ranks that a launcher started: `mpirun` of OpenMPI or MPICH, or `srun`, with the feature `mpi`.
+    /// Without a launcher's variables, or with one rank, the group is [`Group::alone`].
     ///
     /// A process calls it once, before it starts work of its own.
     ///
     /// # Errors
     ///
-    /// If an option or the variables are not valid, if this build has no engine for the launcher, or if the ranks can't
-    /// connect. Ranks of `torchrun` are refused: MPI would make each of them a world of its own, and Gloo, NCCL and HCCL
-    /// are not built in.
+    /// If an option or the variables are not valid, if this build has no engine for the launcher, or if the ranks
+    /// can't connect. Ranks of `torchrun` are refused: MPI would make each of them a world of its own, and Gloo, NCCL
+    /// and HCCL are not built in.
     pub fn from_environment(options: &Options) -> Result<Self, Error> {
         Self::from_launch(&Launch::from_environment()?, options)
     }
@@ -52,8 +52,8 @@ impl Group {
 fn torchrun(launch: &Launch) -> String {
     let Launch { size, rank, .. } = launch;
     format!(
-        "`torchrun` started {size} ranks (this is rank {rank}), which MPI can't join, as each would be a world of its own, \
-         and Gloo, NCCL and HCCL are not built in: start the program with `mpirun` or `srun`"
+        "`torchrun` started {size} ranks (this is rank {rank}), which MPI can't join, as each would be a world of its \
+         own, and Gloo, NCCL and HCCL are not built in: start the program with `mpirun` or `srun`"
     )
 }
 

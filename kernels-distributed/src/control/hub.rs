@@ -6,7 +6,7 @@ use super::{Failure, Membership, Watched, Writer, connection, interval, verdict}
 use crate::{Error, Options, digest};
 use kernels_io::escape;
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpListener, TcpStream};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -228,7 +228,7 @@ fn accept_all(
             return Err(error);
         }
         match listener.accept() {
-            Ok((stream, address)) => door.ask(stream, address),
+            Ok((stream, _)) => door.ask(stream),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             // A connection that ended before it was accepted.
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
@@ -275,7 +275,7 @@ struct Door {
 }
 
 impl Door {
-    fn ask(&mut self, stream: TcpStream, _address: SocketAddr) {
+    fn ask(&mut self, stream: TcpStream) {
         if self.waiting >= self.size + STRANGERS {
             return;
         }

@@ -127,7 +127,7 @@ fn push_kind(body: &mut Vec<u8>, kind: u8, text: &str) {
 }
 
 fn push_text(body: &mut Vec<u8>, text: &str) {
-    body.extend_from_slice(text[..text.floor_char_boundary(LONGEST_TEXT)].as_bytes());
+    body.extend_from_slice(&text.as_bytes()[..text.floor_char_boundary(LONGEST_TEXT)]);
 }
 
 fn text(bytes: &[u8]) -> Result<String, ReadError> {

@@ -91,8 +91,8 @@ fn initialise(launch: &Launch) -> Result<(Universe, SimpleCommunicator), Error> 
             ..
         } = launch;
         return Err(start(format!(
-            "{launcher} started rank {wanted} of {ranks}, but MPI sees rank {rank} of {size}: the program is built with \
-             another MPI than the launcher's, or `srun` needs `--mpi=pmix` or `--mpi=pmi2`"
+            "{launcher} started rank {wanted} of {ranks}, but MPI sees rank {rank} of {size}: the program is built \
+             with another MPI than the launcher's, or `srun` needs `--mpi=pmix` or `--mpi=pmi2`"
         )));
     }
     Ok((universe, world))

@@ -1,9 +1,9 @@
 //! The engine MPI. One thread owns MPI: it initialises the library, makes every call and ends it, so that any level of
 //! threads above `MPI_THREAD_SINGLE` suffices. Calls of the group reach it through a channel, in their order.
 //!
-//! Nothing waits inside MPI. The thread starts nonblocking collectives and tests them, so that it also sees the loss of a
-//! rank, which MPI may not report. After a loss, it makes no more calls of MPI: those under way keep their buffers, and the
-//! process ends without `MPI_Finalize`, which would wait for the lost rank.
+//! Nothing waits inside MPI once the ranks are connected. The thread starts nonblocking collectives and tests them, so
+//! that it also sees the loss of a rank, which MPI may not report. After a loss, it makes no more calls of MPI: those
+//! under way keep their buffers, and the process ends without `MPI_Finalize`, which would wait for the lost rank.
 
 mod calls;
 mod join;

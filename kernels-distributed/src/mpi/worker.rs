@@ -18,7 +18,8 @@ use std::time::Duration;
 const EAGER_TESTS: u32 = 100;
 /// The sleep between tests: the processor belongs to the computation meanwhile.
 const SLEEP: Duration = Duration::from_micros(50);
-/// The longest time without a call of MPI while nothing is to be done. Messages of finished calls may still have to leave.
+/// The longest time without a call of MPI while nothing is to be done. Messages of finished calls may still have to
+/// leave.
 const IDLE: Duration = Duration::from_millis(5);
 
 /// A call, and the way back for its result.
@@ -70,6 +71,10 @@ impl Worker {
             };
             let leaves = job.request.call == Call::Leave;
             self.current.set(Some(job.reply));
+            // No rank goes on after a loss, also if MPI could still serve it.
+            if self.control.failure().is_set() {
+                self.abandon();
+            }
             let result = self.run(job.request);
             let over = leaves && result.is_ok();
             if over {

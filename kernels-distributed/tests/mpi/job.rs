@@ -49,8 +49,10 @@ impl Job {
         mpirun
             .args(["-n", &ranks.to_string()])
             .envs(variables.iter().copied());
-        // With recovery, the status of `mpirun` is 0. The shell says that of each rank.
-        mpirun.args(["sh", "-c", SHELL]);
+        // `mpirun` that doesn't clean up ends with 0. The shell says the status of each rank.
+        if let Cleanup::ByGroup = cleanup {
+            mpirun.args(["sh", "-c", SHELL]);
+        }
         mpirun.arg(std::env::current_exe().unwrap()).args([
             "--ignored",
             "--exact",
@@ -102,14 +104,7 @@ impl Job {
 
     /// Waits for the end. Returns the ranks' statuses in order, and all lines.
     pub fn end(mut self) -> (Vec<i32>, String) {
-        while self.child.try_wait().unwrap().is_none() {
-            assert!(
-                self.start.elapsed() < PATIENCE,
-                "the job does not end:\n{}",
-                self.rest()
-            );
-            thread::sleep(Duration::from_millis(20));
-        }
+        self.wait();
         self.lines
             .iter()
             .for_each(|line| self.seen += &format!("{line}\n"));

@@ -1,7 +1,7 @@
 //! Ranks under `mpirun`. The tests start this program again as the ranks of a job, which run the ignored test `rank`.
 //!
-//! A program of its own, because a process joins MPI once. Needs the feature `mpi`, and `mpirun` of the MPI that `mpicc`
-//! builds for.
+//! A program of its own, because a process joins MPI once. Needs the feature `mpi`, and `mpirun` of the MPI that
+//! `mpicc` builds for.
 
 #![cfg(all(feature = "mpi", target_os = "linux"))]
 
@@ -22,6 +22,7 @@ const SCENE: &str = "KERNELS_TEST_SCENE";
 const TIMEOUT: Duration = Duration::from_secs(4);
 /// The time of a whole job, for machines that do much else.
 const PATIENCE: Duration = Duration::from_secs(120);
+
 #[test]
 #[ignore = "a rank, which the other tests start under `mpirun`"]
 fn rank() {
@@ -258,6 +259,6 @@ fn ranks_meet_at_the_given_address() {
         .port()
         .to_string();
     let variables = [("MASTER_ADDR", "localhost"), ("MASTER_PORT", free.as_str())];
-    let (statuses, lines) = Job::start(2, "differ", Cleanup::ByGroup, &variables).end();
-    assert_eq!(statuses, [0; 2], "{lines}");
+    let (statuses, lines) = Job::start(3, "differ", Cleanup::ByGroup, &variables).end();
+    assert_eq!(statuses, [0; 3], "{lines}");
 }
