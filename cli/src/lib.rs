@@ -43,8 +43,10 @@ mod semantics;
 #[cfg(feature = "remote")]
 mod serve;
 mod signals;
+mod splits;
 #[cfg(feature = "text")]
 pub mod text;
+mod tokenizer_settings;
 mod train;
 mod training;
 mod tune;

@@ -1,6 +1,6 @@
 //! Floats that are not quantised.
 
-use half::f16;
+use half::{bf16, f16};
 
 use crate::finite::refuse_rounded;
 use crate::views::Floats;
@@ -45,4 +45,24 @@ pub fn encode_halves(numbers: &[f32], bytes: &mut [u8]) -> Result<(), QuantError
     }
     let rounded: Vec<f32> = halves.map(f16::to_f32).collect();
     refuse_rounded(&Dtype::F16, numbers, &rounded)
+}
+
+/// Rounds numbers to the half type of the range of single precision, ties to even.
+///
+/// # Errors
+///
+/// Returns [`QuantError::Number`] if a number is NaN, or infinite in this type.
+///
+/// # Panics
+///
+/// Panics if `bytes` has not two bytes for each number.
+pub fn encode_bfloats(numbers: &[f32], bytes: &mut [u8]) -> Result<(), QuantError> {
+    assert_eq!(bytes.len(), 2 * numbers.len(), "two bytes for each number");
+    let halves = numbers.iter().map(|&x| bf16::from_f32(x));
+    let places = bytes.as_chunks_mut().0.iter_mut();
+    for (half, place) in halves.clone().zip(places) {
+        *place = half.to_le_bytes();
+    }
+    let rounded: Vec<f32> = halves.map(bf16::to_f32).collect();
+    refuse_rounded(&Dtype::BF16, numbers, &rounded)
 }

@@ -64,7 +64,7 @@ pub use encodings::{
 };
 pub use encodings::{gguf, nf4};
 pub use error::QuantError;
-pub use floats::{decode_floats, encode_halves};
+pub use floats::{decode_floats, encode_bfloats, encode_halves};
 pub use owned::{OwnedPart, OwnedWeight};
 pub use parts::{Part, PartSpec};
 pub use scales::Scales;

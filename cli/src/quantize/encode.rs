@@ -3,7 +3,8 @@
 use super::kind::Kind;
 use anyhow::anyhow;
 use kernels_io::escape;
-use kernels_quant::{Dtype, QuantError, decode_floats, encode_halves};
+use kernels_quant::gguf::Block;
+use kernels_quant::{Dtype, QuantError, decode_floats, encode_bfloats, encode_halves};
 use rayon::prelude::*;
 
 /// The number of elements that a thread takes at once.
@@ -56,14 +57,40 @@ impl Floats<'_> {
         let elements = self.bytes.len() / self.dtype.size();
         let (unit, size) = match kind {
             Kind::Block(block) => (block.elements(), block.bytes()),
-            Kind::Float(Dtype::F16) => (1, 2),
+            Kind::Float(dtype) => (1, dtype.size()),
             other => unreachable!("no tensor gets {other}"),
         };
         assert!(self.columns.is_multiple_of(unit), "rows of whole blocks");
         let mut out = vec![0; elements / unit * size];
         self.encode(&mut out, [unit, size], |numbers, out| match kind {
             Kind::Block(block) => block.encode(numbers, out),
-            _ => encode_halves(numbers, out),
+            Kind::Float(Dtype::F16) => encode_halves(numbers, out),
+            Kind::Float(Dtype::BF16) => encode_bfloats(numbers, out),
+            _ => {
+                let places = out.as_chunks_mut().0.iter_mut();
+                for (number, place) in numbers.iter().zip(places) {
+                    *place = number.to_le_bytes();
+                }
+                Ok(())
+            }
+        })?;
+        Ok(out)
+    }
+
+    /// Encodes the matrix as blocks, by the importance of each column.
+    ///
+    /// # Errors
+    /// Returns an error if a number has no code.
+    ///
+    /// # Panics
+    /// Panics if rows are not whole blocks, or if there is not a number for each column.
+    pub fn by_importance(self, block: Block, importance: &[f32]) -> anyhow::Result<Vec<u8>> {
+        assert_eq!(importance.len(), self.columns, "a number for each column");
+        let rows = self.bytes.len() / self.dtype.size() / self.columns;
+        let size = self.columns / block.elements() * block.bytes();
+        let mut out = vec![0; rows * size];
+        self.encode(&mut out, [self.columns, size], |numbers, out| {
+            block.encode_weighted(numbers, importance, out)
         })?;
         Ok(out)
     }

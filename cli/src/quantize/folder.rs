@@ -91,7 +91,7 @@ fn config(path: &Path) -> anyhow::Result<Map<String, Value>> {
 }
 
 /// Refuses two tensors of one name, of which a reader would take either.
-fn refuse_repeated(shards: &[Shard]) -> anyhow::Result<()> {
+pub fn refuse_repeated(shards: &[Shard]) -> anyhow::Result<()> {
     let mut places = HashMap::new();
     for shard in shards {
         for (name, _) in &shard.tensors {

@@ -1,6 +1,9 @@
-//! The beginning of a GGUF file: metadata, whose bytes are kept as they are, and the list of tensors.
+//! The beginning of a GGUF file: metadata, of a file whose bytes are kept as they are or made anew, and the list of tensors.
 
 use super::kind::Kind;
+use anyhow::{Context, bail};
+use kernels_io::escape;
+use kernels_models::gguf::Value;
 use std::io::{self, Read};
 use std::ops::Range;
 
@@ -77,9 +80,31 @@ impl Head {
         Ok(head)
     }
 
+    /// Returns the beginning of a file without tensors.
+    ///
+    /// # Errors
+    /// Returns an error if a number is beyond the range of GGUF's usual types.
+    pub fn of(pairs: &[(String, Value)]) -> anyhow::Result<Self> {
+        let mut head = Self {
+            bytes: [&b"GGUF"[..], &3_u32.to_le_bytes()].concat(),
+            pairs: Vec::new(),
+            tensors: Vec::new(),
+            start: 0,
+            alignment: 32,
+        };
+        for (key, value) in pairs {
+            let begin = head.bytes.len();
+            put_text(&mut head.bytes, key);
+            let put = put_value(&mut head.bytes, value);
+            put.with_context(|| format!("key `{}`", escape(key)))?;
+            head.pairs.push((key.clone(), begin..head.bytes.len()));
+        }
+        Ok(head)
+    }
+
     /// Returns the beginning of a file with the same metadata, but for the type of its tensors, and with these tensors,
     /// whose bytes follow each other, aligned.
-    pub fn with(&self, file_type: u32, tensors: &[(&Tensor, Kind, u64)]) -> Vec<u8> {
+    pub fn with(&self, file_type: u32, tensors: &[(&str, &[u64], Kind, u64)]) -> Vec<u8> {
         let kept = self.pairs.iter().filter(|(key, _)| {
             !(key == QUANTISATION || key == FILE_TYPE || key.starts_with("split."))
         });
@@ -96,10 +121,10 @@ impl Head {
             out.extend(value.to_le_bytes());
         }
         let mut offset = 0_u64;
-        for (tensor, kind, bytes) in tensors {
-            put_text(&mut out, &tensor.name);
-            out.extend((tensor.dims.len() as u32).to_le_bytes());
-            out.extend(tensor.dims.iter().flat_map(|side| side.to_le_bytes()));
+        for (name, dims, kind, bytes) in tensors {
+            put_text(&mut out, name);
+            out.extend((dims.len() as u32).to_le_bytes());
+            out.extend(dims.iter().flat_map(|side| side.to_le_bytes()));
             out.extend(kind.id().to_le_bytes());
             out.extend(offset.to_le_bytes());
             offset += bytes.next_multiple_of(self.alignment);
@@ -115,8 +140,52 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.as_bytes());
 }
 
+/// Puts the type of a value and the value. Numbers have the types that llama.cpp asks for: sizes and ids are unsigned, and
+/// integers in lists have a sign.
+fn put_value(out: &mut Vec<u8>, value: &Value) -> anyhow::Result<()> {
+    let (kind, list) = match value {
+        Value::List(list) => (LIST, list.as_slice()),
+        single => (kind(single, U32)?, std::slice::from_ref(single)),
+    };
+    out.extend(kind.to_le_bytes());
+    let of_element = match (kind, list.first()) {
+        (LIST, Some(first)) => self::kind(first, I32)?,
+        (LIST, None) => TEXT,
+        (kind, _) => kind,
+    };
+    if kind == LIST {
+        out.extend(of_element.to_le_bytes());
+        out.extend((list.len() as u64).to_le_bytes());
+    }
+    for value in list {
+        match (of_element, value) {
+            (U32, Value::Integer(number)) => out.extend(u32::try_from(*number)?.to_le_bytes()),
+            (I32, Value::Integer(number)) => out.extend(i32::try_from(*number)?.to_le_bytes()),
+            (F32, Value::F32(number)) => out.extend(number.to_le_bytes()),
+            (FLAG, Value::Flag(flag)) => out.push(u8::from(*flag)),
+            (TEXT, Value::String(text)) => put_text(out, text),
+            (_, other) => bail!("{other} is of another type than the values before it"),
+        }
+    }
+    Ok(())
+}
+
+/// Returns the number of the type of a value, which is no list. `integer` is that of integers.
+fn kind(value: &Value, integer: u32) -> anyhow::Result<u32> {
+    Ok(match value {
+        Value::Integer(_) => integer,
+        Value::F32(_) => F32,
+        Value::Flag(_) => FLAG,
+        Value::String(_) => TEXT,
+        other => bail!("{other} is of a type that is not written"),
+    })
+}
+
 /// The numbers of types of values.
 const U32: u32 = 4;
+const I32: u32 = 5;
+const F32: u32 = 6;
+const FLAG: u32 = 7;
 const TEXT: u32 = 8;
 const LIST: u32 = 9;
 

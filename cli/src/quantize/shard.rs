@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 /// An opened file of a checkpoint.
 pub struct Shard {
     pub path: PathBuf,
-    file: File,
+    pub file: File,
     /// The offset of the tensors' bytes.
-    start: u64,
+    pub start: u64,
     /// In the order of the file.
     pub tensors: Vec<(String, TensorInfo)>,
 }

@@ -7,6 +7,8 @@ use kernels_quant::gguf::Block;
 /// A mixture of types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
+    /// No blocks: all matrices in one type of floats.
+    Floats(Dtype),
     Q8_0,
     Q4_0,
     Q4KM,
@@ -16,6 +18,9 @@ impl Target {
     /// Returns the value of `general.file_type`.
     pub fn file_type(self) -> u32 {
         match self {
+            Self::Floats(Dtype::F16) => 1,
+            Self::Floats(Dtype::BF16) => 32,
+            Self::Floats(_) => 0,
             Self::Q4_0 => 2,
             Self::Q8_0 => 7,
             Self::Q4KM => 15,
@@ -23,11 +28,12 @@ impl Target {
     }
 
     /// Returns the type of most tensors.
-    fn usual(self) -> Block {
+    fn usual(self) -> Kind {
         match self {
-            Self::Q8_0 => Block::Q8_0,
-            Self::Q4_0 => Block::Q4_0,
-            Self::Q4KM => Block::Q4K,
+            Self::Floats(dtype) => Kind::Float(dtype),
+            Self::Q8_0 => Kind::Block(Block::Q8_0),
+            Self::Q4_0 => Kind::Block(Block::Q4_0),
+            Self::Q4KM => Kind::Block(Block::Q4K),
         }
     }
 }
@@ -121,7 +127,10 @@ impl<'a> Chooser<'a> {
     ///
     /// Rows that are not whole blocks get another type.
     pub fn choose(&mut self, name: &str, columns: u64) -> Kind {
-        let chosen = self.of_name(name, columns);
+        let chosen = match self.target.usual() {
+            Kind::Block(usual) => self.of_name(name, columns, usual),
+            floats => return floats,
+        };
         let fits = |block: Block| columns.is_multiple_of(block.elements() as u64);
         let smaller = match chosen {
             Block::Q4K => Block::Q5_0,
@@ -135,8 +144,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    fn of_name(&mut self, name: &str, columns: u64) -> Block {
-        let usual = self.target.usual();
+    fn of_name(&mut self, name: &str, columns: u64, usual: Block) -> Block {
         let is_output =
             name == "output.weight" || !self.model.has_output && name == "token_embd.weight";
         if is_output {

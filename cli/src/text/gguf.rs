@@ -5,6 +5,7 @@
 
 use super::TextError;
 use super::config::TokenizerConfig;
+use crate::splits::{SPLITS, bytes};
 use kernels_models::gguf::{File, Metadata};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -17,29 +18,6 @@ const SPECIAL: [(&str, &str); 4] = [
     ("tokenizer.ggml.unknown_token_id", "unk_token"),
     ("tokenizer.ggml.padding_token_id", "pad_token"),
 ];
-
-/// The ways to split a text, by `tokenizer.ggml.pre`.
-const SPLITS: [(&str, Split); 6] = [
-    ("gpt-2", Split::Gpt2),
-    ("smollm", Split::Digits),
-    ("qwen2", Split::Pattern(QWEN2)),
-    ("llama-bpe", Split::Pattern(LLAMA3)),
-    ("llama3", Split::Pattern(LLAMA3)),
-    ("llama-v3", Split::Pattern(LLAMA3)),
-];
-
-const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
-
-/// The division of a text before its bytes are merged.
-#[derive(Clone, Copy)]
-enum Split {
-    /// As GPT-2 does.
-    Gpt2,
-    /// Each digit by itself, and then as GPT-2 does.
-    Digits,
-    Pattern(&'static str),
-}
 
 /// The kinds of tokens that are never split (`tokenizer.ggml.token_type`).
 const UNKNOWN: i64 = 2;
@@ -224,21 +202,9 @@ fn byte_level(file: &File, tokens: &Tokens<'_>) -> Result<Map<String, Value>, Te
     };
     let merges = file.metadata().strings(MERGES)?;
     let merges = merges.ok_or_else(|| wrong(file, MERGES, "the file has no merges".into()))?;
-    let bytes = |use_regex: bool| json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": use_regex});
-    let steps = match *split {
-        Split::Gpt2 => vec![bytes(true)],
-        Split::Digits => vec![
-            json!({"type": "Digits", "individual_digits": true}),
-            bytes(true),
-        ],
-        Split::Pattern(pattern) => vec![
-            json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false}),
-            bytes(false),
-        ],
-    };
     let fields = json!({
         "normalizer": (name == "qwen2").then(|| json!({"type": "NFC"})),
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": steps},
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": split.steps()},
         "decoder": bytes(true),
         "model": {
             "type": "BPE", "vocab": tokens.vocabulary(), "merges": merges, "unk_token": null, "fuse_unk": false,

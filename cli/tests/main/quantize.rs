@@ -1,5 +1,8 @@
 //! Tests of `kernels quantize`: the files of llama.cpp, folders that load, and every refusal.
 
+mod by_importance;
+mod to_gguf;
+
 use crate::common::{errors, fixture, floats, json, kernels, write_ids};
 use data_encoding::HEXLOWER;
 use safetensors::tensor::TensorView;
@@ -392,11 +395,6 @@ fn shards_stay_shards() {
 
 #[test]
 fn formats_go_with_their_checkpoints() {
-    let said = refused(&fixture("llama"), "q4_k_m");
-    assert!(
-        said.contains("convert_hf_to_gguf.py") && said.contains("nf4"),
-        "{said}"
-    );
     let folder = TempDir::new().unwrap();
     let floats = write(&folder, &model(|_, _| ()));
     let said = refused(&floats, "int8");
@@ -409,19 +407,6 @@ fn formats_go_with_their_checkpoints() {
     part.number("split.count", 2);
     let said = refused(&write(&folder, &part), "q8_0");
     assert!(said.contains("llama-gguf-split --merge"), "{said}");
-    let args: [OsString; 9] = [
-        "quantize".into(),
-        "--model".into(),
-        floats.into(),
-        "--to=q8_0".into(),
-        "--out".into(),
-        folder.path().join("out").into(),
-        "--imatrix".into(),
-        "imatrix.gguf".into(),
-        "--verbose".into(),
-    ];
-    let said = errors(&kernels(args));
-    assert!(said.contains("--imatrix is not supported"), "{said}");
 }
 
 /// Weights that are not floats, and a checkpoint without weights.

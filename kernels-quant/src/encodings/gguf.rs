@@ -8,6 +8,7 @@
 mod encode;
 mod fit;
 mod groups;
+mod weighted;
 
 use std::fmt;
 use std::ops::Range;
@@ -89,7 +90,7 @@ macro_rules! blocks {
             /// blocks.
             pub fn encode(self, numbers: &[f32], bytes: &mut [u8]) -> Result<(), QuantError> {
                 match self {
-                    $(Self::$block => self.encode_each::<$bytes, $elements>(numbers, $encode, bytes),)*
+                    $(Self::$block => self.encode_each::<$bytes, $elements>(numbers, |_, own, block| $encode(own, block), bytes),)*
                 }
             }
         }
@@ -118,10 +119,11 @@ blocks! {
 }
 
 impl Block {
+    /// Encodes each block by `encode`, which gets its number, too.
     fn encode_each<const BYTES: usize, const ELEMENTS: usize>(
         self,
         numbers: &[f32],
-        encode: impl Fn(&[f32; ELEMENTS], &mut [u8; BYTES]) -> bool,
+        encode: impl Fn(usize, &[f32; ELEMENTS], &mut [u8; BYTES]) -> bool,
         bytes: &mut [u8],
     ) -> Result<(), QuantError> {
         let (blocks, part) = numbers.as_chunks::<ELEMENTS>();
@@ -134,7 +136,7 @@ impl Block {
         );
         refuse_infinite(&self, numbers)?;
         for (at, (block, place)) in blocks.iter().zip(places).enumerate() {
-            if !encode(block, place) {
+            if !encode(at, block, place) {
                 let size = |at: &usize| numbers[*at].abs();
                 let block = at * ELEMENTS..(at + 1) * ELEMENTS;
                 let largest = block.max_by(|a, b| size(a).total_cmp(&size(b)));

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use kernels_quant::gguf::Block;
 use kernels_quant::{
-    Bnb4Bit, BnbInt8, Dtype, Part, PartSpec, QuantizedWeight, decode_floats, encode_halves, nf4,
+    Bnb4Bit, BnbInt8, Dtype, Part, PartSpec, QuantizedWeight, decode_floats, encode_bfloats,
+    encode_halves, nf4,
 };
 use safetensors::SafeTensors;
 
@@ -64,6 +65,58 @@ fn same_noise(seed: u64, count: usize) -> Vec<f32> {
         (number * 0.5_f64.powi((bits & 7) as i32)) as f32
     };
     (0..count).map(|_| one(random())).collect()
+}
+
+/// Two kinds of blocks have the same codes with importance and without.
+#[test]
+fn blocks_of_important_columns_are_those_of_ggml() {
+    let file = fixture("weighted.safetensors");
+    let file = SafeTensors::deserialize(&file).unwrap();
+    let mut numbers = same_noise(5, 6 * 512);
+    numbers[512..1024].iter_mut().for_each(|x| *x *= 1e-6);
+    numbers[1024..1324].fill(0.0);
+    numbers[1536..2048].iter_mut().for_each(|x| *x = x.abs());
+    let mut importance: Vec<f32> = same_noise(6, 512).iter().map(|x| x * x).collect();
+    importance[100..140].fill(0.0);
+    let mut compared = 0;
+    for &block in Block::ALL {
+        let mut found = vec![0xaa; numbers.len() / block.elements() * block.bytes()];
+        block
+            .encode_weighted(&numbers, &importance, &mut found)
+            .unwrap();
+        let plain = encoded(block, &numbers);
+        let Ok(expected) = file.tensor(&block.name().to_lowercase()) else {
+            assert!(matches!(block, Block::Q8_0 | Block::Mxfp4));
+            assert_eq!(found, plain);
+            continue;
+        };
+        assert_ne!(found, plain, "{block}");
+        let both = found.chunks(block.bytes());
+        let both = both.zip(expected.data().chunks(block.bytes()));
+        for (at, (found, expected)) in both.enumerate() {
+            assert_eq!(found, expected, "{block}: block {at}");
+        }
+        compared += 1;
+    }
+    assert_eq!(compared, 7);
+}
+
+#[test]
+fn numbers_without_a_code_are_named_with_importance_too() {
+    for (at, number) in [(300, f32::NAN), (511, f32::INFINITY), (7, 1e30)] {
+        let mut numbers = same_noise(5, 512);
+        numbers[at] = number;
+        for block in [Block::Q4_0, Block::Q5_1, Block::Q4K, Block::Q6K] {
+            let mut bytes = vec![0; 512 / block.elements() * block.bytes()];
+            let error = block
+                .encode_weighted(&numbers, &[1.0; 512], &mut bytes)
+                .unwrap_err();
+            assert!(
+                matches!(error, kernels_quant::QuantError::Number { at: own, .. } if own == at),
+                "{block}: {error}"
+            );
+        }
+    }
 }
 
 fn in_nf4(shape: [usize; 2], numbers: &[f32]) -> Vec<(PartSpec, Vec<u8>)> {
@@ -376,4 +429,13 @@ fn floats_are_exact_and_halves_nearest() {
     )
     .unwrap();
     assert_eq!(tie, [0x00, 0x3c, 0x02, 0x3c]);
+    encode_bfloats(
+        &[1.0 + 2.0_f32.powi(-8), 1.0 + 3.0 * 2.0_f32.powi(-8)],
+        &mut tie,
+    )
+    .unwrap();
+    assert_eq!(tie, [0x80, 0x3f, 0x82, 0x3f]);
+    // The next power of two is beyond both.
+    assert!(encode_bfloats(&[f32::MAX], &mut tie[..2]).is_err());
+    assert!(encode_bfloats(&[f32::NAN], &mut tie[..2]).is_err());
 }

@@ -1,7 +1,7 @@
 //! Products of few rows, as in decoding. The weight is read once. Its numbers stay in registers if there is one row,
 //! and otherwise in the first-level cache.
 
-use super::decode::{ColumnCodes, DecodeRows, INPUTS, PIECE, RowCodes, SUMS, Sink};
+use super::decode::{ColumnCodes, DecodeRows, INPUTS, PIECE, RowCodes, SUMS, Sink, TOGETHER, Tile};
 use crate::lanes::{Task, dispatch};
 use crate::product::{Gemm, finish, in_columns, load, with_memory};
 use crate::{Context, Element, LANES, Lanes, Number, Unwritten};
@@ -12,6 +12,9 @@ const ROWS: usize = 8;
 
 /// The number of outputs that a thread computes at a time.
 const OUTPUTS: usize = 64;
+
+/// The number of parts of a product with words of columns, if they are not too narrow or wide.
+const PARTS: usize = 16;
 
 /// The number of elements of a weight from which it pays to wake other threads.
 const PARALLEL: usize = 1 << 17;
@@ -60,7 +63,14 @@ where
         count,
     } = weight;
     let parallel = outputs * inputs >= PARALLEL;
-    in_columns(out, outputs, OUTPUTS, parallel, |mut part| {
+    let width = match codes {
+        Codes::Rows(_) => OUTPUTS,
+        // The more words of a line are read, the less is the time between lines.
+        Codes::Columns(_) => (outputs / PARTS)
+            .next_multiple_of(OUTPUTS)
+            .clamp(OUTPUTS, TOGETHER),
+    };
+    in_columns(out, outputs, width, parallel, |mut part| {
         let width = part.width();
         with_memory(count * width, |sums: &mut [T::Acc]| {
             let to = Sums {
@@ -209,14 +219,15 @@ impl Task for OfColumns<'_> {
         let columns = codes.columns();
         let starts = (0..to.width).step_by(LANES);
         let of_groups: Vec<_> = starts.map(|at| codes.of_rows(to.first + at)).collect();
-        let mut totals = [[[0.0; LANES]; OUTPUTS / LANES]; ROWS];
+        let mut totals = [[[0.0; LANES]; TOGETHER / LANES]; ROWS];
         let mut square = [[0.0; LANES]; INPUTS];
-        // Words of several lanes' rows are beside each other, and read together.
+        let mut tile = Tile::default();
         for from in (0..columns).step_by(INPUTS) {
             let part = from..columns.min(from + INPUTS);
+            codes.copy(to.first..to.first + to.width, part.clone(), &mut tile);
             for (at, of_groups) in of_groups.iter().enumerate() {
                 let first = to.first + at * LANES;
-                codes.square(c, first, part.clone(), of_groups, &mut square);
+                codes.square(c, first, &tile, of_groups, &mut square);
                 let rows = to.rows.chunks_exact(columns).zip(&mut totals);
                 for (row, totals) in rows {
                     totals[at] = times::<C>(c, &row[part.clone()], &square, &totals[at]);

@@ -139,7 +139,10 @@ pub(super) fn decode<A: Gemm>(weight: &QuantizedWeight<'_>, rows: Range<usize>, 
         "rows {rows:?} of a weight of {height} rows of {columns} have no place in {} elements",
         out.len()
     );
-    let at_a_time = (DECODED / columns).max(1).next_multiple_of(VECTOR);
+    let mut at_a_time = (DECODED / columns).max(1).next_multiple_of(VECTOR);
+    if ColumnCodes::of(weight).is_some() {
+        at_a_time = at_a_time.max(OUTPUTS);
+    }
     let parts = out.chunks_mut(at_a_time * columns).enumerate();
     let parts: Vec<_> = parts
         .map(|(at, part)| (rows.start + at * at_a_time, part))

@@ -192,6 +192,10 @@ fn products_of_larger_weights_in_words() {
     for group in [64, 20] {
         check_all(&awq([136, 640], group), &counts, "awq");
     }
+    // Wide enough that many words of a line are copied at once, with a last part that is narrower.
+    check_all(&gptq([1096, 128], 4, 64, true), &[1, 3], "wide gptq");
+    check_all(&awq([1096, 128], 64), &[1, 3], "wide awq");
+    check_all(&gptq([1096, 32], 8, 32, false), &[1, 20], "low gptq");
     for (columns, bits, scales, zeros) in [
         (640, 4, Scales::Groups(128), false),
         (640, 4, Scales::Groups(32), true),

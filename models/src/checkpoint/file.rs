@@ -43,7 +43,8 @@ impl StoredTensor {
 
 /// The difference between a stored tensor and the Hugging Face layout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Change {
+pub enum Change {
+    /// None.
     None,
     /// In each of this number of heads, row `2i` of the file is row `i`, and row `2i + 1` is row `i` of the second half.
     PairedRows(usize),

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the model that the tests write, lets llama.cpp quantise it, and prints the SHA-256 of all files.
+"""Writes the model that the tests write, lets llama.cpp quantise it, also by the importance of columns, and prints the
+SHA-256 of all files.
 
     LLAMA_LIBS=… llama_cpp.py FOLDER
 
@@ -53,6 +54,19 @@ def model():
     return head + bytes(-len(head) % 32) + data
 
 
+def importance(ffi):
+    """A list of llama.cpp's, of all matrices in layers but one, and of the head."""
+    columns = {f"blk.{layer}.{name}.weight": dims[0] for layer in (0, 1) for name, dims, _ in LAYER if len(dims) > 1}
+    columns = columns | {"output.weight": 256}
+    del columns["blk.0.attn_k.weight"]
+    kept, rows = [], ffi.new("struct llama_model_imatrix_data[]", len(columns) + 1)
+    for seed, (row, (name, count)) in enumerate(zip(rows, sorted(columns.items())), 100):
+        own = np.square(noise(seed, count))
+        kept += [own, ffi.new("char[]", name.encode())]
+        row.name, row.data, row.size = kept[-1], ffi.cast("float *", own.ctypes.data), count
+    return rows, kept
+
+
 def library():
     libs = os.environ["LLAMA_LIBS"]
     source = Path(importlib.util.find_spec("llama_cpp_py_sync").origin).with_name("_cffi_bindings.py").read_text()
@@ -69,9 +83,11 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     (folder / "floats.gguf").write_bytes(model())
     ffi, lib = library()
-    for name, kind in [("q8_0", 7), ("q4_0", 2), ("q4_k_m", 15)]:
+    rows, _kept = importance(ffi)
+    for name, kind, by in [("q8_0", 7, ffi.NULL), ("q4_0", 2, ffi.NULL), ("q4_k_m", 15, ffi.NULL),
+                           ("q4_0-by-importance", 2, rows), ("q4_k_m-by-importance", 15, rows)]:
         params = lib.llama_model_quantize_default_params()
-        params.ftype, params.nthread = kind, 1
+        params.ftype, params.nthread, params.imatrix = kind, 1, by
         kept = ffi.new("struct llama_model_quantize_params *", params)
         source, target = (str(folder / f"{name}.gguf").encode() for name in ["floats", name])
         assert lib.llama_model_quantize(source, target, kept) == 0

@@ -48,7 +48,7 @@ fn least_and_most(numbers: &[f32]) -> (f32, f32) {
 }
 
 /// Packs 32 numbers of 4 bits: the second half goes to the upper halves of bytes.
-fn put_nibbles(codes: &[u8; SMALL], bytes: &mut [u8]) {
+pub(super) fn put_nibbles(codes: &[u8; SMALL], bytes: &mut [u8]) {
     let (low, high) = codes.split_at(SMALL / 2);
     for ((byte, low), high) in bytes.iter_mut().zip(low).zip(high) {
         *byte = low & 0xf | (high & 0xf) << 4;
@@ -56,7 +56,7 @@ fn put_nibbles(codes: &[u8; SMALL], bytes: &mut [u8]) {
 }
 
 /// Packs 32 numbers of 5 bits: their highest bits come first.
-fn put_fives(codes: &[u8; SMALL], bytes: &mut [u8]) {
+pub(super) fn put_fives(codes: &[u8; SMALL], bytes: &mut [u8]) {
     let high = codes.iter().enumerate();
     let high = high.fold(0, |bits, (at, code)| bits | u32::from(code >> 4 & 1) << at);
     bytes[..4].copy_from_slice(&high.to_le_bytes());

@@ -25,6 +25,13 @@ pub(super) struct Search {
     pub(super) steps: u8,
 }
 
+/// The scales that are tried by an importance matrix.
+pub(super) const BY_IMPORTANCE: Search = Search {
+    first: -0.9,
+    step: 0.05,
+    steps: 36,
+};
+
 /// Fits codes from 0 to `top`, an offset of at most 0 and a scale to weighted numbers.
 pub(super) fn above_least<const N: usize>(
     numbers: &[f32; N],
@@ -102,9 +109,12 @@ pub(super) fn above_least<const N: usize>(
 /// The size below which all numbers of a group count as 0.
 pub(super) const NOTHING: f32 = 1e-15;
 
-/// Fits codes from `−middle` to `middle − 1`, which are returned plus `middle`, and a scale. Numbers weigh their
-/// squares.
-pub(super) fn around_zero<const N: usize>(numbers: &[f32; N], middle: i32) -> ([u8; N], f32) {
+/// Fits codes from `−middle` to `middle − 1`, which are returned plus `middle`, and a scale to weighted numbers.
+pub(super) fn around_zero<const N: usize>(
+    numbers: &[f32; N],
+    weights: &[f32; N],
+    middle: i32,
+) -> ([u8; N], f32) {
     let mut largest = 0.0_f32;
     for &number in numbers {
         largest = if number.abs() > largest.abs() {
@@ -119,12 +129,11 @@ pub(super) fn around_zero<const N: usize>(numbers: &[f32; N], middle: i32) -> ([
     let code = |number: f32, inverse: f32| nearest(inverse * number).clamp(-middle, middle - 1);
     let codes_of = |inverse: f32| numbers.map(|number| (code(number, inverse) + middle) as u8);
     let sums = |inverse: f32| {
-        numbers
-            .iter()
-            .fold((0.0_f32, 0.0_f32), |(xl, l2), &number| {
-                let (weight, code) = (number * number, code(number, inverse) as f32);
-                (xl + weight * number * code, l2 + weight * code * code)
-            })
+        let both = numbers.iter().zip(weights);
+        both.fold((0.0_f32, 0.0_f32), |(xl, l2), (&number, &weight)| {
+            let code = code(number, inverse) as f32;
+            (xl + weight * number * code, l2 + weight * code * code)
+        })
     };
     let inverse = -(middle as f32) / largest;
     let mut codes = codes_of(inverse);
@@ -140,5 +149,76 @@ pub(super) fn around_zero<const N: usize>(numbers: &[f32; N], middle: i32) -> ([
             best = scale * sum_xl;
         }
     }
+    (codes, scale)
+}
+
+/// Fits codes from 0 to `top` and a scale to weighted numbers from 0 on: the best of a few scales, and then, number by
+/// number, codes that fit better.
+pub(super) fn from_zero<const N: usize>(
+    numbers: &[f32; N],
+    weights: &[f32; N],
+    top: u8,
+) -> ([u8; N], f32) {
+    let largest = numbers.iter().fold(
+        0.0,
+        |most: f32, &number| {
+            if most > number { most } else { number }
+        },
+    );
+    if largest < NOTHING {
+        return ([0; N], 0.0);
+    }
+    let limit = i32::from(top);
+    let codes_of = |inverse: f32| numbers.map(|number| nearest(inverse * number).min(limit) as f32);
+    let error = |codes: &[f32; N], scale: f32| {
+        let each = codes.iter().zip(numbers).zip(weights);
+        each.fold(0.0, |sum: f32, ((&code, &number), &weight)| {
+            let difference = number - scale * code;
+            sum + weight * difference * difference
+        })
+    };
+    let usual = f32::from(top) / largest;
+    let mut best = usual;
+    let codes = numbers.map(|number| f32::from(nearest(usual * number) as u8));
+    let mut best_error = error(&codes, 1.0 / usual);
+    for step in (-4_i8..=4).filter(|&step| step != 0) {
+        let inverse = (0.1 * f32::from(step) + f32::from(top)) / largest;
+        let own = error(&codes_of(inverse), 1.0 / inverse);
+        if own < best_error {
+            (best_error, best) = (own, inverse);
+        }
+    }
+    let first = codes_of(best);
+    let mut codes = first.map(|code| code as i32 as u8);
+    let (mut sum_xl, mut sum_l2) = (0.0_f32, 0.0_f32);
+    for ((&code, &number), &weight) in first.iter().zip(numbers).zip(weights) {
+        sum_xl += weight * number * code;
+        sum_l2 += weight * code * code;
+    }
+    for _ in 0..5 {
+        let mut changed = false;
+        for ((code, &number), &weight) in codes.iter_mut().zip(numbers).zip(weights) {
+            let old = f32::from(*code);
+            let mut without_xl = sum_xl - weight * number * old;
+            let mut without_l2 = sum_l2 - weight * old * old;
+            if !(without_xl > 0.0 && without_l2 > 0.0) {
+                continue;
+            }
+            let new = nearest(number * without_l2 / without_xl).min(limit);
+            if new == i32::from(*code) {
+                continue;
+            }
+            without_xl += weight * number * new as f32;
+            without_l2 += weight * new as f32 * new as f32;
+            if without_xl * without_xl * sum_l2 > sum_xl * sum_xl * without_l2 {
+                (*code, sum_xl, sum_l2) = (new as u8, without_xl, without_l2);
+                changed = true;
+            }
+        }
+        if !changed {
+            break;
+        }
+    }
+    let scale = if sum_l2 > 0.0 { sum_xl / sum_l2 } else { 0.0 };
     (codes, scale)
 }

@@ -1,7 +1,7 @@
 //! Encoding of large blocks, whose groups have scales of their own: the codes that ggml chooses, to the bit.
 
 use super::encode::put_half;
-use super::fit::{NOTHING, Search, above_least, around_zero, nearest};
+use super::fit::{BY_IMPORTANCE, NOTHING, Search, above_least, around_zero, from_zero, nearest};
 use super::{LARGE, SMALL, half, piece, scale_and_least};
 
 /// The number of groups with a minimum.
@@ -17,31 +17,83 @@ fn too_large(numbers: &[f32; LARGE]) -> bool {
     numbers.iter().any(|x| x.abs() > LARGEST)
 }
 
-/// Fits groups with minima, writes scales and minima to the start of a block, and returns the codes.
+/// Groups with minima: codes, and the scales and minima of 6 bits with their factors.
+struct Groups {
+    codes: [u8; LARGE],
+    scales: [u8; GROUPS],
+    leasts: [u8; GROUPS],
+    scale: f32,
+    least: f32,
+}
+
+/// Fits groups to numbers that weigh more the larger they are.
+fn fitted(numbers: &[f32; LARGE], top: u8, search: &Search) -> Groups {
+    let weights = |numbers: &[f32; SMALL]| {
+        let squares = numbers.iter().fold(0.0, |sum: f32, x| sum + x * x);
+        let usual = (squares / SMALL as f32).sqrt();
+        numbers.map(|x| usual + x.abs())
+    };
+    let own = numbers.as_chunks::<SMALL>().0.iter();
+    let (codes, scales, leasts) = fit_each(own.map(|own| (own, weights(own))), top, search);
+    let most = |numbers: [f32; GROUPS]| numbers.into_iter().fold(0.0, maximum);
+    let (scale, least) = (most(scales), most(leasts));
+    Groups {
+        codes,
+        scales: six_bits(scales, scale),
+        leasts: six_bits(leasts, least),
+        scale: scale / TOP,
+        least: least / TOP,
+    }
+}
+
+/// Fits groups to numbers with weights.
+fn fitted_by(numbers: &[f32; LARGE], weights: &[f32; LARGE], top: u8) -> Groups {
+    let weights = weights.as_chunks::<SMALL>().0;
+    let own = numbers.as_chunks::<SMALL>().0.iter();
+    let both = own.zip(weights).map(|(own, weights)| (own, *weights));
+    let (codes, scales, leasts) = fit_each(both, top, &BY_IMPORTANCE);
+    let mut of_groups = [0.0; GROUPS];
+    for (sum, weights) in of_groups.iter_mut().zip(weights) {
+        *sum = weights.iter().fold(0.0, |sum: f32, weight| sum + weight);
+    }
+    let (scales, scale) = from_zero(&scales, &of_groups, TOP as u8);
+    let (leasts, least) = from_zero(&leasts, &of_groups, TOP as u8);
+    Groups {
+        codes,
+        scales,
+        leasts,
+        scale,
+        least,
+    }
+}
+
+/// Fits each group by itself. Returns codes, scales, and minima with the other sign.
+fn fit_each<'a>(
+    groups: impl Iterator<Item = (&'a [f32; SMALL], [f32; SMALL])>,
+    top: u8,
+    search: &Search,
+) -> ([u8; LARGE], [f32; GROUPS], [f32; GROUPS]) {
+    let (mut codes, mut scales, mut leasts) = ([0; LARGE], [0.0; GROUPS], [0.0; GROUPS]);
+    let places = codes.as_chunks_mut::<SMALL>().0.iter_mut();
+    for (at, ((numbers, weights), codes)) in groups.zip(places).enumerate() {
+        let fit = above_least(numbers, &weights, top, search);
+        (*codes, scales[at], leasts[at]) = (fit.codes, fit.scale, fit.least);
+    }
+    (codes, scales, leasts)
+}
+
+/// Writes scales and minima to the start of a block, and returns the codes again, by the scales as they are stored.
 fn grouped(
     numbers: &[f32; LARGE],
     block: &mut [u8],
     top: u8,
-    search: &Search,
+    groups: Groups,
 ) -> Option<[u8; LARGE]> {
-    if too_large(numbers) {
+    let mut codes = groups.codes;
+    pack(block, groups.scales, groups.leasts);
+    if !(put_half(block, 0, groups.scale) && put_half(block, 2, groups.least)) {
         return None;
     }
-    let (mut codes, mut scales, mut leasts) = ([0; LARGE], [0.0; GROUPS], [0.0; GROUPS]);
-    let own = numbers.as_chunks::<SMALL>().0.iter();
-    for (at, (numbers, codes)) in own.zip(codes.as_chunks_mut::<SMALL>().0).enumerate() {
-        let squares = numbers.iter().fold(0.0, |sum: f32, x| sum + x * x);
-        let usual = (squares / SMALL as f32).sqrt();
-        let fit = above_least(numbers, &numbers.map(|x| usual + x.abs()), top, search);
-        (*codes, scales[at], leasts[at]) = (fit.codes, fit.scale, fit.least);
-    }
-    let most = |numbers: [f32; GROUPS]| numbers.into_iter().fold(0.0, maximum);
-    let (scale, least) = (most(scales), most(leasts));
-    pack(block, six_bits(scales, scale), six_bits(leasts, least));
-    if !(put_half(block, 0, scale / TOP) && put_half(block, 2, least / TOP)) {
-        return None;
-    }
-    // The codes again, by the scales as they are stored.
     let (scale, least) = (half(block, 0), half(block, 2));
     let own = numbers.as_chunks::<SMALL>().0.iter();
     for (at, (numbers, codes)) in own.zip(codes.as_chunks_mut::<SMALL>().0).enumerate() {
@@ -93,7 +145,27 @@ pub(super) fn q4_k(numbers: &[f32; LARGE], block: &mut [u8; 144]) -> bool {
         step: 0.1,
         steps: 20,
     };
-    let Some(codes) = grouped(numbers, block, 15, &search) else {
+    put_fours(numbers, block, |numbers| fitted(numbers, 15, &search))
+}
+
+/// As [`q4_k`], with a weight for each number.
+pub(super) fn q4_k_by(
+    numbers: &[f32; LARGE],
+    weights: &[f32; LARGE],
+    block: &mut [u8; 144],
+) -> bool {
+    put_fours(numbers, block, |numbers| fitted_by(numbers, weights, 15))
+}
+
+fn put_fours(
+    numbers: &[f32; LARGE],
+    block: &mut [u8; 144],
+    fit: impl Fn(&[f32; LARGE]) -> Groups,
+) -> bool {
+    if too_large(numbers) {
+        return false;
+    }
+    let Some(codes) = grouped(numbers, block, 15, fit(numbers)) else {
         return false;
     };
     put_low(&codes, &mut block[16..]);
@@ -106,7 +178,27 @@ pub(super) fn q5_k(numbers: &[f32; LARGE], block: &mut [u8; 176]) -> bool {
         step: 0.1,
         steps: 15,
     };
-    let Some(codes) = grouped(numbers, block, 31, &search) else {
+    put_fives(numbers, block, |numbers| fitted(numbers, 31, &search))
+}
+
+/// As [`q5_k`], with a weight for each number.
+pub(super) fn q5_k_by(
+    numbers: &[f32; LARGE],
+    weights: &[f32; LARGE],
+    block: &mut [u8; 176],
+) -> bool {
+    put_fives(numbers, block, |numbers| fitted_by(numbers, weights, 31))
+}
+
+fn put_fives(
+    numbers: &[f32; LARGE],
+    block: &mut [u8; 176],
+    fit: impl Fn(&[f32; LARGE]) -> Groups,
+) -> bool {
+    if too_large(numbers) {
+        return false;
+    }
+    let Some(codes) = grouped(numbers, block, 31, fit(numbers)) else {
         return false;
     };
     let (high, low) = block[16..].split_at_mut(SMALL);
@@ -121,13 +213,25 @@ pub(super) fn q5_k(numbers: &[f32; LARGE], block: &mut [u8; 176]) -> bool {
 }
 
 pub(super) fn q6_k(numbers: &[f32; LARGE], block: &mut [u8; 210]) -> bool {
+    q6_k_by(numbers, &numbers.map(|number| number * number), block)
+}
+
+/// As [`q6_k`], with a weight for each number in place of its square.
+pub(super) fn q6_k_by(
+    numbers: &[f32; LARGE],
+    weights: &[f32; LARGE],
+    block: &mut [u8; 210],
+) -> bool {
     if too_large(numbers) {
         return false;
     }
     let (mut codes, mut scales, mut most) = ([0; LARGE], [0.0; 16], 0.0_f32);
     let own = numbers.as_chunks::<16>().0.iter();
-    for ((numbers, codes), scale) in own.zip(codes.as_chunks_mut::<16>().0).zip(&mut scales) {
-        (*codes, *scale) = around_zero(numbers, 32);
+    let own = own.zip(weights.as_chunks::<16>().0);
+    for (((numbers, weights), codes), scale) in
+        own.zip(codes.as_chunks_mut::<16>().0).zip(&mut scales)
+    {
+        (*codes, *scale) = around_zero(numbers, weights, 32);
         most = if scale.abs() > most.abs() {
             *scale
         } else {

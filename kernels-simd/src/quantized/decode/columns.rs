@@ -9,6 +9,9 @@ use std::ops::Range;
 /// The largest number of columns that are decoded at once.
 pub(in super::super) const INPUTS: usize = 64;
 
+/// The number of rows whose words are copied at once, a multiple of 16.
+pub(in super::super) const TOGETHER: usize = 512;
+
 /// The codes of a weight that are stored column by column.
 #[derive(Clone, Copy)]
 pub(in super::super) struct ColumnCodes<'a> {
@@ -16,6 +19,27 @@ pub(in super::super) struct ColumnCodes<'a> {
     groups: &'a dyn ColumnGroups,
     rows: usize,
     columns: usize,
+}
+
+/// The words of some rows and columns, copied from lines that are far apart: beside each other, they stay in the
+/// first-level cache while they are decoded.
+#[derive(Default)]
+pub(in super::super) struct Tile {
+    words: Vec<[u8; 4]>,
+    /// The number of words of a line.
+    width: usize,
+    /// The first row.
+    first: usize,
+    /// The columns.
+    columns: Range<usize>,
+}
+
+impl Tile {
+    /// Returns the words of a line from a row on, each of which has so many rows.
+    #[inline(always)]
+    fn line(&self, at: usize, row: usize, rows_of_word: usize) -> &[[u8; 4]] {
+        &self.words[at * self.width..][..self.width][(row - self.first) / rows_of_word..]
+    }
 }
 
 /// Sixteen rows of some columns.
@@ -58,17 +82,46 @@ impl<'a> ColumnCodes<'a> {
         (0..self.groups.count()).map(group).collect()
     }
 
-    /// Decodes sixteen rows from `first` on, a multiple of 16, or those that there are, of at most [`INPUTS`] columns.
-    /// The first column is a multiple of [`INPUTS`].
+    /// Copies the words of some rows, the first of which is a multiple of 16, and at most [`INPUTS`] columns, the first
+    /// of which is a multiple of [`INPUTS`].
+    pub(in super::super) fn copy(&self, rows: Range<usize>, columns: Range<usize>, to: &mut Tile) {
+        let (lines, words) = match self.words {
+            WordOrder::OfColumns { bits } => {
+                let in_word = 32 / bits as usize;
+                (
+                    columns.start / in_word..columns.end.div_ceil(in_word),
+                    rows.clone(),
+                )
+            }
+            WordOrder::OfRows => {
+                let in_word = AWQ_PLACES.len();
+                (
+                    columns.clone(),
+                    rows.start / in_word..rows.end.div_ceil(in_word),
+                )
+            }
+        };
+        to.words.clear();
+        to.width = words.len();
+        to.first = rows.start;
+        to.columns = columns;
+        for line in lines {
+            to.words
+                .extend_from_slice(&self.groups.line(line)[words.clone()]);
+        }
+    }
+
+    /// Decodes sixteen rows of a tile from `first` on, a multiple of 16, or those that there are.
     #[inline(always)]
     pub(in super::super) fn square<C: Context>(
         &self,
         c: C,
         first: usize,
-        columns: Range<usize>,
+        tile: &Tile,
         of_groups: &[[[f32; LANES]; 2]],
         out: &mut Square,
     ) {
+        let columns = tile.columns.clone();
         let mut group = CurrentGroup {
             groups: self.groups,
             of_groups,
@@ -77,15 +130,14 @@ impl<'a> ColumnCodes<'a> {
         };
         match self.words {
             // Each is compiled with its own shifts.
-            WordOrder::OfColumns { bits: 4 } => group.lines::<4>(c, first, columns, out),
-            WordOrder::OfColumns { bits: 8 } => group.lines::<8>(c, first, columns, out),
-            WordOrder::OfColumns { .. } => group.lines::<2>(c, first, columns, out),
+            WordOrder::OfColumns { bits: 4 } => group.lines::<4>(c, first, tile, out),
+            WordOrder::OfColumns { bits: 8 } => group.lines::<8>(c, first, tile, out),
+            WordOrder::OfColumns { .. } => group.lines::<2>(c, first, tile, out),
             WordOrder::OfRows => {
                 let in_word = AWQ_PLACES.len();
-                for (column, out) in columns.zip(out) {
-                    let line = self.groups.line(column);
+                for ((at, column), out) in columns.enumerate().zip(out) {
                     let mut words = [0; 2];
-                    for (word, stored) in words.iter_mut().zip(&line[first / in_word..]) {
+                    for (word, stored) in words.iter_mut().zip(tile.line(at, first, in_word)) {
                         *word = u32::from_le_bytes(*stored);
                     }
                     let mut codes = [0.0; LANES];
@@ -114,17 +166,11 @@ struct CurrentGroup<'a, C: Context> {
 impl<C: Context> CurrentGroup<'_, C> {
     /// Decodes lines of words of consecutive columns.
     #[inline(always)]
-    fn lines<const BITS: usize>(
-        &mut self,
-        c: C,
-        first: usize,
-        columns: Range<usize>,
-        out: &mut Square,
-    ) {
+    fn lines<const BITS: usize>(&mut self, c: C, first: usize, tile: &Tile, out: &mut Square) {
         let in_word = 32 / BITS;
-        let lines = columns.clone().step_by(in_word);
-        for (column, out) in lines.zip(out.chunks_exact_mut(in_word)) {
-            let words = sixteen(self.groups.line(column / in_word), first);
+        let lines = tile.columns.clone().step_by(in_word).enumerate();
+        for ((at, column), out) in lines.zip(out.chunks_exact_mut(in_word)) {
+            let words = sixteen(tile.line(at, first, 1));
             let mut numbers = self.at(c, column);
             // Most words are in one group, whose numbers stay in registers.
             let is_in_one = column + in_word <= self.end;
@@ -155,11 +201,11 @@ impl<C: Context> CurrentGroup<'_, C> {
     }
 }
 
-/// Returns sixteen words of a line, or those that there are and zeros.
+/// Returns the first sixteen words of a line, or those that there are and zeros.
 #[inline(always)]
-fn sixteen(line: &[[u8; 4]], first: usize) -> [u32; LANES] {
+fn sixteen(line: &[[u8; 4]]) -> [u32; LANES] {
     let mut words = [0; LANES];
-    for (word, stored) in words.iter_mut().zip(&line[first..]) {
+    for (word, stored) in words.iter_mut().zip(line) {
         *word = u32::from_le_bytes(*stored);
     }
     words
@@ -183,21 +229,24 @@ impl Task for DecodeColumns<'_, '_> {
         let columns = codes.columns;
         let last = first + out.len() / columns;
         let mut square = [[0.0; LANES]; INPUTS];
-        let mut start = first / LANES * LANES;
-        while start < last {
-            let of_groups = codes.of_rows(start);
-            let rows = first.max(start)..last.min(start + LANES);
+        let mut tile = Tile::default();
+        for some in (first / LANES * LANES..last).step_by(TOGETHER) {
+            let end = last.min(some + TOGETHER);
+            let starts = (some..end).step_by(LANES);
+            let of_groups: Vec<_> = starts.clone().map(|start| codes.of_rows(start)).collect();
             for from in (0..columns).step_by(INPUTS) {
                 let part = from..columns.min(from + INPUTS);
-                codes.square(c, start, part.clone(), &of_groups, &mut square);
-                for row in rows.clone() {
-                    let out = &mut out[(row - first) * columns..][part.clone()];
-                    for (out, numbers) in out.iter_mut().zip(&square) {
-                        *out = numbers[row - start];
+                codes.copy(some..end, part.clone(), &mut tile);
+                for (start, of_groups) in starts.clone().zip(&of_groups) {
+                    codes.square(c, start, &tile, of_groups, &mut square);
+                    for row in first.max(start)..end.min(start + LANES) {
+                        let out = &mut out[(row - first) * columns..][part.clone()];
+                        for (out, numbers) in out.iter_mut().zip(&square) {
+                            *out = numbers[row - start];
+                        }
                     }
                 }
             }
-            start += LANES;
         }
     }
 }

@@ -6,7 +6,7 @@ mod columns;
 mod groups;
 
 pub(super) use bits::{fifth, high, low, of_doubled, part, shifted, single, sixes, with_bits};
-pub(super) use columns::{ColumnCodes, DecodeColumns, INPUTS};
+pub(super) use columns::{ColumnCodes, DecodeColumns, INPUTS, TOGETHER, Tile};
 
 use crate::lanes::Task;
 use crate::{Context, LANES, Lanes};

@@ -7,7 +7,7 @@ use serde_json::{Map, Value as Json, json};
 use super::dialect::{DIALECTS, Dialect};
 use super::ends::end_tokens;
 use super::rope;
-use super::{File, Metadata, Value};
+use super::{Contents, Metadata, Value};
 use crate::{ModelError, nearest};
 
 /// The keys that are fields of `config.json` under another name. Families refuse those that they do not have.
@@ -92,7 +92,10 @@ pub(super) fn dialect(metadata: &Metadata) -> Result<&'static Dialect, ModelErro
 }
 
 /// Returns the fields of `config.json`.
-pub(super) fn fields(file: &File, dialect: &Dialect) -> Result<Map<String, Json>, ModelError> {
+pub(super) fn fields(
+    file: &dyn Contents,
+    dialect: &Dialect,
+) -> Result<Map<String, Json>, ModelError> {
     let keys = Keys {
         metadata: file.metadata(),
         family: dialect.name,
@@ -104,7 +107,7 @@ pub(super) fn fields(file: &File, dialect: &Dialect) -> Result<Map<String, Json>
     set("vocab_size", json!(keys.vocabulary(file)?));
     let head = keys.head_width()?;
     set("head_dim", json!(head));
-    let has = |name: &str| file.find(name).is_some();
+    let has = |name: &str| file.shape(name).is_some();
     set("tie_word_embeddings", json!(!has("output.weight")));
     if dialect.paired_rows {
         set("attention_bias", json!(has("blk.0.attn_q.bias")));
@@ -200,9 +203,8 @@ impl Keys<'_> {
     }
 
     /// Returns the number of rows of the embedding. The file may also name it.
-    fn vocabulary(&self, file: &File) -> Result<usize, ModelError> {
-        let embedding = file.find("token_embd.weight");
-        let Some(&[rows, _]) = embedding.map(|tensor| tensor.shape.as_slice()) else {
+    fn vocabulary(&self, file: &dyn Contents) -> Result<usize, ModelError> {
+        let Some(&[rows, _]) = file.shape("token_embd.weight") else {
             let problem = "missing, or not a matrix";
             return Err(self.metadata.error("token_embd.weight", problem));
         };
@@ -216,8 +218,8 @@ impl Keys<'_> {
     }
 
     /// Compares the number of layers with the tensors, before memory is used for them.
-    fn check_layers(&self, file: &File) -> Result<(), ModelError> {
-        let names = file.tensors.iter().map(|tensor| tensor.name.as_str());
+    fn check_layers(&self, file: &dyn Contents) -> Result<(), ModelError> {
+        let names = file.names().into_iter();
         let layers = names.filter_map(|name| name.strip_prefix("blk.")?.split('.').next());
         let layers = layers.collect::<BTreeSet<_>>().len();
         match self.size("block_count")? {

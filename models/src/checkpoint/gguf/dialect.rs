@@ -3,6 +3,7 @@
 use crate::config::Architecture;
 
 /// A value of `general.architecture` and its meaning.
+#[derive(Debug)]
 pub(crate) struct Dialect {
     /// The value, with which the keys of the configuration begin.
     pub(super) name: &'static str,

@@ -27,6 +27,11 @@ const TEXTS: [&str; 11] = [
     "[EOT]",
 ];
 
+/// Returns whether a token of a file ends a text by its own text, whatever the keys of the file say, as `<|im_end|>` does.
+pub fn ends_text(token: &str) -> bool {
+    TEXTS.contains(&token)
+}
+
 impl File {
     /// Returns the ids of the tokens that end a text, each once: those that keys name, and those that have a usual text,
     /// such as `<|im_end|>`.
@@ -46,7 +51,7 @@ pub(super) fn end_tokens(metadata: &Metadata) -> Result<Vec<i64>, ModelError> {
     }
     let texts = metadata.strings("tokenizer.ggml.tokens")?;
     let ends = (0..).zip(texts.unwrap_or_default());
-    ids.extend(ends.filter_map(|(id, text)| TEXTS.contains(&text).then_some(id)));
+    ids.extend(ends.filter_map(|(id, text)| ends_text(text).then_some(id)));
     let mut seen = BTreeSet::new();
     ids.retain(|id| seen.insert(*id));
     Ok(ids)

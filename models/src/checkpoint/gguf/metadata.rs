@@ -46,6 +46,14 @@ impl Metadata {
         }
     }
 
+    /// Makes the metadata of a file that is to be written.
+    pub(super) fn of(path: &Path, values: impl IntoIterator<Item = (String, Value)>) -> Self {
+        Self {
+            path: path.into(),
+            values: values.into_iter().collect(),
+        }
+    }
+
     /// Returns all keys with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.values.iter().map(|(key, value)| (key.as_str(), value))

@@ -14,8 +14,10 @@
 //! ```
 
 mod config;
+mod contents;
 mod dialect;
 mod ends;
+mod form;
 mod metadata;
 mod names;
 mod rope;
@@ -30,11 +32,15 @@ use gguf_rs_lib::tensor::TensorType;
 use kernels_quant::gguf::Block;
 use safetensors::Dtype;
 
+use self::contents::Contents;
 use self::dialect::Dialect;
+pub use self::ends::ends_text;
+pub use self::form::Form;
 pub use self::metadata::{Metadata, Value};
 use self::names::ROPE_FREQS;
 use super::decode::decode_into;
-use super::file::{Change, StoredTensor, TensorFile};
+pub use super::file::Change;
+use super::file::{StoredTensor, TensorFile};
 use super::storage::Storage;
 use crate::{ModelConfig, ModelError};
 
@@ -163,6 +169,11 @@ impl File {
         Ok(values)
     }
 
+    /// Returns the shape of a tensor, in row-major order, which is the reverse of the file's.
+    pub fn shape(&self, name: &str) -> Option<&[usize]> {
+        self.find(name).map(|tensor| tensor.shape.as_slice())
+    }
+
     fn find(&self, name: &str) -> Option<&Info> {
         self.tensors.iter().find(|tensor| tensor.name == name)
     }
@@ -192,6 +203,11 @@ pub(super) fn open(path: &Path) -> Result<(ModelConfig, TensorFile), ModelError>
 pub(in crate::checkpoint) fn configuration(
     file: &File,
 ) -> Result<(&'static Dialect, ModelConfig), ModelError> {
+    read_configuration(file)
+}
+
+/// Returns the configuration of a file, or of one that is to be written.
+fn read_configuration(file: &dyn Contents) -> Result<(&'static Dialect, ModelConfig), ModelError> {
     let dialect = config::dialect(file.metadata())?;
     let fields = config::fields(file, dialect)?;
     let config = ModelConfig::from_fields(&fields, file.path())?;

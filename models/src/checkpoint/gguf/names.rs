@@ -51,6 +51,30 @@ fn translated(name: &str, dialect: &Dialect) -> Option<String> {
     Some(format!("model.layers.{layer}.{part}.{end}"))
 }
 
+/// Returns the name in files of a family of a tensor of the Hugging Face layout, if they have it.
+pub(super) fn in_file(name: &str, dialect: &Dialect) -> Option<String> {
+    let (place, end) = name.rsplit_once('.')?;
+    if !["weight", "bias"].contains(&end) {
+        return None;
+    }
+    let Some(inner) = place.strip_prefix("model.layers.") else {
+        return Some(format!("{}.{end}", key(&OUTER, place)?));
+    };
+    let (layer, part) = inner.split_once('.')?;
+    let layer: usize = layer.parse().ok()?;
+    let part = match part {
+        "pre_feedforward_layernorm" if dialect.gemma => "ffn_norm",
+        "post_attention_layernorm" if !dialect.gemma => "ffn_norm",
+        part => key(&INNER, part)?,
+    };
+    Some(format!("blk.{layer}.{part}.{end}"))
+}
+
+fn key(names: &[(&'static str, &str)], wanted: &str) -> Option<&'static str> {
+    let entry = names.iter().find(|(_, name)| *name == wanted);
+    entry.map(|(key, _)| *key)
+}
+
 fn entry(names: &[(&str, &'static str)], wanted: &str) -> Option<&'static str> {
     let entry = names.iter().find(|(name, _)| *name == wanted);
     entry.map(|(_, name)| *name)
@@ -76,6 +100,28 @@ mod tests {
             name("qwen2", "blk.0.attn_q.bias"),
             "model.layers.0.self_attn.q_proj.bias"
         );
+    }
+
+    #[test]
+    fn names_of_files_are_those_that_are_read() {
+        let parts = INNER.map(|(_, part)| part);
+        let outer = OUTER.map(|(_, name)| format!("{name}.weight"));
+        for family in ["llama", "gemma2"] {
+            let dialect = Dialect::find(family).unwrap();
+            let of_layer = |part: &str| format!("model.layers.12.{part}.bias");
+            for name in outer.iter().cloned().chain(parts.map(of_layer)) {
+                let stored = in_file(&name, dialect).unwrap();
+                assert_ne!(stored, name);
+                assert_eq!(in_layout(&stored, dialect), name);
+            }
+            for name in [
+                "model.layers.0.self_attn.rotary_emb.inv_freq",
+                "model.layers.x.self_attn.q_proj.weight",
+                "score.weight",
+            ] {
+                assert_eq!(in_file(name, dialect), None);
+            }
+        }
     }
 
     #[test]

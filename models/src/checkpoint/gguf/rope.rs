@@ -4,8 +4,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::config::Keys;
 use super::names::ROPE_FREQS;
-use super::{File, Info};
-use crate::ModelError;
+use super::{Contents, Value};
+use crate::{ModelConfig, ModelError, RopeScaling};
 
 /// The keys of rotary positions. Those of `scaling.yarn` are only accepted at the values that llama.cpp uses without
 /// them.
@@ -27,7 +27,7 @@ const LLAMA3: [f64; 3] = [1.0, 4.0, 8192.0];
 
 /// Adds the fields of rotary positions for heads of this width.
 pub(super) fn add(
-    file: &File,
+    file: &dyn Contents,
     keys: &Keys<'_>,
     head: usize,
     fields: &mut Map<String, Json>,
@@ -46,8 +46,8 @@ pub(super) fn add(
         let part = rotated as f64 / head as f64;
         fields.insert("partial_rotary_factor".into(), json!(part));
     }
-    let scaling = match file.find(ROPE_FREQS) {
-        Some(divisors) => llama3(file, divisors, theta, head / 2)?,
+    let scaling = match file.shape(ROPE_FREQS) {
+        Some(shape) => llama3(file, shape, theta, head / 2)?,
         None => scaling(keys)?,
     };
     if let Some(scaling) = scaling {
@@ -91,17 +91,17 @@ fn scaling(keys: &Keys<'_>) -> Result<Option<Json>, ModelError> {
 
 /// Returns the settings of Llama 3's scaling that give these divisors of frequencies.
 fn llama3(
-    file: &File,
-    divisors: &Info,
+    file: &dyn Contents,
+    shape: &[usize],
     theta: f64,
     pairs: usize,
 ) -> Result<Option<Json>, ModelError> {
     let fail = |problem: &str| Err(file.metadata().error(ROPE_FREQS, problem));
-    if divisors.shape != [pairs] {
-        let problem = format!("expected {pairs} numbers, found shape {:?}", divisors.shape);
+    if shape != [pairs] {
+        let problem = format!("expected {pairs} numbers, found shape {shape:?}");
         return fail(&problem);
     }
-    let found = file.read(ROPE_FREQS)?;
+    let found = file.numbers(ROPE_FREQS)?;
     if found.iter().all(|&divisor| divisor == 1.0) {
         return Ok(None);
     }
@@ -140,6 +140,41 @@ fn llama3_divisors(factor: f64, theta: f64, pairs: usize) -> impl Iterator<Item 
             ((1.0 - kept) / factor + kept).recip()
         }
     })
+}
+
+/// The keys of rotary positions, without the family before them, and Llama 3's divisors of frequencies.
+pub(super) type Written = (Vec<(&'static str, Value)>, Option<Vec<f32>>);
+
+/// Returns what a file says about rotary positions. What it can't say is found by [reading](add) it again.
+pub(super) fn written(config: &ModelConfig) -> Written {
+    let theta = config.rope.theta;
+    let mut keys = vec![("rope.freq_base", Value::F32(theta as f32))];
+    if let Some(local) = &config.local_rope {
+        keys.push(("rope.freq_base_swa", Value::F32(local.theta as f32)));
+    }
+    let mut divisors = None;
+    let mut scaled = |kind: &str, factor: f64| {
+        keys.push(("rope.scaling.type", Value::String(kind.into())));
+        keys.push(("rope.scaling.factor", Value::F32(factor as f32)));
+    };
+    match &config.rope.scaling {
+        RopeScaling::Linear { factor } => scaled("linear", *factor),
+        RopeScaling::Yarn {
+            factor,
+            original_max_position_embeddings: original,
+            ..
+        } => {
+            scaled("yarn", *factor);
+            let original = Value::Integer(*original as i128);
+            keys.push(("rope.scaling.original_context_length", original));
+        }
+        RopeScaling::Llama3 { factor, .. } => {
+            let found = llama3_divisors(*factor, theta, config.head_dim / 2);
+            divisors = Some(found.map(|divisor| divisor as f32).collect());
+        }
+        RopeScaling::Default | RopeScaling::LongRope { .. } => {}
+    }
+    (keys, divisors)
 }
 
 #[cfg(test)]
