@@ -31,6 +31,8 @@ mod options;
 mod output;
 #[cfg(feature = "packages")]
 mod packages;
+#[cfg(feature = "text")]
+mod pictures;
 mod plan;
 mod program;
 mod quantize;

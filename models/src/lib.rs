@@ -93,6 +93,7 @@ pub use model::divergences::{Distilled, divergence_loss};
 pub use model::log_probs::Scored;
 pub use model::loss::next_token_loss;
 pub use model::observed::Observed;
+pub use model::pictures::SequencePictures;
 pub use model::projection::Projection;
 pub use model::sequences::Sequences;
 pub use model::vision::{VisionFeatures, VisionTower};

@@ -219,6 +219,7 @@ pub fn batches(
         new_ends,
         fingerprint: fingerprint_of(&examples, &labels),
         date: None,
+        pictures: 0,
     };
     check_kinds(&args.loss, &labels)?;
     let sizes = Sizes {

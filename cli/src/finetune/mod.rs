@@ -61,8 +61,9 @@ const SETTINGS: &str = "finetune.json";
 /// a GGUF file. Each --data FILE is a text, if its name ends in .txt or .md or has no end, or JSON lines (.jsonl), or
 /// one JSON list (.json). A record has `text`, or `prompt` and `completion`, or `messages` with `role` and `content`,
 /// or `conversations` with `from` and `value` (ShareGPT), or `instruction`, `input` and `output` (Alpaca).
-/// Conversations are rendered by the checkpoint's chat template. The model learns texts, completions and the
-/// assistant's turns; --all-tokens also prompts. All records are checked before the first step.
+/// Conversations are rendered by the checkpoint's chat template. In a build with the feature `images`, they can have
+/// pictures, in `images` and `<image>` (LLaMA-Factory) or in parts of `content` (OpenAI). The model learns texts,
+/// completions and the assistant's turns; --all-tokens also prompts. All records are checked before the first step.
 ///
 /// With --loss dpo and others, the model learns from answers that are compared or judged: records with `prompt`, `chosen` and
 /// `rejected`, or with `prompt`, `completion` and `label`, as TRL and LLaMA-Factory write them. A batch then has --batch pairs or

@@ -8,7 +8,8 @@ use burn::tensor::{Device, FloatDType, Tensor};
 use burn_kernels::nn::Quantized;
 use kernels_io::{Limit, escape_path};
 use kernels_models::{
-    AdapterConfig, CausalLm, Generation, ModelConfig, QuantisedWeights, gguf, inspect,
+    AdapterConfig, CausalLm, Generation, ModelConfig, QuantisedWeights, gguf, inspect, load_as,
+    load_with_vision,
 };
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -157,7 +158,8 @@ pub fn check_base(folder: &Path, trained: &Trained, lora: &LoraArgs) -> anyhow::
 }
 
 /// Reads the checkpoint, and attaches adapters. Whole models are in f32; the frozen parameters below adapters have the
-/// dtype that losses are computed in, or stay in quantised form.
+/// dtype that losses are computed in, or stay in quantised form. A model that `sees` has its vision tower, which is frozen with
+/// its merger and has no adapters.
 ///
 /// # Errors
 /// Returns an error if the checkpoint or the adapters can't be read, or if a target matches no layer.
@@ -165,14 +167,20 @@ pub fn load(
     folder: &Path,
     (trained, frozen): (&Trained, QuantisedWeights),
     dtype: FloatDType,
-    (device, seed): (&Device, u64),
+    (device, seed, sees): (&Device, u64, bool),
 ) -> anyhow::Result<(ModelConfig, CausalLm, Option<AdapterConfig>)> {
     let (stored, form) = match trained {
         Trained::Whole => (FloatDType::F32, QuantisedWeights::Decoded),
         _ => (dtype, frozen),
     };
-    let (config, model) = kernels_models::load_as(folder, device, stored, form, &mut |_| {})?;
-    let (model, adapters) = adapt(model, trained, seed)?;
+    let read = if sees { load_with_vision } else { load_as };
+    let (config, model) = read(folder, device, stored, form, &mut |_| {})?;
+    let mut adapters = None;
+    let model = model.beside_frozen_vision(|model| -> anyhow::Result<CausalLm> {
+        let (model, own) = adapt(model, trained, seed)?;
+        adapters = own;
+        Ok(model)
+    })?;
     Ok((config, model, adapters))
 }
 

@@ -44,10 +44,8 @@ fn group(row: &Value, length: usize) -> Group {
         let prompt = ids(&row[0]);
         let all = [&prompt[..], &ids(answer)].concat();
         let all = all[..all.len().min(length)].to_vec();
-        Example {
-            learned: std::iter::once(prompt.len()..all.len()).collect(),
-            ids: all,
-        }
+        let learned = std::iter::once(prompt.len()..all.len()).collect();
+        Example::new(all, learned)
     };
     let label = row[2].as_u64().map(|label| label == 1);
     Group {
@@ -189,7 +187,7 @@ impl Run {
             &tiny,
             (&trained, QuantisedWeights::Decoded),
             FloatDType::F32,
-            (&device, 0),
+            (&device, 0, false),
         )
         .unwrap();
         let inner = device.clone().inner();

@@ -171,10 +171,8 @@ fn completions(golden: &Value, size: usize) -> Vec<Batch> {
     let both = ids("prompt_ids").into_iter().zip(ids("completion_ids"));
     let examples = both.map(|(prompt, completion)| {
         let ids = [&prompt[..], &completion].concat();
-        Example {
-            learned: std::iter::once(prompt.len()..ids.len()).collect(),
-            ids,
-        }
+        let learned = std::iter::once(prompt.len()..ids.len()).collect();
+        Example::new(ids, learned)
     });
     let examples: Vec<Example> = examples.collect();
     let advantages = advantages(&numbers(&golden["rewards"]), 3, AdvantageScale::Group).unwrap();

@@ -39,6 +39,9 @@ pub struct Facts {
     pub tokens: usize,
     /// The number of tokens in them that are learned.
     pub targets: usize,
+    /// The number of pictures in all examples.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pictures: usize,
     /// The number of examples whose end was cut off.
     pub cut: usize,
     /// The number of examples that were left out, because no learned token was left, or no difference of two answers.
@@ -50,6 +53,10 @@ pub struct Facts {
     /// The date in all conversations, if the chat template writes one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
+}
+
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 /// Everything that a run needs.
@@ -134,7 +141,8 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         adapters.check_for(&config)?;
         check_dropout(adapters, &devices)?;
     }
-    let (data, encoder) = reading::read(args, &folder, config.vocab_size)?;
+    let (data, encoder) = reading::read(args, &folder, &config)?;
+    let sees = data.has_pictures();
     let date = encoder.writes_date().then(|| args.date.to_string());
     tell_date(date.as_deref());
     let tokenizer = encoder.into_tokenizer();
@@ -192,7 +200,10 @@ pub fn prepare(args: &Args) -> anyhow::Result<Prepared> {
         let place = (&device, args.seed);
         let loaded = match args.loss.is_reward() {
             true => reward::load(&folder, &trained, dtype, place, padding),
-            false => model::load(&folder, (&trained, frozen), dtype, place),
+            false => {
+                let place = (&device, args.seed, sees);
+                model::load(&folder, (&trained, frozen), dtype, place)
+            }
         };
         let sums = sums.map(|sums| sums.join().unwrap_or_else(|panic| resume_unwind(panic)));
         (loaded, sums)
@@ -335,6 +346,7 @@ fn batches(
     // Held-out examples follow the others.
     let shifted = |row: Row| row.into_iter().map(|number| number + count).collect();
     let valid_rows = valid_rows.into_iter().map(shifted).collect();
+    let pictures = |example: &Example| example.pictures.list.len();
     let facts = Facts {
         examples: count,
         held_out: valid.len(),
@@ -346,6 +358,7 @@ fn batches(
         new_ends,
         fingerprint: fingerprint(train.examples.iter().chain(&valid)),
         date: None,
+        pictures: train.examples.iter().chain(&valid).map(pictures).sum(),
     };
     let sizes = Sizes {
         batch: args.batch,
@@ -370,6 +383,9 @@ pub fn fingerprint<'a>(examples: impl Iterator<Item = &'a Example>) -> String {
         for range in &example.learned {
             fingerprint.add(&(range.start as u64).to_le_bytes());
             fingerprint.add(&(range.end as u64).to_le_bytes());
+        }
+        for placed in &example.pictures.list {
+            fingerprint.add(placed.picture.fingerprint().as_bytes());
         }
     }
     fingerprint.to_string()

@@ -8,6 +8,7 @@ use crate::output;
 use crate::training::progress::Display;
 use crate::training::random::SplitMix64;
 use anyhow::ensure;
+use kernels_models::ModelConfig;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,15 @@ pub enum Data {
 }
 
 impl Data {
+    /// Returns `true` if an example has pictures.
+    pub fn has_pictures(&self) -> bool {
+        let Self::Tokens(train, valid) = self else {
+            return false;
+        };
+        let mut all = train.examples.iter().chain(valid);
+        all.any(|example| !example.pictures.list.is_empty())
+    }
+
     /// Returns `true` if all records have log-probabilities of a reference.
     ///
     /// # Errors
@@ -45,12 +55,14 @@ impl Data {
 ///
 /// # Errors
 /// Returns an error that lists the problems of the records.
-pub fn read(args: &Args, folder: &Path, vocabulary: usize) -> anyhow::Result<(Data, Encoder)> {
+pub fn read(args: &Args, folder: &Path, config: &ModelConfig) -> anyhow::Result<(Data, Encoder)> {
     let kind = args.loss.kind();
     let read_from = |files: &[PathBuf], examples: &str| -> anyhow::Result<(Data, Encoder)> {
         let records = data::read(files, kind)?;
         let limits = (args.seq, args.all_tokens);
-        let encoder = Encoder::open(folder, vocabulary, &records, limits)?.dated(args.date);
+        let encoder = Encoder::open(folder, config.vocab_size, &records, limits)?
+            .dated(args.date)
+            .seeing(&records, (folder, config), args.loss.is_distillation())?;
         let mut display = Display::new(0, args.quiet);
         let began = Instant::now();
         let progress = |done| {
@@ -138,10 +150,7 @@ mod tests {
     #[test]
     fn at_least_one_example_is_held_out_and_one_stays() {
         let examples = |count: u32| -> Vec<Example> {
-            let example = |id| Example {
-                ids: vec![id],
-                learned: Vec::new(),
-            };
+            let example = |id| Example::new(vec![id], Vec::new());
             (0..count).map(example).collect()
         };
         for (count, part, expected) in [

@@ -78,6 +78,7 @@ pub fn batches(args: &Args, prompts: &Prompts, packs: bool) -> (Batches, Facts) 
         new_ends: Vec::new(),
         fingerprint: known.to_string(),
         date: None,
+        pictures: 0,
     };
     let sizes = Sizes {
         batch: args.batch,
@@ -282,9 +283,9 @@ impl Writer {
             ids.extend(&written.ids);
             Judged {
                 own: Recorded {
-                    example: Example {
-                        learned: std::iter::once(start..ids.len()).collect(),
-                        ids,
+                    example: {
+                        let learned = std::iter::once(start..ids.len()).collect();
+                        Example::new(ids, learned)
                     },
                     reward,
                     old: None,

@@ -13,7 +13,7 @@ use crate::training::state::{Best, Progress};
 use anyhow::Context;
 use burn_kernels::report::Report;
 use kernels_io::{Look, Page, escape_path};
-use kernels_models::{CausalLm, ModelConfig};
+use kernels_models::{CausalLm, ModelConfig, VisionConfig, VisionTower};
 use serde::Serialize;
 use std::fmt;
 use std::path::PathBuf;
@@ -40,6 +40,8 @@ pub struct Memory {
     pub optimiser: usize,
     /// The tensors that a step keeps for its gradients.
     pub activations: usize,
+    /// The patches of a batch's pictures, and what the vision tower makes of them.
+    pub pictures: usize,
     /// The tokens of all examples.
     pub data: usize,
     /// The teacher, or the reference model, as far as it is not the trained one's frozen part.
@@ -50,8 +52,8 @@ impl Memory {
     fn new(
         settings: &Settings,
         parameters: Parameters,
-        (sequences, data): (usize, usize),
-        teacher: usize,
+        (sequences, data, patches): (usize, usize, usize),
+        (teacher, tower): (usize, Option<&VisionConfig>),
     ) -> Self {
         let width = settings.dtype.dtype().size();
         let Parameters {
@@ -61,8 +63,13 @@ impl Memory {
         } = parameters;
         let frozen = all - trained;
         let copies = if width < 4 { trained * width } else { 0 };
-        // Base parameters below adapters have the dtype of the losses, or stay in quantised form.
-        let stored = trained * 4 + (frozen - elements) * width + bytes;
+        // Base parameters below adapters have the dtype of the losses, or stay in quantised form. The tower beside a model that
+        // is trained as a whole has its dtype, f32, and a rounded copy.
+        let of_frozen = match settings.adapters {
+            Some(_) => width,
+            None => 4 + if width < 4 { width } else { 0 },
+        };
+        let stored = trained * 4 + (frozen - elements) * of_frozen + bytes;
         // A batch can ask for more sequences than there are, and a pair has two.
         let answers = match settings.loss.kind() {
             Some(Kind::Pairs | Kind::Scored) => 2,
@@ -86,6 +93,9 @@ impl Memory {
             gradients: trained * 4 + copies,
             optimiser: trained * 8,
             activations: tokens * width * kept,
+            pictures: tower.map_or(0, |tower| {
+                settings.batch.min(sequences) * patches * kept_of_patch(tower, width)
+            }),
             data,
             reference: reference + teacher * width,
         }
@@ -96,6 +106,7 @@ impl Memory {
             + self.gradients
             + self.optimiser
             + self.activations
+            + self.pictures
             + self.data
             + self.reference
     }
@@ -115,6 +126,13 @@ fn kept_of_inputs(config: &ModelConfig) -> usize {
     2 * config.num_hidden_layers * config.hidden_size + kept_of_layer(config)
 }
 
+/// Returns the bytes that a patch takes at most at once: its values as they are read and in the model's dtype, and those of a
+/// block of the tower, which keeps nothing for gradients.
+fn kept_of_patch(tower: &VisionConfig, width: usize) -> usize {
+    let values = tower.pixels();
+    4 * values + width * (values + 8 * tower.hidden_size + 3 * tower.intermediate_size)
+}
+
 impl<'a> Plan<'a> {
     /// Describes a run.
     pub fn new(
@@ -124,9 +142,10 @@ impl<'a> Plan<'a> {
     ) -> Self {
         let parameters = Parameters::of(model);
         let teacher = teacher.map_or(0, |teacher| Parameters::of(&teacher.model).all);
-        let sizes = (data.sequences, batches.bytes());
+        let sizes = (data.sequences, batches.bytes(), batches.most_patches());
+        let tower = model.vision_tower().map(VisionTower::config);
         Self {
-            memory: Memory::new(settings, parameters, sizes, teacher),
+            memory: Memory::new(settings, parameters, sizes, (teacher, tower)),
             settings,
             data,
             parameters,
@@ -149,6 +168,13 @@ impl fmt::Display for Plan<'_> {
             "{} examples with {} tokens, {} of them learned, in {} sequences; {} examples held out",
             data.examples, data.tokens, data.targets, data.sequences, data.held_out
         )?;
+        if data.pictures > 0 {
+            writeln!(
+                f,
+                "{} pictures, seen by the frozen vision tower",
+                data.pictures
+            )?;
+        }
         let unit = match settings.loss.kind() {
             None => "sequences",
             Some(Kind::Pairs | Kind::Scored) => "pairs",
@@ -173,12 +199,16 @@ impl fmt::Display for Plan<'_> {
         let mib = |bytes: usize| bytes.div_ceil(1 << 20);
         write!(
             f,
-            "Memory, estimated: {} MiB (parameters {}, gradients {}, optimiser {}, activations {}, data {}{})",
+            "Memory, estimated: {} MiB (parameters {}, gradients {}, optimiser {}, activations {}, {}data {}{})",
             mib(memory.all()),
             mib(memory.parameters),
             mib(memory.gradients),
             mib(memory.optimiser),
             mib(memory.activations),
+            match memory.pictures {
+                0 => String::new(),
+                bytes => format!("pictures {}, ", mib(bytes)),
+            },
             mib(memory.data),
             match memory.reference {
                 0 => String::new(),

@@ -3,37 +3,10 @@
 use super::Args;
 use super::prompts::Prompt;
 use crate::feature::Missing;
+pub use crate::pictures::{Reader, Source};
 use crate::text::Message;
-use burn::tensor::{Device, Int, Tensor};
-use kernels_models::ModelConfig;
 use serde_json::Value;
 use std::path::Path;
-
-/// The place of a picture.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Source {}
-
-/// A reader of pictures, which this build does not have.
-#[derive(Debug)]
-pub enum Reader {}
-
-impl Reader {
-    pub fn open(_: &Path, _: &ModelConfig) -> anyhow::Result<Self> {
-        Err(missing("kernels generate --image"))
-    }
-
-    pub fn grids(&self, _: &[Source]) -> anyhow::Result<Vec<[usize; 3]>> {
-        match *self {}
-    }
-
-    pub fn expand(&self, _: &[u32], _: &[[usize; 3]]) -> anyhow::Result<Vec<u32>> {
-        match *self {}
-    }
-
-    pub fn tensors(&self, _: &[Source], _: &Device) -> anyhow::Result<(Tensor<2>, Tensor<2, Int>)> {
-        match *self {}
-    }
-}
 
 pub fn add(_: &Args, _: &mut [Prompt]) -> anyhow::Result<()> {
     Err(missing("kernels generate --image"))

@@ -1,5 +1,7 @@
 //! The token ids of one pass.
 
+#[cfg(feature = "text")]
+use crate::pictures::Pictures;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use kernels_models::preference::Metric;
 use kernels_models::{CausalLm, Sequences};
@@ -31,6 +33,8 @@ pub struct Labels {
     pub mask: Vec<i64>,
     /// The answers, if the loss is of answers and not of tokens. The targets are then their tokens.
     pub answers: Option<Answers>,
+    /// The pictures among the tokens, whose positions are then in place of `positions`.
+    pub pictures: Option<Pictures>,
 }
 
 /// The answers of a batch, each a document.
@@ -95,7 +99,24 @@ impl Batch {
         false
     }
 
-    /// Returns the sequences with their targets.
+    /// Returns the sequences with their targets, and with their pictures as the model's tower sees them.
+    ///
+    /// # Errors
+    /// Returns an error that names a picture that can't be read.
+    pub fn seen(&self, model: &CausalLm, device: &Device) -> anyhow::Result<Sequences> {
+        let sequences = self.sequences(device);
+        #[cfg(feature = "text")]
+        if let Some(pictures) = self.labels.as_ref().and_then(|own| own.pictures.as_ref()) {
+            return Ok(Sequences {
+                pictures: Some(pictures.seen(model, device, self.shape)?),
+                ..sequences
+            });
+        }
+        let _ = model;
+        Ok(sequences)
+    }
+
+    /// Returns the sequences with their targets, without pictures.
     pub fn sequences(&self, device: &Device) -> Sequences {
         #[cfg(feature = "text")]
         if let Some(labels) = &self.labels {
@@ -108,6 +129,7 @@ impl Batch {
                     .mask
                     .contains(&0)
                     .then(|| self.tensor(&labels.mask, device)),
+                pictures: None,
             };
         }
         let length = self.shape[1].max(1);
@@ -123,6 +145,7 @@ impl Batch {
             position_ids: self.tensor(&positions, device),
             documents: None,
             attention_mask: None,
+            pictures: None,
         }
     }
 
@@ -224,7 +247,10 @@ impl Labels {
             let inside = ends.filter(|(end, _)| *end > tokens.start && *end <= tokens.end);
             inside.map(|(_, length)| length).collect()
         });
+        let pictures = self.pictures.as_ref();
+        let pictures = pictures.map(|pictures| pictures.part(tokens.clone()));
         Self {
+            pictures: pictures.filter(|own| !own.list.is_empty()),
             targets: self.targets[tokens.clone()].to_vec(),
             positions: self.positions[tokens.clone()].to_vec(),
             documents,
@@ -316,6 +342,7 @@ mod tests {
             documents: Some(vec![2, 1, 1, 2]),
             mask: vec![1, 1, 1, 0, 1, 1],
             answers: None,
+            pictures: None,
         });
         let shares = all.shares(2);
         let labels: Vec<&Labels> = shares

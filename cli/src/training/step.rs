@@ -210,7 +210,8 @@ impl<'a> Pass<'a> {
         weight_and_seed: (f64, u64),
         take: impl FnMut(Gradients),
     ) -> anyhow::Result<Loss> {
-        let (model, sequences) = (&self.computed, batch.sequences(self.method.device));
+        let model = &self.computed;
+        let sequences = batch.seen(model, self.method.device)?;
         let Some(term) = term else {
             let losses = match self.method.teacher {
                 Some(teacher) => {
@@ -257,7 +258,7 @@ impl<'a> Pass<'a> {
         }
         if batch.has_targets() {
             let places = observed(batch);
-            let (losses, observed) = model.observed_losses(batch.sequences(device), &places);
+            let (losses, observed) = model.observed_losses(batch.seen(model, device)?, &places);
             return Ok((losses, metrics(observed, places.len())?));
         }
         let losses = model.training_losses(batch.input_ids(device), None);

@@ -1,5 +1,7 @@
 //! Tests of `kernels finetune` on a tiny checkpoint with a tokenizer.
 
+#[cfg(feature = "images")]
+mod pictures;
 mod preferences;
 mod references;
 mod rewards;

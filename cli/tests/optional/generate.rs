@@ -2,7 +2,7 @@
 
 mod adapters;
 #[cfg(feature = "images")]
-mod pictures;
+pub mod pictures;
 #[cfg(unix)]
 mod talks;
 

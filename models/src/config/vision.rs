@@ -112,6 +112,13 @@ impl ModelConfig {
     }
 }
 
+impl VisionConfig {
+    /// Returns the tokens that stand for parts of pictures and of clips. `None` for a tower that was saved alone.
+    pub fn marks(&self) -> Option<Marks> {
+        self.marks
+    }
+}
+
 fn refuse_other_type(fields: Fields<'_>, kind: &str, vision: Vision) -> Result<(), ModelError> {
     match vision.model_types.contains(&kind) {
         true => Ok(()),

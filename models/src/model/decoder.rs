@@ -16,7 +16,7 @@ use crate::layers::layer::Residual;
 use crate::model::batch::Batch;
 use crate::model::pictures::SeenPictures;
 use crate::model::places::{Places, Rotary};
-use crate::model::sequences::Documents;
+use crate::model::sequences::{Documents, Packed};
 
 /// The layers of a model. [`crate::parameters`] knows that checkpoints have no names for these types.
 #[derive(Module, Debug)]
@@ -126,11 +126,7 @@ impl Decoder {
         seen: Option<SeenPictures>,
         cache: Option<&mut Cache>,
     ) -> Result<(Tensor<3>, Vec<Tensor<2>>), CacheError> {
-        let hidden = self.enter(&batch);
-        let hidden = match &seen {
-            Some(seen) => seen.insert(hidden),
-            None => hidden,
-        };
+        let hidden = inserted(seen.as_ref(), self.enter(&batch));
         let places = self
             .rotary
             .places(&self.config, &hidden, &batch, cache.as_deref());
@@ -138,14 +134,15 @@ impl Decoder {
     }
 
     /// Returns the results of [`forward`](Self::forward) of sequences that are several documents, one after the other.
-    pub(crate) fn forward_packed(
-        &self,
-        batch: Batch,
-        documents: Documents,
-    ) -> (Tensor<3>, Vec<Tensor<2>>) {
-        let hidden = self.enter(&batch);
+    pub(crate) fn forward_packed(&self, packed: Packed) -> (Tensor<3>, Vec<Tensor<2>>) {
+        let Packed {
+            batch,
+            documents,
+            seen,
+        } = packed;
+        let hidden = inserted(seen.as_ref(), self.enter(&batch));
         let places = self.places_of(&hidden, &batch, documents);
-        let passed = self.layers(batch.input_ids, hidden, &places, (None, None));
+        let passed = self.layers(batch.input_ids, hidden, &places, (None, seen.as_ref()));
         passed.expect("a pass without a cache has no error of one")
     }
 
@@ -249,5 +246,13 @@ impl Decoder {
         // `transformers` keeps the factor in f32, for every dtype of the model.
         let factor = (self.config.hidden_size as f64).sqrt() as f32;
         hidden * factor
+    }
+}
+
+/// Puts the tokens of pictures in their places among embedded tokens, if there are pictures.
+pub(crate) fn inserted(seen: Option<&SeenPictures>, embedded: Tensor<3>) -> Tensor<3> {
+    match seen {
+        Some(seen) => seen.insert(embedded),
+        None => embedded,
     }
 }

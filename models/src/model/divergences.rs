@@ -124,8 +124,8 @@ impl CausalLm {
     /// [`Divergence::per_token`] refuses.
     pub fn losses_of_divergence(&self, sequences: Sequences, distilled: Distilled<'_>) -> Losses {
         let taught = distilled.hidden_of_teacher(&sequences);
-        let (batch, documents, counted) = sequences.parts(self.config());
-        let passed = self.model.forward_packed(batch, documents);
+        let (packed, counted) = sequences.parts(self.config());
+        let passed = self.model.forward_packed(packed);
         self.losses_of_taught(passed, counted, (taught, distilled))
     }
 
@@ -184,6 +184,10 @@ impl CausalLm {
 impl Distilled<'_> {
     fn hidden_of_teacher(&self, sequences: &Sequences) -> Tensor<2> {
         let teacher = self.teacher;
+        assert!(
+            sequences.pictures.is_none(),
+            "a teacher does not take pictures"
+        );
         let sequences = sequences.clone();
         // The teacher has no autodiff.
         let inner = |ids: Tensor<2, Int>| ids.without_autodiff();
@@ -193,9 +197,10 @@ impl Distilled<'_> {
             position_ids: inner(sequences.position_ids),
             attention_mask: sequences.attention_mask.map(inner),
             documents: sequences.documents,
+            pictures: None,
         };
-        let (batch, documents, _) = sequences.parts(teacher.config());
-        let (hidden, _) = teacher.model.forward_packed(batch, documents);
+        let (packed, _) = sequences.parts(teacher.config());
+        let (hidden, _) = teacher.model.forward_packed(packed);
         selected(hidden, self.places)
     }
 }

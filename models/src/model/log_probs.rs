@@ -98,8 +98,8 @@ impl CausalLm {
     /// Panics as [`sequence_losses`](Self::sequence_losses) does, and on what [`Scored::check`] refuses.
     pub fn log_probs(&self, sequences: Sequences, scored: Scored<'_>) -> Tensor<1> {
         scored.require(&sequences, self.config());
-        let (batch, documents, counted) = sequences.parts(self.config());
-        let (hidden, _) = self.model.forward_packed(batch, documents);
+        let (packed, counted) = sequences.parts(self.config());
+        let (hidden, _) = self.model.forward_packed(packed);
         self.scores(hidden, counted.targets, scored)
     }
 
@@ -115,8 +115,8 @@ impl CausalLm {
         loss: impl FnOnce(Tensor<1>) -> Tensor<1>,
     ) -> Losses {
         scored.require(&sequences, self.config());
-        let (batch, documents, counted) = sequences.parts(self.config());
-        let passed = self.model.forward_packed(batch, documents);
+        let (packed, counted) = sequences.parts(self.config());
+        let passed = self.model.forward_packed(packed);
         self.losses_of_scores(passed, counted, scored, loss)
     }
 

@@ -22,8 +22,8 @@ impl CausalLm {
     /// # Panics
     /// Panics as `sequence_losses` does, without a place, and for places outside the sequences.
     pub fn observed_losses(&self, sequences: Sequences, places: &[usize]) -> (Losses, Observed) {
-        let (batch, documents, counted) = sequences.parts(self.config());
-        let passed = self.model.forward_packed(batch, documents);
+        let (packed, counted) = sequences.parts(self.config());
+        let passed = self.model.forward_packed(packed);
         let observed = self.observe(&passed.0, &counted.targets, places);
         (self.losses_of_hidden(passed, counted), observed)
     }

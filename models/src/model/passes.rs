@@ -133,8 +133,8 @@ impl CausalLm {
     /// Panics, or returns meaningless losses, on inputs that [`Sequences::check`] refuses, and on ids, targets or
     /// positions outside their ranges.
     pub fn sequence_losses(&self, sequences: Sequences) -> Losses {
-        let (batch, documents, counted) = sequences.parts(self.config());
-        let passed = self.model.forward_packed(batch, documents);
+        let (packed, counted) = sequences.parts(self.config());
+        let passed = self.model.forward_packed(packed);
         self.losses_of_hidden(passed, counted)
     }
 }

@@ -1,12 +1,14 @@
 //! Pictures among the tokens of a batch.
 
+use burn::module::Module;
 use burn::tensor::{DType, Int, Tensor, TensorData};
 
+use crate::config::ModelConfig;
 use crate::error::ModelError;
 use crate::layers::layer::Residual;
 use crate::model::batch::{Batch, PositionIds};
 use crate::model::causal_lm::CausalLm;
-use crate::model::vision::{VisionTower, indices};
+use crate::model::vision::{VisionFeatures, VisionTower, indices};
 use crate::vision::{Grid, TokenPositions, Tokens};
 
 /// The pictures of a batch, in the order of their tokens.
@@ -51,9 +53,73 @@ pub(crate) struct SeenPictures {
     places: Vec<usize>,
     /// The features that are added behind the first layers, `[b, s, hidden]` each.
     added: Vec<Tensor<3>>,
-    /// The number of positions that the tokens of pictures share with others, of each row. A picture has at least as many
-    /// tokens as positions.
+    /// The number of positions that the tokens of pictures share with others, of each row of a prompt. A picture has at least
+    /// as many tokens as positions.
     pub(crate) shared: Vec<usize>,
+}
+
+/// The pictures of [`Sequences`](crate::Sequences), as the vision tower sees them: a tower that is not trained has seen them
+/// without autodiff.
+#[derive(Clone, Debug)]
+pub struct SequencePictures {
+    /// The features of all pictures, in the dtype of the weights.
+    pub features: VisionFeatures,
+    /// The place of each token of the pictures, in their order: `row · s + column`.
+    pub places: Vec<usize>,
+    /// The positions of all tokens, `[3, b, s]`: time, height and width.
+    pub position_ids: Tensor<3, Int>,
+}
+
+impl SequencePictures {
+    /// Checks shapes and places, for sequences of this shape.
+    pub(crate) fn check(&self, config: &ModelConfig, shape: [usize; 2]) -> Result<(), ModelError> {
+        let [rows, columns] = shape;
+        let (tokens, hidden) = (self.places.len(), config.hidden_size);
+        let deepstack = &self.features.deepstack;
+        let mut features = deepstack.iter().chain([&self.features.embeddings]);
+        let mut places = self.places.clone();
+        places.sort_unstable();
+        places.dedup();
+        let positions = self.position_ids.dims();
+        let problem = if config.rope.sections.is_none() {
+            format!("tokens of {} have one position", config.architecture)
+        } else if positions != [3, rows, columns] {
+            format!("expected positions of shape [3, {rows}, {columns}], found {positions:?}")
+        } else if places.len() < tokens || places.last().is_some_and(|last| *last >= rows * columns)
+        {
+            format!("their places are not those of {tokens} of {rows} × {columns} tokens")
+        } else if let Some(other) = features.find(|own| own.dims() != [tokens, hidden]) {
+            let found = other.dims();
+            format!("expected features of shape [{tokens}, {hidden}], found {found:?}")
+        } else if deepstack.len() > config.num_hidden_layers {
+            let (found, layers) = (deepstack.len(), config.num_hidden_layers);
+            format!("features for {found} layers are more than the {layers} of the model")
+        } else {
+            return Ok(());
+        };
+        Err(ModelError::Input {
+            input: "pictures",
+            problem,
+        })
+    }
+
+    /// Returns the positions, and the features in their places.
+    pub(crate) fn seen(self, shape: [usize; 2]) -> (Tensor<3, Int>, SeenPictures) {
+        let Self {
+            features,
+            places,
+            position_ids,
+        } = self;
+        let added = features.deepstack.into_iter();
+        let added = added.map(|own| spread(own, &places, shape));
+        let seen = SeenPictures {
+            embeddings: features.embeddings,
+            added: added.collect(),
+            shared: Vec::new(),
+            places,
+        };
+        (position_ids, seen)
+    }
 }
 
 impl CausalLm {
@@ -68,6 +134,22 @@ impl CausalLm {
             visual: Some(tower),
             ..self
         }
+    }
+
+    /// Freezes the vision tower, with its merger, and passes the rest of the model to `change`, such as
+    /// [`with_adapters`](Self::with_adapters), whose targets are then those of the language model alone.
+    ///
+    /// # Errors
+    /// Returns the error of `change`.
+    pub fn beside_frozen_vision<E>(
+        mut self,
+        change: impl FnOnce(Self) -> Result<Self, E>,
+    ) -> Result<Self, E> {
+        let visual = self.visual.take().map(Module::no_grad);
+        Ok(Self {
+            visual,
+            ..change(self)?
+        })
     }
 
     /// Checks the pictures of a batch, whose token ids are in the vocabulary.
@@ -144,6 +226,19 @@ impl CausalLm {
 }
 
 impl SeenPictures {
+    /// Returns the features without a gradient.
+    pub(crate) fn constant(self) -> Self {
+        Self {
+            embeddings: self.embeddings.without_autodiff(),
+            added: self
+                .added
+                .into_iter()
+                .map(Tensor::without_autodiff)
+                .collect(),
+            ..self
+        }
+    }
+
     /// Puts the tokens of pictures in their places among embedded tokens `[b, s, hidden]`.
     pub(crate) fn insert(&self, embedded: Tensor<3>) -> Tensor<3> {
         let shape @ [rows, columns, hidden] = embedded.dims();

@@ -12,9 +12,10 @@ use crate::layers::arrangements::DecoderLayer;
 use crate::layers::layer::Residual;
 use crate::model::causal_lm::CausalLm;
 use crate::model::causal_lm::Losses;
-use crate::model::decoder::Decoder;
+use crate::model::decoder::{Decoder, inserted};
+use crate::model::pictures::SeenPictures;
 use crate::model::places::Places;
-use crate::model::sequences::{Counted, Sequences};
+use crate::model::sequences::{Counted, Packed, Sequences};
 
 const UNUSED: &str = "a layer uses the residual stream that it takes";
 
@@ -35,6 +36,8 @@ impl CausalLm {
     /// `take` gets gradients of parts of the model, one after the other. A parameter can be in several, such as the table of
     /// embeddings that is the output projection too: add them up, as Burn's `GradientsAccumulator` does. The losses carry no
     /// gradient.
+    ///
+    /// The features of [pictures](Sequences::pictures) get no gradient.
     ///
     /// The device's random numbers are seeded before each layer, from `seed`, so that both passes of a layer drop the
     /// same numbers.
@@ -62,14 +65,22 @@ impl CausalLm {
         let reason = self.config().recomputes_no_layers();
         let layers = self.model.layers_one_by_one();
         let layers = layers.unwrap_or_else(|| panic!("{}", reason.unwrap_or_default()));
-        let (batch, documents, counted) = sequences.parts(self.config());
+        let (packed, counted) = sequences.parts(self.config());
+        let Packed {
+            batch,
+            documents,
+            seen,
+        } = packed;
+        let seen = seen.map(SeenPictures::constant);
+        let seen = seen.as_ref();
         let input_ids = batch.input_ids.clone();
         let constant = self.clone().no_grad();
-        let hidden = constant.model.embed(input_ids.clone());
+        let hidden = inserted(seen, constant.model.embed(input_ids.clone()));
         let places = self.model.places_of(&hidden, &batch, documents);
         let (inputs, last, routers) = {
             let layers = constant.model.layers_one_by_one();
-            let passed = Layers::new(self.config(), layers.expect("checked above"), &places, seed);
+            let layers = layers.expect("checked above");
+            let passed = Layers::new(self.config(), layers, (&places, seen), seed);
             passed.forward(Residual::new(hidden))
         };
 
@@ -88,9 +99,10 @@ impl CausalLm {
         };
         take(gradients);
 
-        let layers = Layers::new(self.config(), layers, &places, seed);
+        let layers = Layers::new(self.config(), layers, (&places, seen), seed);
         let flow = layers.backward(inputs, flow, &mut take);
-        self.model.embedding_gradients(input_ids, flow, &mut take);
+        self.model
+            .embedding_gradients(input_ids, seen, flow, &mut take);
         losses.detached()
     }
 }
@@ -109,21 +121,23 @@ impl Decoder {
     fn embedding_gradients(
         &self,
         input_ids: Tensor<2, Int>,
+        seen: Option<&SeenPictures>,
         flow: Residual,
         take: &mut impl FnMut(Gradients),
     ) {
-        let embedded = self.embed(input_ids);
+        let embedded = inserted(seen, self.embed(input_ids));
         if embedded.is_tracked() {
             take(Residual::new(embedded).times(flow).backward());
         }
     }
 }
 
-/// The layers of a model, and the places of the tokens that pass through them.
+/// The layers of a model, and the places of the tokens that pass through them, with the pictures among these.
 struct Layers<'a> {
     config: &'a ModelConfig,
     layers: &'a [DecoderLayer],
     places: &'a Places,
+    seen: Option<&'a SeenPictures>,
     seed: u64,
 }
 
@@ -139,13 +153,14 @@ impl<'a> Layers<'a> {
     fn new(
         config: &'a ModelConfig,
         layers: &'a [DecoderLayer],
-        places: &'a Places,
+        (places, seen): (&'a Places, Option<&'a SeenPictures>),
         seed: u64,
     ) -> Self {
         Self {
             config,
             layers,
             places,
+            seen,
             seed,
         }
     }
@@ -155,7 +170,11 @@ impl<'a> Layers<'a> {
         let _layer = burn_kernels::policy::layer(index, self.layers.len());
         let place = self.places.of(self.config, index);
         let passed = self.layers[index].forward(residual, place, None);
-        passed.expect("a pass without a cache has no error of one")
+        let (output, router_logits) = passed.expect("a pass without a cache has no error of one");
+        match self.seen {
+            Some(seen) => (seen.add(index, output), router_logits),
+            None => (output, router_logits),
+        }
     }
 
     /// Returns the input of each layer, the output of the last one, and the routers' logits of each.

@@ -8,6 +8,7 @@ use crate::config::ModelConfig;
 use crate::error::ModelError;
 use crate::model::batch::Batch;
 use crate::model::loss::IGNORED;
+use crate::model::pictures::{SeenPictures, SequencePictures};
 
 /// Sequences to compute losses of; see [`CausalLm::sequence_losses`](crate::CausalLm::sequence_losses).
 #[derive(Debug, Clone)]
@@ -25,6 +26,8 @@ pub struct Sequences {
     /// 1 for tokens and 0 for padding, `[b, s]`, if there is padding. The load-balancing loss leaves padding out. It
     /// stands behind the tokens of a sequence, as a document of its own if there are several, so that no token sees it.
     pub attention_mask: Option<Tensor<2, Int>>,
+    /// The pictures that some tokens stand for parts of. Their positions are then in place of `position_ids`.
+    pub pictures: Option<SequencePictures>,
 }
 
 impl Sequences {
@@ -34,8 +37,9 @@ impl Sequences {
     /// Checks shapes and lengths, but no values.
     ///
     /// # Errors
-    /// Returns [`ModelError::Input`] for shapes that differ, for lengths that are not those of the sequences, and for
-    /// documents if the model can't keep them apart.
+    /// Returns [`ModelError::Input`] for shapes that differ, for lengths that are not those of the sequences, for
+    /// documents if the model can't keep them apart, and for pictures whose features or places don't fit the model or the
+    /// sequences.
     pub fn check(&self, config: &ModelConfig) -> Result<(), ModelError> {
         let fail = |input, problem| Err(ModelError::Input { input, problem });
         let shape = self.input_ids.dims();
@@ -49,6 +53,9 @@ impl Sequences {
             if found != shape {
                 return fail(input, format!("expected shape {shape:?}, found {found:?}"));
             }
+        }
+        if let Some(pictures) = &self.pictures {
+            pictures.check(config, shape)?;
         }
         let Some(documents) = &self.documents else {
             return Ok(());
@@ -79,6 +86,13 @@ impl Sequences {
 /// The lengths of the documents of all sequences, if a sequence has several.
 pub(crate) type Documents = Option<Arc<[usize]>>;
 
+/// What a pass of sequences takes.
+pub(crate) struct Packed {
+    pub(crate) batch: Batch,
+    pub(crate) documents: Documents,
+    pub(crate) seen: Option<SeenPictures>,
+}
+
 /// What the losses of a pass are computed from, beside its results.
 pub(crate) struct Counted {
     /// The target of each token, `[b · s]`.
@@ -88,11 +102,11 @@ pub(crate) struct Counted {
 }
 
 impl Sequences {
-    /// Returns the batch of tokens, the lengths of documents, and what their losses count.
+    /// Returns what a pass takes, and what its losses count.
     ///
     /// # Panics
     /// Panics if there are documents that the model can't keep apart.
-    pub(crate) fn parts(self, config: &ModelConfig) -> (Batch, Documents, Counted) {
+    pub(crate) fn parts(self, config: &ModelConfig) -> (Packed, Counted) {
         let reason = config.packs_no_documents();
         assert!(
             self.documents.is_none() || reason.is_none(),
@@ -105,11 +119,20 @@ impl Sequences {
             targets: self.targets.reshape([batch * seq]),
             mask: mask.map(|mask| mask.reshape([batch * seq]).float().cast(FloatDType::F32)),
         };
-        (
-            Batch::new(self.input_ids).at(self.position_ids),
-            self.documents.map(Arc::from),
-            counted,
-        )
+        let tokens = Batch::new(self.input_ids);
+        let (batch, seen) = match self.pictures {
+            None => (tokens.at(self.position_ids), None),
+            Some(pictures) => {
+                let (position_ids, seen) = pictures.seen([batch, seq]);
+                (tokens.at_axes(position_ids), Some(seen))
+            }
+        };
+        let packed = Packed {
+            batch,
+            documents: self.documents.map(Arc::from),
+            seen,
+        };
+        (packed, counted)
     }
 }
 

@@ -30,6 +30,7 @@ fn sequences(config: &ModelConfig) -> Sequences {
         position_ids: tensor(&positions),
         documents: packs.then(|| lengths.iter().map(|length| *length as usize).collect()),
         attention_mask: None,
+        pictures: None,
     }
 }
 
@@ -229,6 +230,7 @@ fn the_activations_of_one_layer_are_in_memory() {
         position_ids: tensor(&positions),
         documents: None,
         attention_mask: None,
+        pictures: None,
     };
     let taken = |results: &dyn Fn() -> Results| {
         peak(|| {

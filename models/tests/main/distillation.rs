@@ -124,6 +124,7 @@ fn a_student_learns_from_whole_logits() {
         position_ids: tensor(&[0, 1, 2, 3, 0, 1, 2, 3]),
         documents: None,
         attention_mask: None,
+        pictures: None,
     };
     let places = [0, 2, 4, 5];
     let divergence = Divergence {

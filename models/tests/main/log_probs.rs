@@ -60,6 +60,7 @@ impl Scoring {
             position_ids: tensor(positions),
             documents: None,
             attention_mask: Some(tensor(mask)),
+            pictures: None,
         };
         Self {
             sequences,

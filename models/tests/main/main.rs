@@ -26,6 +26,7 @@ mod log_probs;
 mod masked;
 mod omni;
 mod omni_wholes;
+mod picture_sequences;
 mod preference;
 mod preference_edges;
 mod published;

@@ -37,6 +37,7 @@ fn packed(documents: &[&[i64]], shape: [usize; 2], device: &Device) -> Sequences
         ),
         documents: Some(documents.iter().map(|document| document.len()).collect()),
         attention_mask: None,
+        pictures: None,
     }
 }
 
@@ -151,6 +152,7 @@ fn padding_is_no_token_of_the_load_balancing_loss() {
         position_ids: tensor([0, 1, 2, 3, 4, 0, 1, 2, 3, 4]),
         documents: None,
         attention_mask: Some(mask.clone()),
+        pictures: None,
     };
     let numbers = |losses: &Losses| {
         let balance = losses.load_balancing.as_ref();

@@ -1,6 +1,7 @@
 //! The batches of each step, as functions of seed and step.
 
 use super::{Example, Row};
+use crate::pictures::Pictures;
 use crate::training::batch::{Answers, Batch, Labels, Source};
 use crate::training::random::SplitMix64;
 use kernels_models::Sequences;
@@ -105,6 +106,16 @@ impl Batches {
             let batch = self.answer_batch(&examples, &[]);
             (numbers, batch)
         })
+    }
+
+    /// Returns the largest number of patches of pictures in a row.
+    pub fn most_patches(&self) -> usize {
+        let patches = |row: &Row| -> usize {
+            let examples = row.iter().map(|number| &self.examples[*number]);
+            examples.map(|example| example.pictures.patches()).sum()
+        };
+        let rows = self.train.iter().chain(&self.valid);
+        rows.map(patches).max().unwrap_or(0)
     }
 
     /// Returns the bytes of memory that the examples and rows take.
@@ -258,6 +269,7 @@ impl Batches {
                 documents: (self.sizes.packs && examples.len() > 1).then_some(all.documents),
                 mask: all.mask,
                 answers: Some(answers),
+                pictures: None,
             }),
         }
     }
@@ -286,6 +298,7 @@ impl Batches {
                 documents: apart.then_some(all.documents),
                 mask: all.mask,
                 answers: None,
+                pictures: Some(all.pictures).filter(|own| !own.list.is_empty()),
             }),
         }
     }
@@ -347,6 +360,7 @@ struct Columns {
     positions: Vec<i64>,
     documents: Vec<usize>,
     mask: Vec<i64>,
+    pictures: Pictures,
 }
 
 impl Columns {
@@ -365,6 +379,7 @@ impl Columns {
             self.targets[start + at - 1] = i64::from(example.ids[at]);
         }
         self.positions.extend(0..length as i64);
+        self.pictures.append(&example.pictures, length);
         self.mask.resize(start + length, 1);
         self.documents.push(length);
     }
@@ -379,6 +394,7 @@ impl Columns {
         self.ids.resize(length, 0);
         self.targets.resize(length, Sequences::IGNORED);
         self.positions.extend(0..count as i64);
+        self.pictures.pad(count);
         self.mask.resize(length, 0);
         self.documents.push(count);
     }
@@ -389,10 +405,8 @@ mod tests {
     use super::*;
 
     fn example(ids: Range, learned: Range) -> Example {
-        Example {
-            ids: ids.map(|id| id as u32).collect(),
-            learned: std::iter::once(learned).collect(),
-        }
+        let ids = ids.map(|id| id as u32).collect();
+        Example::new(ids, std::iter::once(learned).collect())
     }
 
     type Range = std::ops::Range<usize>;

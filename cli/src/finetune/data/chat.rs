@@ -1,10 +1,14 @@
 //! A conversation in a record: its messages, ShareGPT's or Alpaca's form, or a prompt of turns with a completion.
 
 use super::calls;
-use super::turns::{Source, given, has_turns, messages, of_turns, optional, text, turns};
+use super::turns::{
+    PICTURES, Source, given, has_turns, messages, of_turns, optional, says, text, turns,
+};
 use super::unlearned::Part;
+use crate::pictures::{Images, Source as Picture};
 use crate::text::Message;
 use serde_json::{Map, Value};
+use std::path::Path;
 
 /// The roles of a conversation.
 const ROLES: [&str; 4] = ["system", "user", "assistant", "tool"];
@@ -16,22 +20,27 @@ pub struct Chat {
     pub messages: Vec<Message>,
     /// The learned part of each turn.
     pub parts: Vec<Part>,
+    /// The pictures, in the order of their places in the turns.
+    pub pictures: Vec<Picture>,
 }
 
 impl Chat {
     /// Reads the conversation of a record, in one of the forms that are common.
-    pub(super) fn parse(source: &Source<'_>) -> Result<Self, String> {
+    pub(super) fn parse(source: &Source<'_>, folder: &Path) -> Result<Self, String> {
+        let named = PICTURES.into_iter().find(|name| says(source.fields, name));
+        let mut images = Images::of_record(source.fields, named, folder)?;
         let has = |name: &str| given(source.fields, name).is_some();
         let chat = if has("messages") {
-            messages(source, "messages")?.checked()?
+            messages(source, "messages", Some(&mut images))?.checked()?
         } else if has("conversations") {
-            shared(source)?.checked()?
+            shared(source, &mut images)?.checked()?
         } else if has("instruction") {
-            alpaca(source.fields)?.checked()?
+            alpaca(source.fields, &mut images)?.checked()?
         } else {
-            continued(source)?
+            continued(source, &mut images)?
         };
         let mut chat = chat.with_system(source.fields)?;
+        chat.pictures = images.finish()?;
         let own = chat
             .messages
             .iter_mut()
@@ -48,7 +57,11 @@ impl Chat {
     /// Returns a conversation of turns.
     pub fn new(turns: impl IntoIterator<Item = (Message, Part)>) -> Self {
         let (messages, parts) = turns.into_iter().unzip();
-        Self { messages, parts }
+        Self {
+            messages,
+            parts,
+            pictures: Vec::new(),
+        }
     }
 
     /// Puts the system message of a record before its turns.
@@ -107,8 +120,8 @@ pub(super) fn check_turns(messages: &[Message]) -> Result<(), String> {
 }
 
 /// Reads a conversation and the turns that follow. Only the assistant's turns among these are learned.
-fn continued(source: &Source<'_>) -> Result<Chat, String> {
-    let mut chat = messages(source, "prompt")?;
+fn continued(source: &Source<'_>, images: &mut Images<'_>) -> Result<Chat, String> {
+    let mut chat = messages(source, "prompt", Some(&mut *images))?;
     check_turns(&chat.messages)?;
     for part in &mut chat.parts {
         if *part == Part::Answer {
@@ -118,7 +131,7 @@ fn continued(source: &Source<'_>) -> Result<Chat, String> {
     if !has_turns(source.fields, "completion") {
         return Err("`completion` must be a list of messages, as `prompt` is".into());
     }
-    let completion = messages(source, "completion").and_then(Chat::checked);
+    let completion = messages(source, "completion", Some(images)).and_then(Chat::checked);
     let completion = completion.map_err(|problem| format!("`completion`: {problem}"))?;
     chat.messages.extend(completion.messages);
     chat.parts.extend(completion.parts);
@@ -126,18 +139,22 @@ fn continued(source: &Source<'_>) -> Result<Chat, String> {
 }
 
 /// Reads a conversation as ShareGPT writes it.
-fn shared(source: &Source<'_>) -> Result<Chat, String> {
+fn shared(source: &Source<'_>, images: &mut Images<'_>) -> Result<Chat, String> {
     const NAME: &str = "conversations";
     match turns(source, NAME)?.first() {
         // Some files of this kind have the usual names of fields.
-        Some(first) if first.fields.contains_key("role") => messages(source, NAME),
-        _ => of_turns(source, NAME, "from", "value"),
+        Some(first) if first.fields.contains_key("role") => messages(source, NAME, Some(images)),
+        _ => of_turns(source, NAME, ["from", "value"], Some(images)),
     }
 }
 
 /// Reads an instruction as Alpaca writes it.
-fn alpaca(fields: &Map<String, Value>) -> Result<Chat, String> {
-    let question = Message::user(alpaca_question(fields)?);
+fn alpaca(fields: &Map<String, Value>, images: &mut Images<'_>) -> Result<Chat, String> {
+    let question = images.content(&Value::String(alpaca_question(fields)?))?;
+    let question = Message {
+        parts: question.parts,
+        ..Message::user(question.text)
+    };
     let answer = Message::assistant(text(fields, "output")?);
     let turns = [(question, Part::Prompt), (answer, Part::Answer)];
     Ok(Chat::new(turns))

@@ -4,6 +4,7 @@ use super::chat;
 use super::example::{Encoded, Example, Group, Groups};
 use super::files::{Placed, report};
 use super::pair::PairEncoder;
+use super::pictures::Known;
 use super::preferences::{Kind, Texts};
 use super::record::Record;
 use super::unlearned::Part;
@@ -26,6 +27,8 @@ pub struct Encoder {
     length: usize,
     /// True if prompts are learned too.
     all: bool,
+    /// The reader of pictures, if a record has some.
+    pub(super) pictures: Option<Known>,
 }
 
 enum Text {
@@ -69,6 +72,7 @@ impl Encoder {
             vocabulary,
             length,
             all,
+            pictures: None,
         })
     }
 
@@ -236,7 +240,7 @@ impl Encoder {
                 let (ids, start) = self.pairs.encode(self.tokenizer(), prompt, completion)?;
                 let start = if self.all { 0 } else { start };
                 let learned = std::iter::once(start..ids.len()).collect();
-                Ok((vec![Example { ids, learned }], vec![self.end]))
+                Ok((vec![Example::new(ids, learned)], vec![self.end]))
             }
             Record::Chat(chat) => self.chat(chat),
             Record::Preference(record) => self.answers(&record.texts, record.desirable.is_some()),
@@ -291,9 +295,9 @@ impl Encoder {
             let problem = "the prompt has no token, so that no other answer can follow it";
             return Err(TextError::Conversation(problem.into()));
         }
-        let example = |ids: Vec<u32>| Example {
-            learned: std::iter::once(start..ids.len()).collect(),
-            ids,
+        let example = |ids: Vec<u32>| {
+            let learned = std::iter::once(start..ids.len()).collect();
+            Example::new(ids, learned)
         };
         Ok((all.into_iter().map(example).collect(), ends))
     }
@@ -321,9 +325,9 @@ impl Encoder {
     fn pieces(&self, text: &str) -> Result<Vec<Example>, TextError> {
         let mut ids = self.tokenizer().encode_long(text)?;
         ids.extend(self.end.filter(|end| ids.last() != Some(end)));
-        let whole = |ids: &[u32]| Example {
-            ids: ids.to_vec(),
-            learned: std::iter::once(0..ids.len()).collect(),
+        let whole = |ids: &[u32]| {
+            let learned = std::iter::once(0..ids.len()).collect();
+            Example::new(ids.to_vec(), learned)
         };
         Ok(ids.chunks(self.length).map(whole).collect())
     }
@@ -362,8 +366,12 @@ impl Encoder {
             }
             false => learned.into_iter().map(|(range, _)| range).collect(),
         };
-        let ids = tokens.ids;
-        Ok((vec![Example { ids, learned }], ends))
+        let example = Example::new(tokens.ids, learned);
+        let example = match record.pictures.is_empty() {
+            true => example,
+            false => self.with_pictures(example, &record.pictures)?,
+        };
+        Ok((vec![example], ends))
     }
 }
 
@@ -385,10 +393,7 @@ mod tests {
 
     #[test]
     fn the_first_token_is_no_target_and_a_cut_removes_targets() {
-        let mut example = Example {
-            ids: (0..10).collect(),
-            learned: vec![0..3, 6..9],
-        };
+        let mut example = Example::new((0..10).collect(), vec![0..3, 6..9]);
         assert_eq!(example.targets(), 2 + 3);
         example.cut(7);
         assert_eq!((example.ids.len(), example.targets()), (7, 2 + 1));

@@ -1,18 +1,30 @@
 //! Examples as token ids, and the groups of those that answer one prompt.
 
+use crate::pictures::Pictures;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Token ids, and which of them the model learns to write.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Example {
     /// The token ids.
     pub ids: Vec<u32>,
     /// The learned tokens, in order and apart.
     pub learned: Vec<Range<usize>>,
+    /// The pictures among the tokens.
+    pub pictures: Pictures,
 }
 
 impl Example {
+    /// Returns an example without pictures.
+    pub fn new(ids: Vec<u32>, learned: Vec<Range<usize>>) -> Self {
+        Self {
+            ids,
+            learned,
+            pictures: Pictures::default(),
+        }
+    }
+
     /// Returns the number of learned tokens that follow another token.
     pub fn targets(&self) -> usize {
         let ranges = self
@@ -24,7 +36,10 @@ impl Example {
 
     /// Returns the bytes of memory that the example takes.
     pub fn bytes(&self) -> usize {
-        size_of::<Self>() + size_of_val(&self.ids[..]) + size_of_val(&self.learned[..])
+        size_of::<Self>()
+            + size_of_val(&self.ids[..])
+            + size_of_val(&self.learned[..])
+            + self.pictures.bytes()
     }
 
     /// Returns the prompt of this example with the answer of another, of at most `length` tokens.
@@ -33,16 +48,16 @@ impl Example {
         let start = begins(self);
         let mut ids = self.ids[..start].to_vec();
         ids.extend(&other.ids[begins(other)..]);
-        let mut example = Self {
-            learned: std::iter::once(start..ids.len()).collect(),
-            ids,
-        };
+        let learned = std::iter::once(start..ids.len()).collect();
+        let mut example = Self::new(ids, learned);
         example.cut(length);
         example
     }
 
-    /// Cuts the end off, so that at most `length` tokens are left.
+    /// Cuts the end off, so that at most `length` tokens are left, and no part of a picture.
     pub(super) fn cut(&mut self, length: usize) {
+        let length = self.pictures.end(length);
+        self.pictures.cut(length);
         self.ids.truncate(length);
         self.ids.shrink_to_fit();
         for range in &mut self.learned {

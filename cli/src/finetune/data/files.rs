@@ -12,7 +12,7 @@ use anyhow::{bail, ensure};
 use found::Found;
 use kernels_io::escape_path;
 use kind::Kind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The number of problems that a message lists.
 const LISTED: usize = 100;
@@ -38,6 +38,7 @@ pub fn read(files: &[PathBuf], answers: Option<Answers>) -> anyhow::Result<Vec<P
             _ => text::text(file)?,
         };
         let (name, before) = (escape_path(file), found.count());
+        found.folder = file.parent().unwrap_or(Path::new("")).to_owned();
         found.add(&name, kind, text);
         ensure!(found.count() > before, "{name} holds no record");
     }

@@ -16,6 +16,7 @@ mod pack;
 mod pair;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod pictures;
 mod preferences;
 mod prompts;
 mod record;

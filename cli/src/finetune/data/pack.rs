@@ -37,10 +37,7 @@ mod tests {
         let sizes = [3, 9, 1, 5, 5, 2, 10, 4, 7];
         let examples: Vec<Example> = sizes
             .iter()
-            .map(|size| Example {
-                ids: vec![0; *size],
-                learned: Vec::new(),
-            })
+            .map(|size| Example::new(vec![0; *size], Vec::new()))
             .collect();
         let rows = pack(&examples, 10);
         let mut all: Vec<usize> = rows.iter().flatten().copied().collect();

@@ -198,7 +198,7 @@ mod tests {
         let said = said.to_string();
         for expected in [
             "2 of the records",
-            "bytes.parquet:1: `image` is not supported",
+            "bytes.parquet:1: `image` is read with conversations of --loss sft alone",
             "bytes.parquet:2: `rejected` must be a text or turns, but is 1 bytes that are not UTF-8",
         ] {
             assert!(said.contains(expected), "{said}");

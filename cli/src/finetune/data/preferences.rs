@@ -3,7 +3,7 @@
 use super::calls;
 use super::chat::check_turns;
 use super::sides::{self, Side, conversation, instruction, plain_turns, side};
-use super::turns::{Source, UNKNOWN, given, optional, refuse, text};
+use super::turns::{PICTURES, Source, UNKNOWN, given, optional, refuse, text};
 use super::unlearned;
 use crate::text::Message;
 use serde_json::{Map, Value};
@@ -64,6 +64,7 @@ impl Preference {
     pub fn parse(source: &Source<'_>, kind: Kind) -> Result<Vec<Self>, String> {
         let fields = source.fields;
         refuse(fields, &UNKNOWN)?;
+        refuse(fields, &PICTURES)?;
         if kind != Kind::Scored {
             refuse(fields, &["margin"])?;
         }

@@ -148,10 +148,7 @@ impl Prompt {
     /// Returns its completions as examples, or the prompt alone as one in which nothing is learned.
     pub fn examples(&self) -> Vec<Example> {
         if self.recorded.is_empty() {
-            return vec![Example {
-                ids: self.ids.clone(),
-                learned: Vec::new(),
-            }];
+            return vec![Example::new(self.ids.clone(), Vec::new())];
         }
         self.recorded
             .iter()
@@ -281,10 +278,8 @@ impl Encoder {
             return wrong(format!("token {id} is not in 0..{vocabulary} (vocab_size)"));
         }
         all.extend(ids.into_iter().flatten());
-        let example = Example {
-            learned: std::iter::once(start..all.len()).collect(),
-            ids: all,
-        };
+        let learned = std::iter::once(start..all.len()).collect();
+        let example = Example::new(all, learned);
         Ok((vec![example], Vec::new()))
     }
 }
@@ -390,7 +385,7 @@ mod tests {
             ),
             (
                 json!({"prompt": "a", "image": "a.png"}),
-                "`image` is not supported, as language models are trained without their towers",
+                "`image` is read with conversations of --loss sft alone",
             ),
             (
                 json!({"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}),

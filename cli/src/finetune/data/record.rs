@@ -5,9 +5,10 @@ use super::json::Ordered;
 use super::preferences::{Kind, Preference};
 use super::prompts::Prompted;
 use super::sides::check_fields;
-use super::turns::{Source, UNKNOWN, given, has_turns, refuse, says, text};
+use super::turns::{PICTURES, Source, UNKNOWN, given, has_turns, refuse, says, text};
 use super::unlearned;
 use serde_json::{Map, Value};
+use std::path::Path;
 
 #[cfg(test)]
 mod tests;
@@ -55,11 +56,15 @@ impl Record {
         "instruction",
     ];
 
-    /// Reads a record from a JSON value. `ordered` returns it with the order of its fields, which only some records need.
+    /// Reads a record from a JSON value. Paths of pictures are relative to `folder`. `ordered` returns it with the order of its fields, which only some records need.
     ///
     /// # Errors
     /// Returns what is wrong with it.
-    pub fn parse(value: &Value, ordered: impl FnOnce() -> Ordered) -> Result<Self, String> {
+    pub fn parse(
+        value: &Value,
+        folder: &Path,
+        ordered: impl FnOnce() -> Ordered,
+    ) -> Result<Self, String> {
         let Value::Object(fields) = value else {
             return Err("expected a JSON object".into());
         };
@@ -86,8 +91,9 @@ impl Record {
             } else {
                 Ordered::default()
             };
-            return Chat::parse(&Source { fields, ordered }).map(Self::Chat);
+            return Chat::parse(&Source { fields, ordered }, folder).map(Self::Chat);
         }
+        refuse(fields, &PICTURES)?;
         refuse(fields, &TOOLS)?;
         if has("prompt") || has("completion") {
             refuse(fields, &["suffix"])?;
@@ -120,6 +126,11 @@ impl Record {
              `output` (Alpaca)"
                 .into(),
         )
+    }
+
+    /// Returns `true` for a conversation with pictures.
+    pub fn has_pictures(&self) -> bool {
+        matches!(self, Self::Chat(chat) if !chat.pictures.is_empty())
     }
 
     /// Reads the records of answers that a JSON value has.

@@ -154,8 +154,10 @@ pub fn side(source: &Source<'_>, name: &str) -> Result<Side, String> {
 pub fn plain_turns(source: &Source<'_>, name: &str) -> Result<Vec<Message>, String> {
     let first = source.fields.get(name).and_then(|turns| turns.get(0));
     let chat: Chat = match first.and_then(Value::as_object) {
-        Some(first) if first.contains_key("from") => of_turns(source, name, "from", "value"),
-        _ => messages(source, name),
+        Some(first) if first.contains_key("from") => {
+            of_turns(source, name, ["from", "value"], None)
+        }
+        _ => messages(source, name, None),
     }
     .map_err(|problem| match problem.starts_with('`') {
         true => problem,

@@ -5,16 +5,15 @@ use super::chat::Chat;
 use super::json::Ordered;
 use super::unlearned;
 use super::unlearned::Part;
+use crate::pictures::{Content, Images};
 use crate::text::Message;
 use serde_json::{Map, Value};
 
 /// The fields that change what a record means.
-pub const UNKNOWN: [&str; 14] = [
+pub const UNKNOWN: [&str; 12] = [
     "documents",
     "chat_template",
     "chat_template_kwargs",
-    "image",
-    "images",
     "video",
     "videos",
     "audio",
@@ -26,7 +25,10 @@ pub const UNKNOWN: [&str; 14] = [
     "thinking",
 ];
 
-/// The refused fields that hold inputs of towers beside the language model.
+/// The fields that hold pictures, which only conversations of the loss of tokens have.
+pub const PICTURES: [&str; 2] = ["image", "images"];
+
+/// The fields that hold inputs of towers beside the language model.
 pub const MEDIA: [&str; 6] = ["image", "images", "video", "videos", "audio", "audios"];
 
 /// The fields of a record or a turn, in two forms.
@@ -41,9 +43,11 @@ pub struct Source<'a> {
 pub fn refuse(fields: &Map<String, Value>, names: &[&str]) -> Result<(), String> {
     match names.iter().find(|name| says(fields, name)) {
         None => Ok(()),
+        Some(name) if PICTURES.contains(name) => Err(format!(
+            "`{name}` is read with conversations of --loss sft alone; remove it to learn without it"
+        )),
         Some(name) if MEDIA.contains(name) => Err(format!(
-            "`{name}` is not supported, as language models are trained without their towers, on texts alone; remove it to \
-             learn without it"
+            "`{name}` is not supported, as models are trained without their towers for it; remove it to learn without it"
         )),
         Some(name) => Err(format!(
             "`{name}` is not supported, and would change what is learned; remove it to learn without it"
@@ -118,30 +122,50 @@ pub fn turns<'a>(source: &Source<'a>, name: &str) -> Result<Vec<Source<'a>>, Str
     turns.iter().enumerate().map(number).collect()
 }
 
-/// Reads the turns of a field, whose own fields have the usual names.
-pub fn messages(source: &Source<'_>, name: &str) -> Result<Chat, String> {
-    of_turns(source, name, "role", "content")
+/// Reads the turns of a field, whose own fields have the usual names. Their contents are texts, or with `images` also lists
+/// of parts.
+pub fn messages(
+    source: &Source<'_>,
+    name: &str,
+    images: Option<&mut Images<'_>>,
+) -> Result<Chat, String> {
+    of_turns(source, name, ["role", "content"], images)
 }
 
 /// Reads the turns of a field, whose own fields have these names.
 pub fn of_turns(
     source: &Source<'_>,
     name: &str,
-    role: &str,
-    content: &str,
+    [role, content]: [&str; 2],
+    mut images: Option<&mut Images<'_>>,
 ) -> Result<Chat, String> {
     let turns = turns(source, name)?.into_iter().enumerate();
     let turns = turns.map(|(at, turn)| {
-        let message = turn_of(&turn, role, content, at == 0);
+        let message = turn_of(&turn, [role, content], images.as_deref_mut(), at == 0);
         message.map_err(|problem: String| format!("message {}: {problem}", at + 1))
     });
     Ok(Chat::new(turns.collect::<Result<Vec<_>, _>>()?))
 }
 
+/// Reads the content of a turn.
+fn content_of(
+    fields: &Map<String, Value>,
+    name: &str,
+    images: Option<&mut Images<'_>>,
+) -> Result<Content, String> {
+    match (given(fields, name), images) {
+        (Some(value @ (Value::String(_) | Value::Array(_))), Some(images)) => images.content(value),
+        _ => Ok(Content {
+            text: text(fields, name)?,
+            ..Content::default()
+        }),
+    }
+}
+
 fn turn_of(
     turn: &Source<'_>,
-    role: &str,
-    content: &str,
+    [role, content]: [&str; 2],
+    images: Option<&mut Images<'_>>,
     is_first: bool,
 ) -> Result<(Message, Part), String> {
     refuse(turn.fields, &["history", "documents"])?;
@@ -162,9 +186,14 @@ fn turn_of(
     let calls = fields.iter().any(|(name, _)| *name == Message::CALLS);
     let is_silent = is_call || calls && turn.fields.get(content).is_none_or(Value::is_null);
     let content = match is_silent {
-        true => String::new(),
-        false => text(turn.fields, content)?,
+        true => Content::default(),
+        false => content_of(turn.fields, content, images)?,
     };
+    if role == "assistant" && !content.parts.is_empty() {
+        return Err(
+            "a picture in a turn of the assistant is not supported, as the model writes texts alone".into(),
+        );
+    }
     if calls && role != "assistant" {
         return Err(format!(
             "a turn of the role `{role}` calls a function, but only the assistant can"
@@ -177,7 +206,8 @@ fn turn_of(
     let message = Message {
         fields,
         tools,
-        ..Message::new(role, content)
+        parts: content.parts,
+        ..Message::new(role, content.text)
     };
     let part = unlearned::part(turn.fields, &message)?;
     Ok((message, part))

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 const CHECKPOINTS: [&str; 2] = ["qwen2_5_vl", "qwen3_vl"];
 
-fn fixture(name: &str) -> PathBuf {
+pub fn fixture(name: &str) -> PathBuf {
     models::fixtures().join("pictures").join(name)
 }
 
@@ -18,14 +18,14 @@ fn path(name: &str) -> String {
 }
 
 /// The conversations of a checkpoint.
-fn cases(name: &str) -> Vec<Value> {
+pub fn cases(name: &str) -> Vec<Value> {
     let text = fs::read_to_string(fixture("golden.json")).unwrap();
     let golden: Value = serde_json::from_str(&text).unwrap();
     golden[name].as_array().unwrap().clone()
 }
 
 /// A checkpoint whose weights the fixture describes.
-fn checkpoint(name: &str) -> TempDir {
+pub fn checkpoint(name: &str) -> TempDir {
     let folder = TempDir::new().unwrap();
     let copy = |from: &str, to: &str| {
         fs::copy(fixture(from), folder.path().join(to)).unwrap();

@@ -11,11 +11,14 @@ use minijinja::value::ValueKind;
 use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 use std::cell::OnceCell;
+use std::path::PathBuf;
 
 /// The records of all files, and what is wrong with others.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) answers: Option<Answers>,
+    /// The folder of the file.
+    pub(super) folder: PathBuf,
     pub(super) records: Vec<Placed>,
     pub(super) problems: Vec<String>,
 }
@@ -103,7 +106,7 @@ impl Found {
     fn record(&mut self, place: String, value: &Value, ordered: impl FnOnce() -> Ordered) {
         let records = match self.answers {
             Some(kind) => Record::preferences(value, kind, ordered),
-            None => Record::parse(value, ordered).map(|record| vec![record]),
+            None => Record::parse(value, &self.folder, ordered).map(|record| vec![record]),
         };
         match records {
             Ok(records) => {

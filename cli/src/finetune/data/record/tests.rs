@@ -5,7 +5,8 @@ use super::*;
 use crate::text::Message;
 
 fn parse(text: &str) -> Result<Record, String> {
-    Record::parse(&serde_json::from_str(text).unwrap(), || {
+    let value = serde_json::from_str(text).unwrap();
+    Record::parse(&value, Path::new("data"), || {
         serde_json::from_str(text).unwrap()
     })
 }
@@ -162,7 +163,11 @@ fn what_is_wrong_is_told() {
         ),
         (
             r#"{"messages": [{"role": "assistant", "content": "a"}], "images": ["a.png"]}"#,
-            "`images` is not supported",
+            IMAGES,
+        ),
+        (
+            r#"{"messages": [{"role": "assistant", "content": "a"}], "videos": ["a.mp4"]}"#,
+            "`videos` is not supported, as models are trained without their towers for it",
         ),
         (
             r#"{"system": "t", "conversations": [{"from": "system", "value": "s"}, {"from": "gpt", "value": "a"}]}"#,
@@ -186,11 +191,11 @@ fn what_is_wrong_is_told() {
         ),
         (
             r#"{"text": "t", "images": ["a.png"]}"#,
-            "`images` is not supported, as language models are trained without their towers",
+            "`images` is read with conversations of --loss sft alone",
         ),
         (
             r#"{"prompt": "p", "completion": "c", "image": "a.png"}"#,
-            "`image` is not supported, as language models are trained without their towers",
+            "`image` is read with conversations of --loss sft alone",
         ),
         (
             r#"{"prompt": [], "chosen": [], "rejected": []}"#,
@@ -259,5 +264,94 @@ fn what_is_wrong_is_told() {
     ] {
         let found = parse(text).unwrap_err();
         assert!(found.contains(expected), "{text}: {found}");
+    }
+}
+
+/// What is said of pictures beside a conversation without a place for them.
+#[cfg(feature = "images")]
+const IMAGES: &str = "the record names 1 picture, but its messages have 0 places";
+#[cfg(not(feature = "images"))]
+const IMAGES: &str = "`images` needs a build with `--features images`";
+
+#[cfg(feature = "images")]
+mod pictures {
+    use super::*;
+    use crate::pictures::Source;
+    use serde_json::json;
+
+    fn chat(record: &Value) -> Chat {
+        match parse(&record.to_string()) {
+            Ok(Record::Chat(chat)) => chat,
+            other => panic!("{record}: {other:?}"),
+        }
+    }
+
+    fn files(names: &[&str]) -> Vec<Source> {
+        let file = |name: &&str| Source::File(Path::new("data").join(name));
+        names.iter().map(file).collect()
+    }
+
+    /// LLaMA-Factory's `<image>`, and OpenAI's parts.
+    #[test]
+    fn pictures_have_their_places_in_every_form() {
+        let (question, answer) = ("<image>a<image>\nb", "c");
+        let parts: Vec<minijinja::Value> = [
+            json!({"type": "image"}),
+            json!({"type": "text", "text": "a"}),
+            json!({"type": "image"}),
+            json!({"type": "text", "text": "\nb"}),
+        ]
+        .map(|part| serde_json::from_value(part).unwrap())
+        .into();
+        let images = json!(["x.png", "y.png"]);
+        for record in [
+            json!({"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}], "images": images}),
+            json!({"conversations": [{"from": "human", "value": question}, {"from": "gpt", "value": answer}], "images": images}),
+            json!({"instruction": "<image>a<image>", "input": "b", "output": answer, "images": images}),
+            json!({"prompt": [{"role": "user", "content": question}], "completion": [{"role": "assistant", "content": answer}], "images": images}),
+            json!({"messages": [
+                {"role": "user", "content": [
+                    {"type": "image_url", "image_url": {"url": "x.png"}}, {"type": "text", "text": "a"},
+                    {"type": "image", "path": "y.png"}, {"type": "text", "text": "\nb"}]},
+                {"role": "assistant", "content": [{"type": "text", "text": answer}]}]}),
+        ] {
+            let found = chat(&record);
+            assert_eq!(found.messages[0].parts, parts, "{record}");
+            assert_eq!(found.messages[0].content, "", "{record}");
+            assert_eq!(found.messages[1], Message::assistant(answer), "{record}");
+            assert_eq!(found.pictures, files(&["x.png", "y.png"]), "{record}");
+        }
+        // Without pictures, a text is one like any other.
+        let record = json!({"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}], "images": []});
+        assert_eq!(chat(&record).messages[0], Message::user(question));
+    }
+
+    #[test]
+    fn pictures_that_can_not_be_placed_are_refused() {
+        let asked = |content: Value, images: Value| json!({"messages": [{"role": "user", "content": content}, {"role": "assistant", "content": "a"}], "images": images});
+        let mut answered = asked(json!("q"), json!(["x.png"]));
+        answered["messages"][1]["content"] = json!("<image>");
+        for (record, expected) in [
+            (
+                asked(json!("<image><image>"), json!(["x.png"])),
+                "message 1: the record names 1 picture",
+            ),
+            (
+                asked(json!("<image>"), json!(["x.png", "y.png"])),
+                "the record names 2 pictures",
+            ),
+            (
+                asked(json!("<image>"), json!(["https://a/b.png"])),
+                "download the picture",
+            ),
+            (
+                asked(json!([{"type": "video", "video": "a.mp4"}]), json!(null)),
+                "message 1: part 1 of `content` has the type",
+            ),
+            (answered, "message 2: a picture in a turn of the assistant"),
+        ] {
+            let found = parse(&record.to_string()).unwrap_err();
+            assert!(found.contains(expected), "{record}: {found}");
+        }
     }
 }

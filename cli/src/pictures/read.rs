@@ -1,0 +1,381 @@
+//! Pictures in files, read as a checkpoint's settings say.
+
+use super::Content;
+use crate::training::identity::Fingerprint;
+use anyhow::{bail, ensure};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+pub use kernels_images::Source;
+use kernels_images::{Decoding, Part, Patches, Placeholders, Processor};
+use kernels_io::{escape, escape_path, is_there};
+use kernels_models::vision::{Grid, Tokens};
+use kernels_models::{ModelConfig, VisionConfig, gguf};
+use minijinja::value::Serde;
+use serde_json::{Map, Value};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A reader of pictures: turns them into patches and tokens, as the checkpoint's settings say.
+#[derive(Debug)]
+pub struct Reader {
+    processor: Processor,
+    placeholders: Placeholders,
+    vision: VisionConfig,
+}
+
+/// The files that hold the settings of an image processor.
+const SETTINGS: [&str; 2] = ["processor_config.json", "preprocessor_config.json"];
+
+impl Reader {
+    /// Reads the settings of the folder of a checkpoint.
+    ///
+    /// # Errors
+    /// Returns an error that names the file if the model does not take pictures, or if its settings are
+    /// missing or not supported.
+    pub fn open(model: &Path, config: &ModelConfig) -> anyhow::Result<Self> {
+        if gguf::find(model)?.is_some() {
+            bail!(
+                "{}: vision towers are not read from GGUF files; for pictures, name the folder of a checkpoint with \
+                 safetensors files",
+                escape_path(model)
+            );
+        }
+        let vision = config.vision_config(&model.join("config.json"))?;
+        if !SETTINGS.iter().any(|name| is_there(&model.join(name))) {
+            bail!(
+                "{}: preprocessor_config.json and processor_config.json are both missing; one of them says how \
+                 pictures become patches; copy that file from the original checkpoint",
+                escape_path(model)
+            );
+        }
+        let processor = Processor::open(model)?;
+        let placeholders = Placeholders::of_folder(model, processor.merge_size())?;
+        if processor.patch_width() != vision.pixels() {
+            bail!(
+                "the checkpoint's image processor makes patches of {} values, but those of `vision_config` in \
+                 config.json have {}; patch_size and temporal_patch_size of both must be equal",
+                processor.patch_width(),
+                vision.pixels()
+            );
+        }
+        Ok(Self {
+            processor,
+            placeholders,
+            vision,
+        })
+    }
+
+    /// Returns the numbers of patches of each picture: frames, rows and columns.
+    ///
+    /// # Errors
+    /// Returns an error that names a picture that can't be read.
+    pub fn grids(&self, pictures: &[Source]) -> anyhow::Result<Vec<[usize; 3]>> {
+        let one = |picture: &Source| -> anyhow::Result<[usize; 3]> {
+            let pixels = picture.read(&Decoding::default())?;
+            Ok(self.processor.grid(&picture.to_string(), pixels.size())?)
+        };
+        pictures.iter().map(one).collect()
+    }
+
+    /// Returns the token ids of a prompt with as many placeholders as the model has rows of pictures.
+    ///
+    /// # Errors
+    /// Returns an error if the prompt has more or fewer placeholders than pictures.
+    pub fn expand(&self, ids: &[u32], grids: &[[usize; 3]]) -> anyhow::Result<Vec<u32>> {
+        Ok(self.expanded(ids, grids)?.0)
+    }
+
+    /// Returns the token ids of [`expand`](Self::expand), and those of each picture among them.
+    ///
+    /// # Errors
+    /// Returns an error as `expand` does.
+    pub fn expanded(
+        &self,
+        ids: &[u32],
+        grids: &[[usize; 3]],
+    ) -> anyhow::Result<(Vec<u32>, Vec<Range<usize>>)> {
+        let expanded = self.placeholders.expand(ids, grids)?;
+        Ok((expanded.ids, expanded.pictures))
+    }
+
+    /// Returns `pixel_values` `[patches, values]` and `image_grid_thw` `[pictures, 3]` of at least one picture.
+    ///
+    /// # Errors
+    /// Returns an error that names a picture that can't be read.
+    pub fn tensors(
+        &self,
+        pictures: &[Source],
+        device: &Device,
+    ) -> anyhow::Result<(Tensor<2>, Tensor<2, Int>)> {
+        let patches = self.patches(pictures)?;
+        let grids = patches.iter().flat_map(Patches::grid);
+        let grids: Vec<i64> = grids.map(|size| size as i64).collect();
+        let grids = TensorData::new(grids, [patches.len(), 3]);
+        let values = patches.into_iter().flat_map(Patches::into_values);
+        let values: Vec<f32> = values.collect();
+        let width = self.processor.patch_width();
+        let shape = [values.len() / width, width];
+        let values = TensorData::new(values, shape);
+        Ok((
+            Tensor::from_data(values, (device, DType::F32)),
+            // Sizes are read by the host alone.
+            Tensor::from_data(grids, (&Device::flex(), DType::I64)),
+        ))
+    }
+
+    fn patches(&self, pictures: &[Source]) -> anyhow::Result<Vec<Patches>> {
+        let one = |picture: &Source| -> anyhow::Result<Patches> {
+            let pixels = picture.read(&Decoding::default())?;
+            Ok(self.processor.patches(&picture.to_string(), &pixels)?)
+        };
+        pictures.iter().map(one).collect()
+    }
+
+    /// Reads a picture of training data whole, to check it, and keeps its size and a number that tells its pixels apart.
+    ///
+    /// # Errors
+    /// Returns an error that names the picture if it can't be read, or not be resized.
+    pub fn picture(self: &Arc<Self>, source: &Source) -> anyhow::Result<Picture> {
+        let (patches, fingerprint) = self.look(source)?;
+        Ok(Picture {
+            source: source.clone(),
+            grid: patches.grid(),
+            fingerprint,
+            reader: self.clone(),
+        })
+    }
+
+    fn look(&self, source: &Source) -> anyhow::Result<(Patches, String)> {
+        let pixels = source.read(&Decoding::default())?;
+        let mut fingerprint = Fingerprint::default();
+        for side in pixels.size() {
+            fingerprint.add(&(side as u64).to_le_bytes());
+        }
+        fingerprint.add(pixels.rgb());
+        let patches = self.processor.patches(&source.to_string(), &pixels)?;
+        Ok((patches, fingerprint.to_string()))
+    }
+
+    /// Returns the positions in time, height and width of the tokens of a conversation with these pictures, as
+    /// `get_rope_index` of transformers finds them.
+    ///
+    /// # Errors
+    /// Returns an error if the tokens are not those of the pictures, or stand for parts of a clip.
+    pub fn positions(&self, ids: &[u32], grids: &[[usize; 3]]) -> anyhow::Result<Vec<[i64; 3]>> {
+        let ids: Vec<i64> = ids.iter().map(|id| i64::from(*id)).collect();
+        let grid = |[frames, rows, columns]: [usize; 3]| Grid {
+            frames,
+            rows,
+            columns,
+        };
+        let grids: Vec<Grid> = grids.iter().copied().map(grid).collect();
+        let Some(marks) = self.vision.marks() else {
+            bail!("the vision tower is not part of a language model");
+        };
+        let tokens = Tokens {
+            ids: &ids,
+            columns: ids.len(),
+            is_token: None,
+            marks,
+        };
+        let found = tokens.positions(&grids, &[], self.vision.spatial_merge_size)?;
+        let axis = |axis: usize, at: usize| found.ids[axis * ids.len() + at];
+        let all = 0..ids.len();
+        Ok(all
+            .map(|at| [axis(0, at), axis(1, at), axis(2, at)])
+            .collect())
+    }
+}
+
+/// Returns the file of a picture. A picture in a URL has none.
+pub fn file(source: &Source) -> Option<&Path> {
+    match source {
+        Source::File(file) => Some(file),
+        Source::Bytes(_) => None,
+    }
+}
+
+/// A picture of training data, which was read once to check it. Its patches are read again for each use, so that memory holds
+/// those of one batch.
+#[derive(Debug)]
+pub struct Picture {
+    source: Source,
+    grid: [usize; 3],
+    fingerprint: String,
+    reader: Arc<Reader>,
+}
+
+impl Picture {
+    /// Returns the numbers of patches: frames, rows and columns.
+    pub fn grid(&self) -> [usize; 3] {
+        self.grid
+    }
+
+    /// Returns a text that tells its pixels apart.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    /// Returns the values of its patches.
+    ///
+    /// # Errors
+    /// Returns an error that names the picture if it can't be read, or is another than when the run began.
+    pub fn patches(&self) -> anyhow::Result<Vec<f32>> {
+        let (patches, fingerprint) = self.reader.look(&self.source)?;
+        ensure!(
+            fingerprint == self.fingerprint && patches.grid() == self.grid,
+            "{}: the picture has changed since the data was read; restore it, and go on with --resume",
+            escape(&self.source.to_string())
+        );
+        Ok(patches.into_values())
+    }
+}
+
+/// Compares pixels, and not places.
+impl PartialEq for Picture {
+    fn eq(&self, other: &Self) -> bool {
+        (self.grid, &self.fingerprint) == (other.grid, &other.fingerprint)
+    }
+}
+
+impl Eq for Picture {}
+
+/// The pictures that a record names, while its messages are read in their order.
+pub struct Images<'a> {
+    left: kernels_images::Images<'a>,
+    found: Vec<Source>,
+}
+
+impl<'a> Images<'a> {
+    /// Reads the pictures beside the messages of a record, if it has some in a field of this name. Paths are relative to
+    /// `folder`.
+    ///
+    /// # Errors
+    /// Returns an error that names a picture whose place is not supported.
+    pub fn of_record(
+        fields: &Map<String, Value>,
+        named: Option<&str>,
+        folder: &'a Path,
+    ) -> Result<Self, String> {
+        let left = match named {
+            Some(_) => kernels_images::Images::of_record(fields, folder),
+            None => Ok(kernels_images::Images::none(folder)),
+        };
+        Ok(Self {
+            left: left.map_err(|error| error.to_string())?,
+            found: Vec::new(),
+        })
+    }
+
+    /// Reads the content of the next message: a text, in which `<image>` stands for a picture of the record if it has any,
+    /// or a list of parts.
+    ///
+    /// # Errors
+    /// Returns an error that names a part that is not supported, or has no picture.
+    pub fn content(&mut self, content: &Value) -> Result<Content, String> {
+        let parts = self.left.parts(content);
+        let parts = parts.map_err(|error| error.to_string())?;
+        let before = self.found.len();
+        let (mut text, mut shown) = (String::new(), Vec::with_capacity(parts.len()));
+        for part in parts {
+            shown.push(Serde(part.for_template()).into());
+            match part {
+                Part::Text(own) => text += &own,
+                Part::Image(source) => self.found.push(source),
+            }
+        }
+        Ok(match self.found.len() == before {
+            true => Content {
+                text,
+                parts: Vec::new(),
+            },
+            false => Content {
+                text: String::new(),
+                parts: shown,
+            },
+        })
+    }
+
+    /// Returns the pictures of all messages, in their order.
+    ///
+    /// # Errors
+    /// Returns an error if a picture beside the messages has no place in them.
+    pub fn finish(self) -> Result<Vec<Source>, String> {
+        self.left.finish().map_err(|error| error.to_string())?;
+        Ok(self.found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pictures::{Pictures, Placed};
+    use std::fs;
+    use std::path::PathBuf;
+
+    /// Returns a folder with a picture, `wide.png`, and a reader.
+    fn reader() -> (tempfile::TempDir, Arc<Reader>) {
+        let folder = tempfile::tempdir().unwrap();
+        for (from, to) in [
+            ("qwen2_5_vl/config.json", "config.json"),
+            ("preprocessor_config.json", "preprocessor_config.json"),
+            ("wide.png", "wide.png"),
+        ] {
+            fs::copy(fixture(from), folder.path().join(to)).unwrap();
+        }
+        let config = ModelConfig::of_checkpoint(folder.path()).unwrap();
+        let reader = Reader::open(folder.path(), &config).unwrap();
+        (folder, Arc::new(reader))
+    }
+
+    fn fixture(name: &str) -> PathBuf {
+        let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/pictures");
+        fixtures.join(name)
+    }
+
+    /// Pictures are read again for each use, and a file that changed in between is told.
+    #[test]
+    fn a_picture_that_changed_is_refused() {
+        let (folder, reader) = reader();
+        let file = folder.path().join("wide.png");
+        let picture = reader.picture(&Source::File(file.clone())).unwrap();
+        assert_eq!(picture.grid(), [1, 8, 12]);
+        assert_eq!(picture.patches().unwrap().len(), 96 * 24);
+        fs::copy(fixture("tall.png"), &file).unwrap();
+        let said = picture.patches().unwrap_err().to_string();
+        assert!(said.contains("wide.png: the picture has changed"), "{said}");
+        fs::remove_file(file).unwrap();
+        let said = picture.patches().unwrap_err().to_string();
+        assert!(said.contains("wide.png"), "{said}");
+    }
+
+    /// Pictures stay with their tokens where examples are cut off, packed and divided.
+    #[test]
+    fn pictures_stay_with_their_tokens() {
+        let (folder, reader) = reader();
+        let source = Source::File(folder.path().join("wide.png"));
+        let picture = Arc::new(reader.picture(&source).unwrap());
+        let placed = |tokens: Range<usize>| Placed {
+            picture: picture.clone(),
+            tokens,
+        };
+        let own = Pictures {
+            positions: (0..10).map(|at| [at, 0, at]).collect(),
+            list: vec![placed(2..5), placed(7..9)],
+        };
+        assert_eq!(own.patches(), 192);
+        let ends = [10, 9, 8, 7, 6, 4, 2, 1].map(|length| own.end(length));
+        assert_eq!(ends, [10, 9, 7, 7, 6, 2, 2, 1]);
+        let mut cut = own.clone();
+        cut.cut(7);
+        assert_eq!((cut.positions.len(), cut.list), (7, vec![placed(2..5)]));
+        let mut all = Pictures::default();
+        all.append(&Pictures::default(), 3);
+        all.append(&own, 10);
+        all.pad(2);
+        assert_eq!(all.positions[..3], [[0; 3], [1; 3], [2; 3]]);
+        assert_eq!(all.list, [placed(5..8), placed(10..12)]);
+        assert_eq!(all.part(3..13), own);
+        assert_eq!(all.part(13..15).list, []);
+    }
+}
