@@ -45,7 +45,7 @@ pub fn fit(
         Some(saved) => resumed(saved, new, &plan)?,
         None => (new, Progress::default(), Vec::new()),
     };
-    let recorder = Recorder::create(&folder.metrics(), points)?;
+    let recorder = Recorder::create(&folder.metrics(), points, plan.saving.tensorboard)?;
     let batches = Batches { splits, settings };
     let session = Session::new(
         &plan,
