@@ -5,7 +5,7 @@
 
 use burn::tensor::{DType, Device, Distribution, FloatDType, Int, Tensor, TensorData};
 use burn_kernels::ops::linear_cross_entropy::{Inputs, Settings, fused, reference};
-use burn_kernels::semantics::LinearCrossEntropyKey;
+use burn_kernels::semantics::{LinearCrossEntropyKey, LossReduction};
 use std::time::Instant;
 
 /// The sizes of a call: tokens, width and classes.
@@ -15,22 +15,47 @@ const CALLS: [[usize; 3]; 3] = [
     [2048, 1024, 128_256],
 ];
 
+/// The sizes of log-probabilities of tokens: those of SmolLM2.
+const LOG_PROBS: [usize; 3] = [2048, 576, 49_152];
+
+/// What is computed.
+#[derive(Clone, Copy, PartialEq)]
+enum Pass {
+    Forward,
+    Training,
+    /// The log-probability of each token and the gradients of their sum, without that of the weight if it is frozen.
+    LogProbs {
+        is_frozen: bool,
+    },
+}
+
+impl Pass {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Forward => "forward",
+            Self::Training => "forward + backward",
+            Self::LogProbs { is_frozen: true } => "log-probabilities, weight frozen",
+            Self::LogProbs { is_frozen: false } => "log-probabilities",
+        }
+    }
+}
+
 fn main() {
     let json = arguments();
     let mut rows = Vec::new();
     println!("| tokens | width | classes | dtype | pass | fused | Burn |");
     println!("|---|---|---|---|---|---|---|");
-    for sizes in CALLS {
+    let log_probs = [true, false].map(|is_frozen| Pass::LogProbs { is_frozen });
+    let losses = [Pass::Forward, Pass::Training];
+    let calls = CALLS.map(|sizes| (sizes, losses));
+    for (sizes, passes) in calls.into_iter().chain([(LOG_PROBS, log_probs)]) {
         let [tokens, width, classes] = sizes;
         for dtype in [DType::F32, DType::BF16] {
             let call = Call::new(sizes, dtype);
-            for is_training in [false, true] {
-                let fused = call.time(true, is_training);
-                let burn = call.time(false, is_training);
-                let pass = match is_training {
-                    true => "forward + backward",
-                    false => "forward",
-                };
+            for pass in passes {
+                let fused = call.time(true, pass);
+                let burn = call.time(false, pass);
+                let pass = pass.name();
                 println!(
                     "| {tokens} | {width} | {classes} | {dtype:?} | {pass} | {fused:.0} ms | {burn:.0} ms |"
                 );
@@ -72,16 +97,18 @@ impl Call {
     }
 
     /// Returns the median time in milliseconds.
-    fn time(&self, is_fused: bool, is_training: bool) -> f64 {
+    fn time(&self, is_fused: bool, pass: Pass) -> f64 {
         let once = || {
             let start = Instant::now();
             let (hidden, weight) = (self.hidden.clone(), self.weight.clone());
-            match is_training {
-                true => {
-                    let leaf = |tensor: Tensor<2>| tensor.autodiff().require_grad();
-                    drop(self.run(leaf(hidden), leaf(weight), is_fused).backward());
+            let leaf = |tensor: Tensor<2>| tensor.autodiff().require_grad();
+            let run = |hidden, weight| self.run(hidden, weight, (is_fused, pass));
+            match pass {
+                Pass::Forward => drop(run(hidden, weight)),
+                Pass::LogProbs { is_frozen: true } => {
+                    drop(run(leaf(hidden), weight.autodiff()).sum().backward());
                 }
-                false => drop(self.run(hidden, weight, is_fused)),
+                _ => drop(run(leaf(hidden), leaf(weight)).sum().backward()),
             }
             start.elapsed().as_secs_f64() * 1e3
         };
@@ -91,14 +118,26 @@ impl Call {
         times[times.len() / 2]
     }
 
-    fn run(&self, hidden: Tensor<2>, weight: Tensor<2>, is_fused: bool) -> Tensor<1> {
+    fn run(
+        &self,
+        hidden: Tensor<2>,
+        weight: Tensor<2>,
+        (is_fused, pass): (bool, Pass),
+    ) -> Tensor<1> {
         let inputs = Inputs {
             hidden,
             weight,
             bias: None,
             targets: self.targets.clone(),
         };
-        let (settings, key) = (Settings::default(), LinearCrossEntropyKey::MEAN);
+        let settings = Settings::default();
+        let key = LinearCrossEntropyKey {
+            reduction: match pass {
+                Pass::LogProbs { .. } => LossReduction::None,
+                _ => LossReduction::Mean,
+            },
+            ..LinearCrossEntropyKey::MEAN
+        };
         match is_fused {
             true => fused(inputs, settings, key).expect("a kernel"),
             false => reference(inputs, settings, key),

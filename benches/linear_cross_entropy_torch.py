@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Times PyTorch's linear and cross_entropy on the CPU, for comparison with `cargo bench --bench linear_cross_entropy`.
+"""Times PyTorch's linear and cross_entropy on the CPU, for comparison with `cargo bench --bench linear_cross_entropy`, and
+log-probabilities of tokens by whole logits, eager and compiled, and by TRL's function, if it is installed.
 
     python benches/linear_cross_entropy_torch.py [--json FILE] [--threads N]
 
@@ -14,6 +15,7 @@ import torch
 from torch.nn.functional import cross_entropy, linear
 
 CALLS = [(512, 512, 32000), (2048, 512, 32000), (2048, 1024, 128256)]
+LOG_PROBS = (2048, 576, 49152)
 
 
 def median(run):
@@ -23,6 +25,47 @@ def median(run):
         return time.perf_counter() - start
     once()
     return statistics.median(once() for _ in range(3)) * 1e3
+
+
+def log_probs(hidden, weight, targets):
+    logits = linear(hidden, weight).float().log_softmax(-1)
+    return logits.gather(-1, targets[:, None])[:, 0].sum()
+
+
+def ways():
+    """Returns ways to compute the sum of log-probabilities."""
+    found = {"eager": log_probs, "compiled": torch.compile(log_probs)}
+    try:
+        from trl.kernels.chunked_logprob import ChunkedLogProbFunction
+    except ImportError:
+        return found
+
+    def trl(hidden, weight, targets):
+        return ChunkedLogProbFunction.apply(hidden, weight, None, targets, 1.0, 32768, None, 1.0, ())[0].sum()
+    return found | {"TRL": trl}
+
+
+def time_log_probs():
+    tokens, width, classes = LOG_PROBS
+    targets = torch.arange(tokens) * 7919 % classes
+    rows = []
+    print("| log-probabilities by | dtype | weight frozen | forward + backward |")
+    print("|---|---|---|---|")
+    for dtype in (torch.float32, torch.bfloat16):
+        for frozen in (True, False):
+            hidden = torch.randn(tokens, width).to(dtype).requires_grad_()
+            weight = (0.05 * torch.randn(classes, width)).to(dtype).requires_grad_(not frozen)
+            for way, run in ways().items():
+                def training():
+                    hidden.grad = weight.grad = None
+                    run(hidden, weight, targets).backward()
+
+                both = median(training)
+                name = str(dtype).removeprefix("torch.")
+                print(f"| {way} | {name} | {frozen} | {both:.0f} ms |", flush=True)
+                rows.append({"tokens": tokens, "width": width, "classes": classes, "dtype": name, "way": way,
+                             "frozen": frozen, "both_ms": both})
+    return rows
 
 
 def main():
@@ -57,6 +100,7 @@ def main():
             print(f"| {tokens} | {width} | {classes} | {name} | {forward:.0f} ms | {both:.0f} ms |", flush=True)
             rows.append({"tokens": tokens, "width": width, "classes": classes, "dtype": name,
                          "forward_ms": forward, "both_ms": both})
+    rows += time_log_probs()
     if arguments.json:
         with open(arguments.json, "w") as file:
             json.dump({"torch": torch.__version__, "rows": rows}, file, indent=2)

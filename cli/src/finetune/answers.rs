@@ -3,20 +3,18 @@
 use super::Args;
 use super::data::{Batches, Example, Group, Groups, Kind, Label, Row, Sizes};
 use super::loss::LossArgs;
+use super::precomputed::is_precomputed;
 use super::prepare::{Facts, fingerprint};
 use crate::devices::Devices;
 use crate::output;
 use crate::text::Tokenizer;
-use crate::training::folder::RunFolder;
 use crate::training::identity::Fingerprint;
-use crate::training::preference::Preference;
 use crate::training::step::without_gradients;
-use anyhow::{Context, bail, ensure};
+use anyhow::{bail, ensure};
 use burn::tensor::{Device, FloatDType};
 use burn_kernels::optim::rounded;
-use kernels_io::{Limit, escape, escape_path};
+use kernels_io::{escape, escape_path};
 use kernels_models::{CausalLm, ModelConfig};
-use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 /// Refuses options that losses of answers don't have, and a model of --reference that can't score the answers. Returns the
@@ -135,13 +133,6 @@ pub fn reference(
     Ok(Some(reference))
 }
 
-/// Returns `true` if a run that goes on has the reference's log-probabilities in its folder.
-fn is_precomputed(args: &Args) -> bool {
-    let run = args.resume.as_ref();
-    let run = run.filter(|_| args.loss.precompute_reference);
-    run.is_some_and(|run| run.join(PRECOMPUTED).exists())
-}
-
 /// Tells what answers lost to the limit of their tokens.
 pub fn tell_lost(found: &Groups, seq: usize) {
     if found.cut > 0 {
@@ -232,61 +223,6 @@ pub fn batches(
     };
     let batches = Batches::new(examples, [rows, valid_rows], args.seed, sizes).of_answers(labels);
     Ok((batches, facts))
-}
-
-/// The file of the reference's log-probabilities, inside the run folder.
-const PRECOMPUTED: &str = "reference.json";
-
-/// The reference's log-probabilities of all answers.
-#[derive(Serialize, Deserialize)]
-struct Precomputed {
-    /// That of the data.
-    fingerprint: String,
-    log_probs: Vec<f64>,
-}
-
-/// Gives all answers their log-probabilities by the reference, and frees it. A run that goes on reads them from its folder.
-///
-/// # Errors
-/// Returns an error if the device fails, or if the file can't be read or written.
-pub fn precompute(
-    preference: &mut Preference,
-    batches: &mut Batches,
-    (folder, fingerprint): (&RunFolder, &str),
-) -> anyhow::Result<()> {
-    let reference = preference.reference.take();
-    let path = folder.path().join(PRECOMPUTED);
-    if path.exists() {
-        let text =
-            kernels_io::read_text(&path, Limit::mib("log-probabilities of a reference", 1024))?;
-        let known: Precomputed = serde_json::from_str(&text).with_context(|| escape_path(&path))?;
-        ensure!(
-            known.fingerprint == fingerprint && known.log_probs.len() == batches.answers(),
-            "{} is of other data; remove it to compute it again",
-            escape_path(&path)
-        );
-        batches.refer_to(&known.log_probs);
-        return Ok(());
-    }
-    let reference = reference.context("the reference model is missing")?;
-    output::note(
-        "the reference's log-probabilities of all answers are computed before the first step",
-    );
-    let mut log_probs = vec![0.0; batches.answers()];
-    for (numbers, batch) in batches.in_parts() {
-        let sums = preference.sums(&reference, &batch)?;
-        for (number, sum) in numbers.into_iter().zip(sums) {
-            log_probs[number] = sum;
-        }
-    }
-    batches.refer_to(&log_probs);
-    folder.write_json(
-        PRECOMPUTED,
-        &Precomputed {
-            fingerprint: fingerprint.to_owned(),
-            log_probs,
-        },
-    )
 }
 
 /// Refuses single answers if all are desirable, and warns if all are undesirable: a loss compares both kinds.

@@ -60,6 +60,10 @@ pub struct RolloutArgs {
     /// The number by which rewards less their mean are divided, for grpo [default: group, or none for dr-grpo].
     #[arg(long, value_enum)]
     advantage_scale: Option<Scale>,
+    /// Leave completions that were cut off before an end token out of the loss, for grpo. Their rewards still count for the
+    /// advantages of others.
+    #[arg(long)]
+    pub mask_truncated: bool,
     /// Multiply the divergence from the reference by the ratio, for grpo with --beta, as TRL does.
     #[arg(long)]
     kl_by_ratio: bool,
@@ -77,7 +81,7 @@ pub struct RolloutArgs {
 
 impl RolloutArgs {
     /// Returns the names of all options, and whether each is given.
-    pub fn given(&self) -> [(&'static str, bool); 11] {
+    pub fn given(&self) -> [(&'static str, bool); 12] {
         [
             ("--variant", self.variant.is_some()),
             ("--completions", self.completions.is_some()),
@@ -86,6 +90,7 @@ impl RolloutArgs {
             ("--clip-low", self.clip_low.is_some()),
             ("--clip-high", self.clip_high.is_some()),
             ("--advantage-scale", self.advantage_scale.is_some()),
+            ("--mask-truncated", self.mask_truncated),
             ("--kl-by-ratio", self.kl_by_ratio),
             ("--reward-program", self.reward_program.is_some()),
             ("--reward-regex", self.reward_regex.is_some()),

@@ -2,10 +2,12 @@
 //!
 //! The modules, in the order in which a run uses them: [`settings`] (the checked arguments) and [`loss`] with [`grpo`] and
 //! [`distill`], [`data`] (examples and batches) and [`answers`] (those of losses of answers), [`rollouts`] (completions with
-//! rewards, by a [`judge`]), [`model`] (the checkpoint, adapters, and what is saved) and [`reward`] (that of reward models),
+//! rewards, by a [`writer`] and a [`judge`]), [`model`] (the checkpoint, adapters, and what is saved) and [`reward`] (that of reward models),
 //! [`crate::training`] (the run itself), [`summary`].
 
 mod answers;
+#[cfg(test)]
+mod compared;
 mod data;
 mod distill;
 mod grpo;
@@ -17,6 +19,7 @@ mod parse;
 mod pipeline;
 #[cfg(test)]
 mod pipeline_of_rewards;
+mod precomputed;
 mod prepare;
 mod reading;
 mod reward;
@@ -25,6 +28,7 @@ mod sample;
 mod settings;
 mod summary;
 mod sums;
+mod writer;
 
 use crate::choice;
 use crate::text::Date;
@@ -77,7 +81,8 @@ const SETTINGS: &str = "finetune.json";
 /// merged model.
 ///
 /// The run folder receives finetune.json (settings), config.toml (the options, for --config), metrics.jsonl (a line for
-/// each step and each validation), metrics.csv (the same as a table), loss.svg, checkpoint/ or adapter/, and summary.json.
+/// each step and each validation), metrics.csv (the same as a table), loss.svg, rewards.svg for losses that have some,
+/// checkpoint/ or adapter/, and summary.json.
 /// The saved model is that of the validation with the lowest loss. Checkpoints, --resume and signals are those of
 /// `kernels train`.
 #[derive(Clone, Debug, clap::Args, Serialize)]
@@ -232,6 +237,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let saved = save(&settings, &facts.new_ends, &folder, &trained)?;
     folder.write("metrics.csv", metrics::csv(&trained.points))?;
     folder.write("loss.svg", plot::svg(&trained.points, settings.unit())?)?;
+    if let Some(rewards) = plot::rewards(&trained.points)? {
+        folder.write("rewards.svg", rewards)?;
+    }
     let summary = Summary::new(
         &settings,
         (&facts, parameters),
@@ -325,8 +333,11 @@ fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
         .as_mut()
         .filter(|_| args.loss.precompute_reference)
     {
-        let of_run = (&folder, facts.fingerprint.as_str());
-        answers::precompute(preference, &mut batches, of_run)?;
+        let of = precomputed::Of {
+            data: &facts.fingerprint,
+            reference: settings.reference.as_deref().or(settings.base.as_deref()),
+        };
+        precomputed::precompute(preference, &mut batches, (&folder, of))?;
     }
     let plan = settings.plan(args, (preference, teacher), ranks.clone(), folder.path())?;
 
@@ -403,7 +414,7 @@ fn fit(
     let new = Replicas::new(first, settings.optimiser, plan)?;
     let (replicas, progress, points) = new.begun(states, plan)?;
     let recorder = match folder {
-        Some(folder) => Recorder::create(&folder.metrics(), points)?,
+        Some(folder) => Recorder::create(&folder.metrics(), points, plan.saving.tensorboard)?,
         None => Recorder::in_memory(points),
     };
     let session = Session::new(plan, source, states, (replicas, progress), recorder, quiet)?;

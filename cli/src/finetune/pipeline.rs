@@ -318,7 +318,15 @@ fn a_step_does_not_depend_on_its_division_into_batches() {
             near(&what, found.0, loss, 1e-5);
             near(&what, found.2, norm, 1e-5);
             assert_eq!(found.1.len(), named.len(), "{what}");
-            for (name, value) in &found.1 {
+            // These are of some tokens of each batch.
+            let of_some = [
+                "entropy",
+                "mean_token_accuracy",
+                "logits/chosen",
+                "logits/rejected",
+            ];
+            let each = found.1.iter();
+            for (name, value) in each.filter(|(name, _)| !of_some.contains(&name.as_str())) {
                 near(&format!("{what}, {name}"), *value, named[name], 1e-5);
             }
         }

@@ -191,6 +191,7 @@ fn completions(golden: &Value, size: usize) -> Vec<Batch> {
         let mut batch = none.answer_batch(&examples, &[]);
         let answers = batch.labels.as_mut().unwrap().answers.as_mut();
         answers.unwrap().rollout = Some(Rollout {
+            counts: vec![true; advantages.len()],
             advantages: advantages.to_vec(),
             old: None,
             metrics: Vec::new(),

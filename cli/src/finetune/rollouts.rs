@@ -3,22 +3,19 @@
 use super::Args;
 use super::data::{Batches, Example, Kind, Prompt, Prompts, Recorded, Row, Sizes};
 use super::grpo::RolloutArgs;
-use super::judge::{COMPLETION, Judge};
 use super::prepare::{Facts, fingerprint};
+use super::writer::{Judged, Writer, generation, is_cut};
 use crate::output;
 use crate::text::Tokenizer;
 use crate::training::batch::{Batch, Rollout, Source};
 use crate::training::identity::Fingerprint;
-use crate::training::random::SplitMix64;
 use crate::training::step::without_gradients;
 use anyhow::{Context, bail, ensure};
 use burn::tensor::{Device, FloatDType};
 use burn_kernels::optim::rounded;
 use kernels_models::preference::{AdvantageScale, Metric, advantages};
-use kernels_models::{CausalLm, Finish, Generation, ModelConfig, Sampling, Scored};
-use serde_json::{Map, Value};
-use std::cell::RefCell;
-use std::ops::ControlFlow;
+use kernels_models::{CausalLm, ModelConfig, Scored};
+use serde_json::Value;
 use std::path::Path;
 
 /// Refuses options that are about held-out data, for completions with rewards.
@@ -98,26 +95,15 @@ pub struct Rollouts {
     /// How completions are written. `None` if all prompts have theirs.
     writer: Option<Writer>,
     scale: AdvantageScale,
+    /// The tokens that end a completion.
+    ends: Vec<u32>,
+    /// True to leave completions without such a token out of the loss.
+    masks_truncated: bool,
     /// The number of updates by the completions of a step.
     updates: usize,
     temperature: f64,
     dtype: FloatDType,
     device: Device,
-}
-
-/// The way in which completions are written and judged.
-struct Writer {
-    tokenizer: Tokenizer,
-    settings: Generation,
-    completions: usize,
-    judge: RefCell<Judge>,
-    seed: u64,
-}
-
-/// A completion with its reward, and true if it was cut off.
-struct Judged {
-    own: Recorded,
-    is_cut: bool,
 }
 
 impl Rollouts {
@@ -131,6 +117,8 @@ impl Rollouts {
         (folder, config, tokenizer): (&Path, &ModelConfig, Tokenizer),
         (dtype, device): (FloatDType, Device),
     ) -> anyhow::Result<Self> {
+        let settings = generation(folder, config, &tokenizer)?;
+        let ends = settings.end_tokens.clone();
         let is_recorded = prompts.iter().any(|prompt| !prompt.recorded.is_empty());
         let scale = args.scale();
         let writer = match is_recorded {
@@ -151,17 +139,25 @@ impl Rollouts {
                     sizes().min().unwrap_or(0),
                     sizes().max().unwrap_or(0)
                 );
+                let all = || prompts.iter().flat_map(|prompt| &prompt.recorded);
+                ensure!(
+                    !args.mask_truncated || all().any(|own| !is_cut(own, &ends)),
+                    "--mask-truncated leaves out all {} completions, because none has a token that ends it, one of {ends:?}",
+                    all().count()
+                );
                 None
             }
             false => Some(Writer::new(
                 (args, temperature, seed),
-                (folder, config, tokenizer),
+                (settings, tokenizer),
             )?),
         };
         Ok(Self {
             prompts,
             writer,
             scale,
+            ends,
+            masks_truncated: args.mask_truncated,
             updates: args.updates(),
             temperature,
             dtype,
@@ -190,7 +186,7 @@ impl Rollouts {
             None => {
                 let known = |own: &Recorded| Judged {
                     own: own.clone(),
-                    is_cut: false,
+                    is_cut: is_cut(own, &self.ends),
                 };
                 let known = |prompt: &&Prompt| prompt.recorded.iter().map(known).collect();
                 Ok(prompts.iter().map(known).collect())
@@ -211,94 +207,6 @@ impl Rollouts {
         let each = groups.iter().zip(sizes);
         let each = each.map(|(group, size)| advantages(&rewards(group), size, self.scale));
         Ok(each.collect::<Result<_, _>>()?)
-    }
-}
-
-impl Writer {
-    fn new(
-        (args, temperature, seed): (&RolloutArgs, f64, u64),
-        (folder, config, mut tokenizer): (&Path, &ModelConfig, Tokenizer),
-    ) -> anyhow::Result<Self> {
-        let judge = match (&args.reward_program, &args.reward_regex) {
-            (Some(command), _) => Judge::Command(command.clone(), args.timeout()),
-            (None, Some(regex)) => Judge::of_regex(regex)?,
-            (None, None) => bail!(
-                "the prompts have no completions with rewards, so the model writes some; --reward-program COMMAND or \
-                 --reward-regex REGEX judges them"
-            ),
-        };
-        // The choice is that of the probabilities that the loss knows: of all tokens, without penalties.
-        let mut settings = Generation::open(folder, config)?;
-        settings.repetition_penalty = 1.0;
-        settings.max_new_tokens = args.max_new_tokens();
-        let mut sampling = Sampling::default();
-        sampling.temperature = temperature;
-        settings.sampling = Some(sampling);
-        let end = tokenizer
-            .special("eos_token")
-            .and_then(|token| tokenizer.id(token));
-        if let Some(end) = end.filter(|end| !settings.end_tokens.contains(end)) {
-            settings.end_tokens.push(end);
-        }
-        settings.check()?;
-        tokenizer.hide(&settings.end_tokens);
-        Ok(Self {
-            tokenizer,
-            settings,
-            completions: args.completions(),
-            judge: RefCell::new(judge),
-            seed,
-        })
-    }
-
-    /// Has a model complete a part of a step's prompts. The draws follow from the seed, the step and the part.
-    fn complete(
-        &self,
-        prompts: &[&Prompt],
-        (step, part): (usize, usize),
-        model: &CausalLm,
-    ) -> anyhow::Result<Vec<Vec<Judged>>> {
-        let each = self.completions;
-        let repeated = prompts
-            .iter()
-            .flat_map(|prompt| vec![prompt.ids.clone(); each]);
-        let mut settings = self.settings.clone();
-        if let Some(sampling) = &mut settings.sampling {
-            let seed = SplitMix64::of(self.seed, !(step as u64)).next();
-            sampling.seed = SplitMix64::of(seed, part as u64).next();
-        }
-        let repeated: Vec<Vec<u32>> = repeated.collect();
-        let written = model.generate(&repeated, &settings, |_| ControlFlow::Continue(()))?;
-        let records = written.iter().enumerate().map(|(at, written)| {
-            let mut fields = prompts[at / each].fields.clone();
-            let text = self.tokenizer.decode(&written.ids)?;
-            fields.insert(COMPLETION.to_owned(), Value::String(text));
-            Ok(fields)
-        });
-        let records = records.collect::<anyhow::Result<Vec<Map<String, Value>>>>()?;
-        let rewards = self.judge.borrow_mut().rewards(&records)?;
-        let judged = written.into_iter().zip(repeated).zip(rewards);
-        let judged = judged.map(|((written, mut ids), reward)| {
-            let start = ids.len();
-            ids.extend(&written.ids);
-            Judged {
-                own: Recorded {
-                    example: {
-                        let learned = std::iter::once(start..ids.len()).collect();
-                        Example::new(ids, learned)
-                    },
-                    reward,
-                    old: None,
-                },
-                is_cut: written.finish != Finish::End,
-            }
-        });
-        let mut judged = judged.peekable();
-        let mut groups = Vec::with_capacity(prompts.len());
-        while judged.peek().is_some() {
-            groups.push(judged.by_ref().take(each).collect());
-        }
-        Ok(groups)
     }
 }
 
@@ -328,7 +236,7 @@ impl Source for Steps<'_> {
             groups.extend(rollouts.complete(part, (step, number), &model)?);
         }
         let advantages = rollouts.advantages(&groups)?;
-        let mut metrics = metrics(&groups, rollouts.writer.is_some());
+        let mut metrics = metrics(&groups);
         let mut batches = Vec::new();
         let groups: Vec<_> = groups.into_iter().zip(advantages).collect();
         for part in groups.chunks(self.batches.rows_of_batch()) {
@@ -346,6 +254,11 @@ impl Source for Steps<'_> {
                 advantages: part
                     .iter()
                     .flat_map(|(_, own)| own.iter().copied())
+                    .collect(),
+                counts: part
+                    .iter()
+                    .flat_map(|(group, _)| group)
+                    .map(|judged| !(judged.is_cut && rollouts.masks_truncated))
                     .collect(),
                 old: old.map(|all| all.concat()),
                 // They are those of the step.
@@ -388,7 +301,7 @@ impl Source for Steps<'_> {
 }
 
 /// Returns the metrics of a step's completions under TRL's names.
-fn metrics(groups: &[Vec<Judged>], are_written: bool) -> Vec<Metric> {
+fn metrics(groups: &[Vec<Judged>]) -> Vec<Metric> {
     let all = || groups.iter().flatten();
     let metric = |name, values: Vec<f64>| Metric {
         name,
@@ -407,7 +320,8 @@ fn metrics(groups: &[Vec<Judged>], are_written: bool) -> Vec<Metric> {
     let flat = deviations
         .iter()
         .map(|own| f64::from(u8::from(*own == 0.0)));
-    let mut metrics = vec![
+    let cut = all().map(|judged| f64::from(u8::from(judged.is_cut)));
+    vec![
         metric("reward", all().map(|judged| judged.own.reward).collect()),
         metric("frac_reward_zero_std", flat.collect()),
         metric("reward_std", deviations),
@@ -417,10 +331,6 @@ fn metrics(groups: &[Vec<Judged>], are_written: bool) -> Vec<Metric> {
                 .map(|judged| judged.own.example.targets() as f64)
                 .collect(),
         ),
-    ];
-    if are_written {
-        let cut = all().map(|judged| f64::from(u8::from(judged.is_cut)));
-        metrics.push(metric("completions/clipped_ratio", cut.collect()));
-    }
-    metrics
+        metric("completions/clipped_ratio", cut.collect()),
+    ]
 }

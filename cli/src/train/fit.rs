@@ -45,7 +45,7 @@ pub fn fit(
     let new = Replicas::new(first, settings.optimiser, &plan)?;
     let (replicas, progress, points) = new.begun(states, &plan)?;
     let recorder = match folder {
-        Some(folder) => Recorder::create(&folder.metrics(), points)?,
+        Some(folder) => Recorder::create(&folder.metrics(), points, plan.saving.tensorboard)?,
         None => Recorder::in_memory(points),
     };
     let batches = Batches { splits, settings };

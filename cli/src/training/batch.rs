@@ -63,6 +63,8 @@ pub struct Answers {
 pub struct Rollout {
     /// The advantage of each completion.
     pub advantages: Vec<f64>,
+    /// True for each completion whose tokens count in the loss.
+    pub counts: Vec<bool>,
     /// The log-probabilities of all their tokens by the model that wrote them. `None` if that is the model as it is.
     pub old: Option<Vec<f64>>,
     /// The metrics of the completions.
@@ -77,6 +79,32 @@ impl Answers {
             true => self.lengths.len(),
             false => self.lengths.len() / 2,
         }
+    }
+
+    /// Returns whether each target is one of a chosen or desirable answer. `None` for completions with rewards.
+    pub fn kinds(&self) -> Option<Vec<bool>> {
+        if self.rollout.is_some() {
+            return None;
+        }
+        let kind = |answer: usize| match &self.desirable {
+            Some(desirable) => desirable[answer],
+            None => answer < self.count(),
+        };
+        let each = self.lengths.iter().enumerate();
+        let kinds = each.flat_map(|(answer, length)| std::iter::repeat_n(kind(answer), *length));
+        Some(kinds.collect())
+    }
+
+    /// Returns the number of tokens that count in the loss.
+    pub fn tokens(&self) -> usize {
+        let counts = |answer: usize| match &self.rollout {
+            Some(rollout) => rollout.counts[answer],
+            None => true,
+        };
+        let each = self.lengths.iter().enumerate();
+        each.filter(|(answer, _)| counts(*answer))
+            .map(|(_, length)| length)
+            .sum()
     }
 }
 
@@ -218,6 +246,24 @@ impl Batch {
         places
             .filter(|place| !(place + 1).is_multiple_of(length))
             .collect()
+    }
+
+    /// Returns the places of tokens with a target, and for answers that are compared or judged, whether each is one of a
+    /// chosen or desirable answer.
+    pub fn scored(&self) -> (Vec<usize>, Option<Vec<bool>>) {
+        match self.answers() {
+            Some(answers) => (answers.places.clone(), answers.kinds()),
+            None => (self.learned(), None),
+        }
+    }
+
+    /// Returns the target of the token at a place that has one.
+    pub fn target(&self, place: usize) -> i64 {
+        #[cfg(feature = "text")]
+        if let Some(labels) = &self.labels {
+            return labels.targets[place];
+        }
+        self.ids[place + 1]
     }
 
     /// Returns the number of tokens that are a target.

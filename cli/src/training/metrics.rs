@@ -3,23 +3,18 @@
 //! All points are also in memory, and in each checkpoint. If a line can't be written, training goes on; the whole file
 //! is written again as soon as that is possible.
 
-use crate::output;
+use super::events;
+use super::log::{Format, Log};
 use anyhow::Context;
 use kernels_models::preference::Metric;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::Path;
 
 /// The name of a point of training.
 pub const TRAIN: &str = "train";
 /// The name of a point of a validation.
 pub const VALID: &str = "valid";
-
-/// The time between two attempts to write a file again that could not be written.
-const AGAIN_AFTER: Duration = Duration::from_secs(5);
 
 /// A line of `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -64,104 +59,55 @@ pub fn named(metrics: &[Metric]) -> BTreeMap<String, f64> {
     named
 }
 
-/// The points of a run, and their file.
+/// The points of a run, and their files.
 pub struct Recorder {
-    /// The file, or `None` if points stay in memory.
-    path: Option<PathBuf>,
-    /// The open file, or `None` if it lacks points.
-    file: Option<File>,
+    logs: Vec<Log>,
     points: Vec<Point>,
-    tried: Instant,
 }
 
 impl Recorder {
-    /// Writes the points so far to `path`, and appends to it from now on.
+    /// Writes the points so far to `path`, and appends to it from now on. With `tensorboard`, events for TensorBoard are
+    /// beside it.
     ///
     /// # Errors
-    /// Returns an error if the file can't be written.
-    pub fn create(path: &Path, points: Vec<Point>) -> anyhow::Result<Self> {
-        let mut recorder = Self {
-            path: Some(path.to_owned()),
-            file: None,
-            points,
-            tried: Instant::now(),
-        };
-        recorder.rewrite()?;
-        Ok(recorder)
+    /// Returns an error if a file can't be written.
+    pub fn create(path: &Path, points: Vec<Point>, tensorboard: bool) -> anyhow::Result<Self> {
+        let mut logs = vec![Log::create(path, Format::Lines, &points)?];
+        if tensorboard {
+            let path = path.with_file_name(events::FILE);
+            logs.push(Log::create(&path, Format::events(&points), &points)?);
+        }
+        Ok(Self { logs, points })
     }
 
     /// Keeps points in memory, for a process that writes nothing.
     pub fn in_memory(points: Vec<Point>) -> Self {
         Self {
-            path: None,
-            file: None,
+            logs: Vec::new(),
             points,
-            tried: Instant::now(),
         }
     }
 
     /// Adds a point. If it can't be written, this is told once, and training can go on.
     pub fn record(&mut self, point: Point) {
-        let line = line(&point);
         self.points.push(point);
-        let Some(path) = &self.path else {
-            return;
-        };
-        let lacking = match &mut self.file {
-            Some(file) => append(file, path, &line).err(),
-            None if self.tried.elapsed() < AGAIN_AFTER => return,
-            None => return self.try_again(),
-        };
-        if let Some(error) = lacking {
-            let shown = kernels_io::escape_path(path);
-            output::note(format_args!(
-                "warning: cannot write {shown}: {error}; training goes on, and the file is written again when it can be"
-            ));
-            self.file = None;
-            self.tried = Instant::now();
+        for log in &mut self.logs {
+            log.record(&self.points);
         }
     }
 
-    /// Writes the points that the file lacks.
+    /// Writes the points that files lack.
     ///
     /// # Errors
-    /// Returns an error if the file can't be written.
+    /// Returns an error if a file can't be written.
     pub fn complete(&mut self) -> anyhow::Result<()> {
-        match (&self.path, &self.file) {
-            (None, _) => Ok(()),
-            (Some(path), Some(file)) if is_there(file, path) => Ok(()),
-            _ => self.rewrite(),
-        }
+        let each = self.logs.iter_mut();
+        each.map(|log| log.complete(&self.points)).collect()
     }
 
     /// Returns all points.
     pub fn points(&self) -> &[Point] {
         &self.points
-    }
-
-    fn try_again(&mut self) {
-        self.tried = Instant::now();
-        if self.rewrite().is_ok()
-            && let Some(path) = &self.path
-        {
-            let shown = kernels_io::escape_path(path);
-            output::note(format_args!("{shown} is written again, with all points"));
-        }
-    }
-
-    fn rewrite(&mut self) -> anyhow::Result<()> {
-        self.file = None;
-        let Some(path) = &self.path else {
-            return Ok(());
-        };
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).context("cannot create the run folder")?;
-        }
-        output::write_file(path, &lines(&self.points))?;
-        let file = OpenOptions::new().append(true).open(path);
-        let shown = || format!("cannot write {}", kernels_io::escape_path(path));
-        self.file = Some(file.with_context(shown)?);
-        Ok(())
     }
 }
 
@@ -221,34 +167,11 @@ pub fn parse(text: &str) -> anyhow::Result<Vec<Point>> {
     text.lines().enumerate().map(parse).collect()
 }
 
-fn line(point: &Point) -> Vec<u8> {
+/// Returns a point as a line of JSON.
+pub fn line(point: &Point) -> Vec<u8> {
     let mut line = serde_json::to_vec(point).expect("a point is JSON");
     line.push(b'\n');
     line
-}
-
-fn append(file: &mut File, path: &Path, line: &[u8]) -> io::Result<()> {
-    // A file that was removed can still be written, and is lost with the process.
-    if !is_there(file, path) {
-        return Err(io::Error::new(io::ErrorKind::NotFound, "it was removed"));
-    }
-    file.write_all(line)
-}
-
-/// Returns `true` if the path still leads to the open file.
-fn is_there(file: &File, path: &Path) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt;
-        let identity = |facts: std::fs::Metadata| (facts.dev(), facts.ino());
-        let there = std::fs::metadata(path).map(identity).ok();
-        there.is_some() && there == file.metadata().map(identity).ok()
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = file;
-        path.exists()
-    }
 }
 
 #[cfg(test)]
@@ -331,7 +254,7 @@ mod tests {
     fn a_file_that_is_removed_is_written_again_with_all_points() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("run/metrics.jsonl");
-        let mut recorder = Recorder::create(&path, vec![point(1)]).unwrap();
+        let mut recorder = Recorder::create(&path, vec![point(1)], true).unwrap();
         recorder.record(point(2));
         let steps = || {
             let text = std::fs::read_to_string(&path).unwrap();
@@ -344,6 +267,7 @@ mod tests {
         assert!(!path.exists());
         recorder.complete().unwrap();
         assert_eq!(steps(), [1, 2, 3]);
+        assert!(path.with_file_name(events::FILE).exists());
         recorder.record(point(4));
         assert_eq!(steps(), [1, 2, 3, 4]);
     }

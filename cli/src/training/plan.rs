@@ -43,13 +43,15 @@ pub struct Plan {
     pub teacher: Option<Teacher>,
 }
 
-/// The times at which a run saves its state, apart from better validations and signals.
+/// The times at which a run saves its state, apart from better validations and signals, and what else it writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Saving {
     /// After this number of steps, again and again.
     pub steps: Option<usize>,
     /// After this time, again and again.
     pub time: Option<Duration>,
+    /// True if metrics are events for TensorBoard too.
+    pub tensorboard: bool,
 }
 
 impl Saving {

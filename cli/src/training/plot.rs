@@ -1,4 +1,4 @@
-//! The plot `loss.svg`.
+//! The plots `loss.svg` and `rewards.svg`.
 
 use super::metrics::{Point, TRAIN, VALID};
 use anyhow::anyhow;
@@ -9,45 +9,108 @@ const SIZE: (u32, u32) = (800, 480);
 const TRAIN_COLOUR: RGBColor = RGBColor(120, 160, 210);
 const VALID_COLOUR: RGBColor = RGBColor(200, 60, 40);
 
+/// The metrics of `rewards.svg`, with their colours. A run has those of its loss.
+const REWARDS: [(&str, RGBColor); 5] = [
+    ("rewards/chosen", RGBColor(40, 140, 70)),
+    ("rewards/rejected", VALID_COLOUR),
+    ("rewards/margins", TRAIN_COLOUR),
+    ("margin", TRAIN_COLOUR),
+    ("reward", RGBColor(40, 140, 70)),
+];
+
+/// A line of a plot.
+struct Curve {
+    label: &'static str,
+    colour: RGBColor,
+    at: Vec<(f64, f64)>,
+    /// True to draw its points too: a run may have a single validation, which a line can't show.
+    has_dots: bool,
+}
+
 /// Plots training and validation loss over steps. `of` describes the loss: `in nats per token`.
 ///
 /// # Errors
 /// Returns an error if plotting fails. Finite losses cause none.
 pub fn svg(points: &[Point], of: &str) -> anyhow::Result<String> {
+    let curve = |split, label, colour, has_dots| Curve {
+        label,
+        colour,
+        at: series(points, split, |point| Some(point.loss)),
+        has_dots,
+    };
+    let curves = [
+        curve(TRAIN, "training", TRAIN_COLOUR, false),
+        curve(VALID, "validation", VALID_COLOUR, true),
+    ];
+    drawn(&curves, &format!("loss {of}"), points)
+        .map_err(|error| anyhow!("cannot draw loss.svg: {error}"))
+}
+
+/// Plots rewards of training over steps. Returns `None` for a loss without rewards.
+///
+/// # Errors
+/// Returns an error if plotting fails.
+#[cfg_attr(not(feature = "text"), allow(dead_code))] // `train` has no rewards
+pub fn rewards(points: &[Point]) -> anyhow::Result<Option<String>> {
+    let curves = REWARDS.into_iter().map(|(label, colour)| Curve {
+        label,
+        colour,
+        at: series(points, TRAIN, |point| point.metrics.get(label).copied()),
+        has_dots: false,
+    });
+    let curves: Vec<Curve> = curves.filter(|curve| !curve.at.is_empty()).collect();
+    if curves.is_empty() {
+        return Ok(None);
+    }
+    let drawn = drawn(&curves, "reward", points);
+    drawn
+        .map(Some)
+        .map_err(|error| anyhow!("cannot draw rewards.svg: {error}"))
+}
+
+fn drawn(
+    curves: &[Curve],
+    of: &str,
+    points: &[Point],
+) -> Result<String, Box<dyn std::error::Error>> {
     let mut svg = String::new();
-    draw(&mut svg, points, of).map_err(|error| anyhow!("cannot draw loss.svg: {error}"))?;
+    draw(&mut svg, curves, of, steps(points))?;
     Ok(svg)
 }
 
-fn draw(svg: &mut String, points: &[Point], of: &str) -> Result<(), Box<dyn std::error::Error>> {
+fn draw(
+    svg: &mut String,
+    curves: &[Curve],
+    of: &str,
+    steps: Range<f64>,
+) -> Result<(), Box<dyn std::error::Error>> {
     let area = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let mut chart = ChartBuilder::on(&area)
         .margin(16)
         .x_label_area_size(40)
         .y_label_area_size(56)
-        .build_cartesian_2d(steps(points), losses(points))?;
+        .build_cartesian_2d(steps, values(curves))?;
     chart
         .configure_mesh()
         .x_desc("step")
-        .y_desc(format!("loss {of}"))
+        .y_desc(of)
         .x_label_formatter(&|step| format!("{step:.0}"))
         .max_light_lines(0)
         .draw()?;
-    chart
-        .draw_series(LineSeries::new(series(points, TRAIN), TRAIN_COLOUR))?
-        .label("training")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], TRAIN_COLOUR));
-    chart
-        .draw_series(LineSeries::new(
-            series(points, VALID),
-            VALID_COLOUR.stroke_width(2),
-        ))?
-        .label("validation")
-        .legend(|(x, y)| PathElement::new([(x, y), (x + 20, y)], VALID_COLOUR.stroke_width(2)));
-    // A run may have a single validation, which a line can't show.
-    let dots = series(points, VALID).map(|at| Circle::new(at, 3, VALID_COLOUR.filled()));
-    chart.draw_series(dots)?;
+    for curve in curves {
+        let style = curve
+            .colour
+            .stroke_width(if curve.has_dots { 2 } else { 1 });
+        chart
+            .draw_series(LineSeries::new(curve.at.iter().copied(), style))?
+            .label(curve.label)
+            .legend(move |(x, y)| PathElement::new([(x, y), (x + 20, y)], style));
+        if curve.has_dots {
+            let dots = curve.at.iter();
+            chart.draw_series(dots.map(|at| Circle::new(*at, 3, curve.colour.filled())))?;
+        }
+    }
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::UpperRight)
@@ -58,9 +121,12 @@ fn draw(svg: &mut String, points: &[Point], of: &str) -> Result<(), Box<dyn std:
     Ok(())
 }
 
-fn series<'a>(points: &'a [Point], split: &'a str) -> impl Iterator<Item = (f64, f64)> + 'a {
-    let points = points.iter().filter(move |point| point.split == split);
-    points.map(|point| (point.step as f64, point.loss))
+fn series(points: &[Point], split: &str, value: impl Fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
+    let points = points.iter().filter(|point| point.split == split);
+    points
+        .filter_map(|point| Some((point.step as f64, value(point)?)))
+        .filter(|(_, value)| value.is_finite())
+        .collect()
 }
 
 fn steps(points: &[Point]) -> Range<f64> {
@@ -68,11 +134,11 @@ fn steps(points: &[Point]) -> Range<f64> {
     0.0..last.max(1) as f64
 }
 
-/// Returns a range slightly larger than that of the losses.
-fn losses(points: &[Point]) -> Range<f64> {
-    let losses = || points.iter().map(|point| point.loss);
-    let lowest = losses().fold(f64::INFINITY, f64::min);
-    let highest = losses().fold(f64::NEG_INFINITY, f64::max);
+/// Returns a range slightly larger than that of the values.
+fn values(curves: &[Curve]) -> Range<f64> {
+    let values = || curves.iter().flat_map(|curve| &curve.at).map(|at| at.1);
+    let lowest = values().fold(f64::INFINITY, f64::min);
+    let highest = values().fold(f64::NEG_INFINITY, f64::max);
     if lowest > highest {
         return 0.0..1.0;
     }
@@ -110,6 +176,15 @@ mod tests {
         let svg = svg(&points, "in nats per byte").unwrap();
         assert!(svg.starts_with("<svg") && svg.trim_end().ends_with("</svg>"));
         assert!(svg.contains("training") && svg.contains("validation") && svg.contains("<circle"));
+    }
+
+    #[test]
+    fn rewards_have_a_plot_if_there_are_some() {
+        let mut points = [point(1, TRAIN, 5.0), point(2, TRAIN, 4.0)];
+        assert!(rewards(&points).unwrap().is_none());
+        points[1].metrics.insert("rewards/margins".into(), 0.5);
+        let svg = rewards(&points).unwrap().unwrap();
+        assert!(svg.contains("rewards/margins") && !svg.contains("rewards/chosen"));
     }
 
     #[test]

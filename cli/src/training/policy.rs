@@ -10,7 +10,8 @@ use kernels_models::preference::{Aggregation, PolicyLoss, Rollouts};
 pub fn of_step(loss: PolicyLoss, share: f64, tokens: usize) -> (PolicyLoss, f64) {
     match loss.aggregation {
         Aggregation::StepTokens(_) => {
-            let aggregation = Aggregation::StepTokens(tokens);
+            // A step whose completions are all left out has the loss 0.
+            let aggregation = Aggregation::StepTokens(tokens.max(1));
             (
                 PolicyLoss {
                     aggregation,
@@ -32,7 +33,7 @@ pub fn rollouts(
 ) -> Rollouts {
     let (device, dtype) = (log_probs.device(), log_probs.dtype());
     let place = (&device, dtype);
-    let rows = Rows::new(lengths);
+    let rows = Rows::new(lengths, &rollout.counts);
     let shape = [lengths.len(), rows.longest];
     let indices = TensorData::new(rows.places.clone(), [rows.places.len()]);
     let indices = Tensor::<1, Int>::from_data(indices, (&device, DType::I64));
@@ -46,7 +47,8 @@ pub fn rollouts(
     }
 }
 
-/// The place of each token of rows of one length. Padding has that of the first token, and is masked.
+/// The place of each token of rows of one length. Padding has that of the first token, and is masked. So are rows that don't
+/// count.
 struct Rows {
     longest: usize,
     places: Vec<i64>,
@@ -54,14 +56,14 @@ struct Rows {
 }
 
 impl Rows {
-    fn new(lengths: &[usize]) -> Self {
+    fn new(lengths: &[usize], counts: &[bool]) -> Self {
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let (mut places, mut mask, mut done) = (Vec::new(), Vec::new(), 0);
-        for length in lengths {
+        for (length, counts) in lengths.iter().zip(counts) {
             for at in 0..longest {
                 let is_token = at < *length;
                 places.push(if is_token { (done + at) as i64 } else { 0 });
-                mask.push(f64::from(u8::from(is_token)));
+                mask.push(f64::from(u8::from(is_token && *counts)));
             }
             done += length;
         }
@@ -87,6 +89,7 @@ mod tests {
     fn tokens_become_rows() {
         let rollout = Rollout {
             advantages: vec![1.0, -1.0],
+            counts: vec![true; 2],
             old: Some(vec![-1.0, -2.0, -3.0]),
             metrics: Vec::new(),
         };
@@ -97,5 +100,12 @@ mod tests {
         assert_eq!(values(rows.policy), [-4.0, -4.0, -5.0, -6.0]);
         assert_eq!(values(rows.old.unwrap()), [-1.0, -1.0, -2.0, -3.0]);
         assert_eq!(values(rows.mask), [1.0, 0.0, 1.0, 1.0]);
+        let rollout = Rollout {
+            counts: vec![true, false],
+            ..rollout
+        };
+        let log_probs = vector(vec![-4.0, -5.0, -6.0], (&device, DType::F32));
+        let rows = rollouts(&[1, 2], &rollout, log_probs, None);
+        assert_eq!(values(rows.mask), [1.0, 0.0, 0.0, 0.0]);
     }
 }

@@ -53,7 +53,7 @@ pub struct Whole {
     counted: usize,
     /// The baseline of KTO.
     baseline: Option<f64>,
-    /// The number of tokens of all answers.
+    /// The number of tokens of all answers that count.
     tokens: usize,
 }
 
@@ -90,7 +90,7 @@ impl Preference {
             chosen: layouts().map(chosen).sum(),
             counted: layouts().map(Layout::count).sum(),
             baseline,
-            tokens: layouts().flat_map(|layout| &layout.lengths).sum(),
+            tokens: layouts().map(Layout::tokens).sum(),
         })
     }
 

@@ -18,6 +18,9 @@ pub struct Args {
     /// The number of last checkpoints that stay while a run trains, beside the one with the lowest validation loss.
     #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = above_zero)]
     pub keep: usize,
+    /// Write the metrics as events for TensorBoard too.
+    #[arg(long)]
+    pub tensorboard: bool,
 }
 
 impl Args {
@@ -27,6 +30,7 @@ impl Args {
         Saving {
             steps: self.save_steps,
             time: time.filter(|time| !time.is_zero()),
+            tensorboard: self.tensorboard,
         }
     }
 }

@@ -10,7 +10,7 @@ use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::{Device, FloatDType, Gradients, Tensor};
 use burn_kernels::optim::{rounded, widened};
 use kernels_models::preference::Metric;
-use kernels_models::{CausalLm, Losses, Observed};
+use kernels_models::{CausalLm, Losses};
 
 /// The losses of a step or a validation.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -153,7 +153,7 @@ impl<'a> Pass<'a> {
         let whole = self.whole(std::slice::from_ref(batch))?;
         let term = self.term(batch, &whole)?;
         let (losses, metrics) = self.losses(batch, term)?;
-        read(&losses, metrics)
+        self.read(&losses, metrics, batch)
     }
 
     /// Returns the losses of batches, and their share of the gradients of a step with `all` targets, pairs or single answers.
@@ -193,7 +193,7 @@ impl<'a> Pass<'a> {
         mut take: impl FnMut(Gradients),
     ) -> anyhow::Result<Loss> {
         let (losses, metrics) = self.losses(batch, term)?;
-        let loss = read(&losses, metrics)?;
+        let loss = self.read(&losses, metrics, batch)?;
         let total = match weight {
             1.0 => losses.total,
             _ => losses.total * weight,
@@ -212,35 +212,26 @@ impl<'a> Pass<'a> {
     ) -> anyhow::Result<Loss> {
         let model = &self.computed;
         let sequences = batch.seen(model, self.method.device)?;
-        let Some(term) = term else {
-            let losses = match self.method.teacher {
-                Some(teacher) => {
-                    let places = batch.learned();
-                    let distilled = teacher.of(&places);
-                    model.recomputed_losses_of_divergence(
-                        sequences,
-                        distilled,
-                        weight_and_seed,
-                        take,
-                    )
-                }
-                None if batch.has_targets() => {
-                    let places = observed(batch);
-                    let (losses, observed) =
-                        model.recomputed_observed_losses(sequences, &places, weight_and_seed, take);
-                    return read(&losses, metrics(observed, places.len())?);
-                }
-                None => model.recomputed_losses(sequences, weight_and_seed, take),
-            };
-            return read(&losses, Vec::new());
+        let (losses, metrics) = match (term, self.method.teacher) {
+            (Some(term), _) => term.loss(|scored, loss| {
+                model.recomputed_losses_of_log_probs(sequences, scored, loss, weight_and_seed, take)
+            })?,
+            (None, Some(teacher)) => {
+                let places = batch.learned();
+                let taught = teacher.of(&places);
+                let losses =
+                    model.recomputed_losses_of_divergence(sequences, taught, weight_and_seed, take);
+                (losses, Vec::new())
+            }
+            (None, None) => {
+                let losses = model.recomputed_losses(sequences, weight_and_seed, take);
+                (losses, Vec::new())
+            }
         };
-        let (losses, metrics) = term.loss(|scored, loss| {
-            model.recomputed_losses_of_log_probs(sequences, scored, loss, weight_and_seed, take)
-        })?;
-        read(&losses, metrics)
+        self.read(&losses, metrics, batch)
     }
 
-    /// Returns the losses of a batch, and what else is logged of them.
+    /// Returns the losses of a batch, and what the loss says besides.
     fn losses(
         &self,
         batch: &Batch,
@@ -251,18 +242,65 @@ impl<'a> Pass<'a> {
             let sequences = batch.sequences(device);
             return term.loss(|scored, loss| model.losses_of_log_probs(sequences, scored, loss));
         }
-        if let Some(teacher) = self.method.teacher {
-            let (sequences, places) = (batch.sequences(device), batch.learned());
-            let losses = model.losses_of_divergence(sequences, teacher.of(&places));
-            return Ok((losses, Vec::new()));
-        }
-        if batch.has_targets() {
-            let places = observed(batch);
-            let (losses, observed) = model.observed_losses(batch.seen(model, device)?, &places);
-            return Ok((losses, metrics(observed, places.len())?));
-        }
-        let losses = model.training_losses(batch.input_ids(device), None);
+        let losses = match self.method.teacher {
+            Some(teacher) => {
+                let (sequences, places) = (batch.sequences(device), batch.learned());
+                model.losses_of_divergence(sequences, teacher.of(&places))
+            }
+            None if batch.has_targets() => model.sequence_losses(batch.seen(model, device)?),
+            None => model.training_losses(batch.input_ids(device), None),
+        };
         Ok((losses, Vec::new()))
+    }
+
+    fn read(
+        &self,
+        losses: &Losses,
+        mut metrics: Vec<Metric>,
+        batch: &Batch,
+    ) -> anyhow::Result<Loss> {
+        let number = |loss: &Tensor<1>| loss.clone().without_autodiff().try_into_scalar::<f64>();
+        metrics.extend(self.observed(losses, batch)?);
+        Ok(Loss {
+            value: number(&losses.next_token)?,
+            load_balancing: losses.load_balancing.as_ref().map(number).transpose()?,
+            metrics,
+        })
+    }
+
+    /// Returns metrics of some tokens with a target, at equal distances, under TRL's names. The accuracy of answers that are
+    /// compared is that of chosen ones. A reward model predicts no tokens.
+    fn observed(&self, losses: &Losses, batch: &Batch) -> anyhow::Result<Vec<Metric>> {
+        let (places, kinds) = batch.scored();
+        if places.is_empty() || self.computed.config().is_reward_model() {
+            return Ok(Vec::new());
+        }
+        let distance = places.len().div_ceil(OBSERVED);
+        let places: Vec<usize> = places.into_iter().step_by(distance).collect();
+        let kinds = kinds.map(|kinds| kinds.into_iter().step_by(distance).collect::<Vec<_>>());
+        let targets: Vec<i64> = places.iter().map(|place| batch.target(*place)).collect();
+        let observed = self.computed.observe(losses, &places, &targets);
+        let metric = |name, values: &[f64], of: &dyn Fn(usize) -> bool| {
+            let some = values.iter().enumerate().filter(|(token, _)| of(*token));
+            let some: Vec<f64> = some.map(|(_, value)| *value).collect();
+            let (sum, count) = (some.iter().sum(), some.len() as f64);
+            Metric { name, sum, count }
+        };
+        let values = |tensor: Tensor<1>| tensor.try_to_vec_as::<f64>();
+        let is_chosen = |token: usize| kinds.as_ref().is_none_or(|kinds| kinds[token]);
+        let [entropy, accuracy] = OBSERVED_METRICS;
+        let mut metrics = vec![
+            metric(entropy, &values(observed.entropy)?, &|_| true),
+            metric(accuracy, &values(observed.right)?, &is_chosen),
+        ];
+        if kinds.is_some() {
+            let logits = values(observed.mean_logit)?;
+            metrics.push(metric("logits/chosen", &logits, &is_chosen));
+            metrics.push(metric("logits/rejected", &logits, &|token| {
+                !is_chosen(token)
+            }));
+        }
+        Ok(metrics)
     }
 
     /// Returns what the batches of a step decide together about the loss of each.
@@ -298,35 +336,6 @@ const OBSERVED_METRICS: [&str; 2] = ["entropy", "mean_token_accuracy"];
 
 /// The number of tokens of a batch that are observed: enough for a mean, and few beside those that are learned.
 const OBSERVED: usize = 64;
-
-/// Returns the places of some learned tokens, at equal distances.
-fn observed(batch: &Batch) -> Vec<usize> {
-    let learned = batch.learned();
-    let distance = learned.len().div_ceil(OBSERVED).max(1);
-    learned.into_iter().step_by(distance).collect()
-}
-
-/// Returns the metrics of observed tokens, under TRL's names.
-fn metrics(observed: Observed, count: usize) -> anyhow::Result<Vec<Metric>> {
-    let metric = |name, sum: Tensor<1>| -> anyhow::Result<Metric> {
-        let (sum, count) = (sum.try_into_scalar::<f64>()?, count as f64);
-        Ok(Metric { name, sum, count })
-    };
-    let [entropy, accuracy] = OBSERVED_METRICS;
-    Ok(vec![
-        metric(entropy, observed.entropy)?,
-        metric(accuracy, observed.right)?,
-    ])
-}
-
-fn read(losses: &Losses, metrics: Vec<Metric>) -> anyhow::Result<Loss> {
-    let number = |loss: &Tensor<1>| loss.clone().without_autodiff().try_into_scalar::<f64>();
-    Ok(Loss {
-        value: number(&losses.next_token)?,
-        load_balancing: losses.load_balancing.as_ref().map(number).transpose()?,
-        metrics,
-    })
-}
 
 /// Returns a model that losses can be computed of without gradients.
 pub fn without_gradients(model: &CausalLm) -> CausalLm {

@@ -85,6 +85,8 @@ fn a_run_leaves_everything_it_promises() {
         #[cfg(target_os = "linux")]
         "memory_bytes",
         "seconds",
+        "entropy",
+        "mean_token_accuracy",
     ] {
         assert!(first.contains_key(field), "{field}");
     }

@@ -953,6 +953,21 @@ fn losses_of_hidden_states() -> Vec<Case> {
             Ok(all(Flex::linear_cross_entropy_scale(kept)).collect())
         },
     ));
+    cases.push(Case::new(
+        "linear_cross_entropy_scale, rows",
+        [float("wide dy", [5]), float("kept gradient", [5, 4])],
+        move |tensors| {
+            let mut given = given(tensors);
+            let dy = given.next();
+            let gradients = Gradients {
+                hidden: Some(given.next()),
+                weight: None,
+                bias: None,
+            };
+            let kept = Kept::new(gradients, dy.clone(), dy.dtype())?;
+            Ok(all(Flex::linear_cross_entropy_scale(kept)).collect())
+        },
+    ));
     cases
 }
 

@@ -288,6 +288,70 @@ fn only_tracked_tensors_get_gradients() {
     }
 }
 
+/// The gradient of each token's hidden state is kept in the forward pass, and multiplied by that of the token's loss.
+#[test]
+fn losses_of_tokens_have_gradients_with_a_frozen_weight() {
+    let (device, inner) = (Device::flex().autodiff(), Device::flex());
+    const TOKENS: usize = 67;
+    const CLASSES: usize = 190;
+    let targets = |token: usize| match token % 9 {
+        4 => -100,
+        _ => (token * 31 % CLASSES) as i64,
+    };
+    let targets: Vec<i64> = (0..TOKENS).map(targets).collect();
+    for (dtype, tolerance) in [
+        (FloatDType::F64, 1e-12),
+        (FloatDType::F32, 1e-5),
+        (FloatDType::BF16, 0.02),
+        (FloatDType::F16, 4e-3),
+    ] {
+        for layout in LAYOUTS {
+            let hidden = random([TOKENS, 24], 1.0, &inner).cast(dtype);
+            let weight = laid_out(&random([CLASSES, 24], 1.0, &inner).cast(dtype), layout);
+            let bias = random([CLASSES], 1.0, &inner).cast(dtype);
+            // That of an ignored token doesn't count, whatever it is.
+            let factor = |token: usize| match token {
+                4 => f64::INFINITY,
+                13 => f64::NAN,
+                _ => (token as f64 * 0.7).sin() * 3.0,
+            };
+            let factors: Vec<f64> = (0..TOKENS).map(factor).collect();
+            let key = LinearCrossEntropyKey {
+                reduction: LossReduction::None,
+                layout,
+                shift: Shift::Bias,
+                ..LinearCrossEntropyKey::MEAN
+            };
+            let gradient = |dtype: FloatDType, is_fused: bool| {
+                let of = |tensor: &Tensor<2>| tensor.clone().cast(dtype).autodiff();
+                let hidden = of(&hidden).require_grad();
+                let inputs = Inputs {
+                    hidden: hidden.clone(),
+                    weight: of(&weight),
+                    bias: Some(bias.clone().cast(dtype).autodiff()),
+                    targets: classes(&targets, &inner),
+                };
+                let loss = run(inputs, Settings::default(), key, is_fused);
+                let counts = |(at, factor): (usize, &f64)| match (is_fused, at % 9) {
+                    // The reference multiplies zeros.
+                    (false, 4) => 0.0,
+                    _ => *factor,
+                };
+                let factors: Vec<f64> = factors.iter().enumerate().map(counts).collect();
+                let data = TensorData::new(factors, [TOKENS]);
+                let factors = Tensor::<1>::from_data(data, (&device, loss.dtype()));
+                let grads = (loss * factors).sum().backward();
+                hidden.grad(&grads).expect("a gradient")
+            };
+            let found = gradient(dtype, true);
+            assert_eq!(found.dtype(), dtype.into());
+            let exact = values(gradient(FloatDType::F64, false));
+            let what = format!("{dtype:?}, {layout:?}");
+            assert_near(&what, &values(found), &exact, tolerance);
+        }
+    }
+}
+
 /// As in PyTorch: the mean is NaN, and gradients are zero.
 #[test]
 fn without_targets_or_elements_gradients_are_zero() {

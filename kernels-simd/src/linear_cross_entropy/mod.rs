@@ -15,7 +15,7 @@ mod scale;
 mod sizes;
 
 pub use factors::{WithFactors, are_smaller};
-pub use scale::{multiply, scaled};
+pub use scale::{multiply, scaled, scaled_rows};
 pub use sizes::Sizes;
 
 use crate::cross_entropy::{Factors, Settings, Targets, reduce};
@@ -84,7 +84,7 @@ impl<T> Gradients<T> {
 }
 
 /// Returns the loss and the wanted gradients, all in the type that they are computed in: f32, or f64 for f64. The gradient
-/// of the loss is taken to be 1.
+/// of the loss, or of each token's, is taken to be 1.
 ///
 /// # Panics
 /// Panics if sizes or types don't go together, if a target is not a class, or if a tensor can't be read in place.
@@ -172,10 +172,14 @@ fn forward_in<T: Element>(operands: &Checked<'_, '_>, kept: Wanted) -> (Values, 
 where
     T::Acc: Gemm,
 {
-    let one = [<T::Acc as Real>::ONE];
+    let losses = match operands.given.reduction {
+        LossReduction::None => operands.sizes.tokens,
+        LossReduction::Mean | LossReduction::Sum => 1,
+    };
+    let ones = vec![<T::Acc as Real>::ONE; losses];
     let factors = kept
         .any()
-        .then(|| Factors::new(&one, operands.targets, operands.given.reduction));
+        .then(|| Factors::new(&ones, operands.targets, operands.given.reduction));
     let found = run::<T>(operands, factors.as_ref(), kept, None);
     reduced::<T>(operands, found)
 }

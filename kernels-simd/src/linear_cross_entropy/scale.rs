@@ -24,6 +24,35 @@ fn scaled_in<T: Element>(kept: &View<'_>, dy: &View<'_>) -> Values {
     })
 }
 
+/// Returns the rows of contiguous numbers in f32, or in f64 for f64, each times the gradient of its own loss, rounded to a type.
+///
+/// # Panics
+/// Panics if a type is not that of numbers that this one is computed in, or if rows and gradients are not as many.
+pub fn scaled_rows(kept: &View<'_>, dy: &View<'_>, dtype: DType) -> Values {
+    with_type!(dtype, T => scaled_rows_in::<T>(kept, dy))
+}
+
+fn scaled_rows_in<T: Element>(kept: &View<'_>, dy: &View<'_>) -> Values {
+    let (values, factors) = (kept.contiguous::<T::Acc>(), dy.contiguous::<T::Acc>());
+    let &[rows, width] = kept.sizes() else {
+        panic!("numbers of sizes {:?} are not rows", kept.sizes())
+    };
+    assert!(
+        rows == factors.len(),
+        "{rows} rows have {} gradients of losses",
+        factors.len()
+    );
+    if factors.iter().all(|factor| is_number(*factor)) {
+        return T::values(rounded_rows::<T>((values, width), factors));
+    }
+    let rows = values.chunks(width.max(1)).zip(factors);
+    let products = rows.flat_map(|(row, factor)| match is_number(*factor) {
+        true => row.iter().map(|value| *value * *factor).collect(),
+        false => times_no_number::<T::Acc>(row, *factor),
+    });
+    rounded::<T>(products.collect())
+}
+
 /// Multiplies numbers by the gradient of a loss in their memory. Returns `false` if that is infinite or NaN, and then changes
 /// nothing.
 ///
@@ -77,6 +106,25 @@ pub(super) fn times_no_number<T: Element>(values: &[T], factor: T::Acc) -> Vec<T
 pub(super) fn is_number<A: Real>(factor: A) -> bool {
     // Infinity and NaN times zero are NaN.
     factor * A::ZERO == A::ZERO
+}
+
+/// Returns rows of so many numbers, each times a factor of its own, rounded.
+fn rounded_rows<T: Element>((values, width): (&[T::Acc], usize), factors: &[T::Acc]) -> Vec<T> {
+    let mut rounded = Output::<T>::new([values.len()]);
+    let mut rest = rounded.rest();
+    let together = (CHUNK / width.max(1)).max(1);
+    let mut parts = Vec::new();
+    for (values, factors) in values
+        .chunks((together * width).max(1))
+        .zip(factors.chunks(together))
+    {
+        parts.push((values, factors, rest.part(values.len())));
+    }
+    drop(rest);
+    share::each_of_many(parts, |(values, factors, mut part)| {
+        write_scaled(values, width, factors, &mut part);
+    });
+    rounded.into_values()
 }
 
 /// Returns numbers times a factor, rounded.

@@ -93,6 +93,8 @@ pub struct Losses {
     /// The [load-balancing loss](burn_kernels::ops::moe::load_balancing_loss) of all sparse layers, without its
     /// coefficient. `None` for a model without sparse layers.
     pub load_balancing: Option<Tensor<1>>,
+    /// The last hidden states, `[b, s, hidden]`, without gradients. `None` beside logits.
+    pub(crate) hidden: Option<Tensor<3>>,
 }
 
 impl CausalLm {
@@ -224,6 +226,7 @@ impl CausalLm {
     ) -> Losses {
         self.assert_logits();
         let [batch, seq, width] = hidden.dims();
+        let last = hidden.clone();
         let hidden = hidden.reshape([batch * seq, width]);
         let next_token = match (&self.lm_head, self.softcap()) {
             (Some(lm_head), None) => projected_loss(hidden, lm_head.weight.val(), targets),
@@ -236,6 +239,7 @@ impl CausalLm {
             }
         };
         self.with_load_balancing(next_token, &router_logits, mask)
+            .of_hidden(last)
     }
 
     /// Adds the load-balancing loss, if there is one. `mask` `[b · s]` is 1 for the tokens that count, by default all.
@@ -259,6 +263,7 @@ impl CausalLm {
             total,
             next_token,
             load_balancing,
+            hidden: None,
         }
     }
 

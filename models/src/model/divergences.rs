@@ -1,15 +1,15 @@
 //! The divergence of a student from a teacher, without the logits of all tokens.
 //!
 //! The logits of both are computed a few tokens at a time, and the gradients of these tokens at once, from the formula
-//! of [`Divergence`]. What is kept for the backward pass is the gradient of the student's hidden states, and that of
-//! its output projection if this is trained. Nothing of the size tokens × vocabulary is.
+//! of [`Divergence`].
 
-use burn::tensor::{DType, Device, FloatDType, Gradients, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Gradients, Int, Tensor, TensorData};
 
 use crate::error::ModelError;
 use crate::model::causal_lm::{CausalLm, Losses};
 use crate::model::projection::Projection;
 use crate::model::sequences::{Counted, Sequences};
+use crate::model::tiles::weighted_sum;
 use crate::preference::Divergence;
 
 /// What a student learns from a teacher.
@@ -46,71 +46,9 @@ pub fn divergence_loss(
             return Err(ModelError::Input { input, problem });
         }
     }
-    let tracked = [&student.hidden, &student.weight].map(Tensor::is_tracked);
-    let (constant, teacher) = (student.constant(), teacher.constant());
-    let mut sum: Option<Tensor<1>> = None;
-    let (mut of_hidden, mut of_weight) = (Vec::new(), None);
-    for (start, count) in student.tiles() {
-        let mut tile = constant.tile(start, count);
-        for (tensor, tracked) in [&mut tile.hidden, &mut tile.weight]
-            .into_iter()
-            .zip(tracked)
-        {
-            if tracked {
-                *tensor = tensor.clone().autodiff().require_grad();
-            }
-        }
-        let leaves = (tile.hidden.clone(), tile.weight.clone());
-        let each = divergence.per_token(tile.logits(), teacher.tile(start, count).logits())?;
-        let data = TensorData::new(factors[start..start + count].to_vec(), [count]);
-        let place = (&each.device().inner(), each.dtype());
-        let part = (each * Tensor::from_data(data, place)).sum();
-        let value = part.clone().without_autodiff();
-        sum = Some(match sum {
-            Some(sum) => sum + value,
-            None => value,
-        });
-        if tracked.contains(&true) {
-            let mut gradients = part.backward();
-            of_hidden.extend(gradient(leaves.0, tracked[0], &mut gradients));
-            let weight = gradient(leaves.1, tracked[1], &mut gradients);
-            of_weight = match (of_weight, weight) {
-                (Some(known), Some(new)) => Some(known + new),
-                (known, new) => known.or(new),
-            };
-        }
-    }
-    let sum = sum.expect("there is a token");
-    let of_hidden = (!of_hidden.is_empty()).then(|| Tensor::cat(of_hidden, 0));
-    Ok(with_gradients(
-        sum,
-        [(&student.hidden, of_hidden), (&student.weight, of_weight)],
-    ))
-}
-
-/// Returns the gradient of a leaf, in f32 or f64, in which those of tiles are added up.
-fn gradient(leaf: Tensor<2>, tracked: bool, gradients: &mut Gradients) -> Option<Tensor<2>> {
-    let gradient = tracked.then(|| leaf.grad_remove(gradients)).flatten()?;
-    Some(wide(gradient))
-}
-
-fn wide(tensor: Tensor<2>) -> Tensor<2> {
-    match tensor.dtype() {
-        DType::F64 => tensor,
-        _ => tensor.cast(FloatDType::F32),
-    }
-}
-
-/// Gives a number these gradients: it becomes `value + Σ x·g − Σ x·g`, of which the last sum is a constant.
-fn with_gradients(value: Tensor<1>, known: [(&Tensor<2>, Option<Tensor<2>>); 2]) -> Tensor<1> {
-    let products = known.into_iter().filter_map(|(tensor, gradient)| {
-        let gradient = gradient?;
-        Some((wide(tensor.clone()) * gradient.autodiff()).sum())
-    });
-    products.fold(value, |value, product| {
-        let constant = product.clone().without_autodiff();
-        // First their difference, which is exactly 0.
-        (product - constant) + value
+    let teacher = teacher.constant();
+    weighted_sum(student, factors, |tile, (start, count)| {
+        divergence.per_token(tile.logits(), teacher.tile(start, count).logits())
     })
 }
 
@@ -159,12 +97,13 @@ impl CausalLm {
             places,
             divergence,
         } = distilled;
-        let student = self.projection(selected(hidden, places));
+        let student = self.projection(selected(hidden.clone(), places));
         let teacher = teacher.projection(taught);
         let factors = vec![1.0 / places.len() as f64; places.len()];
         let loss = divergence_loss(&student, &teacher, &factors, divergence);
         let loss = loss.unwrap_or_else(|problem| panic!("{problem}"));
         self.with_load_balancing(loss, &router_logits, mask)
+            .of_hidden(hidden)
     }
 
     /// Returns the projection of hidden states to logits.
@@ -206,7 +145,7 @@ impl Distilled<'_> {
 }
 
 /// Returns the hidden states at these places.
-fn selected(hidden: Tensor<3>, places: &[usize]) -> Tensor<2> {
+pub(super) fn selected(hidden: Tensor<3>, places: &[usize]) -> Tensor<2> {
     let [batch, seq, width] = hidden.dims();
     assert!(!places.is_empty(), "there is no token to learn");
     assert!(

@@ -147,8 +147,9 @@ impl CausalLm {
         scored: Scored<'_>,
         loss: impl FnOnce(Tensor<1>) -> Tensor<1>,
     ) -> Losses {
-        let loss = loss(self.scores(hidden, targets, scored));
+        let loss = loss(self.scores(hidden.clone(), targets, scored));
         self.with_load_balancing(loss, &router_logits, mask)
+            .of_hidden(hidden)
     }
 
     /// Returns the log-probabilities of hidden states `[b, s, hidden]`.

@@ -19,5 +19,6 @@ mod recompute;
 mod rewards;
 pub(crate) mod sequences;
 mod sites;
+pub(crate) mod tiles;
 mod trunk;
 pub(crate) mod vision;

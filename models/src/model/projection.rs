@@ -4,6 +4,7 @@ use burn::tensor::activation::log_softmax;
 use burn::tensor::{DType, FloatDType, Int, Tensor};
 
 use crate::layers::scores::capped;
+use crate::model::tiles::entropies;
 
 /// The number of logits of a tile, 32 MiB in f32.
 const TILE: usize = 1 << 23;
@@ -17,6 +18,19 @@ pub struct Projection {
     pub weight: Tensor<2>,
     /// The cap `c` of logits, which are then `c · tanh(logit / c)`.
     pub softcap: Option<f64>,
+}
+
+/// Numbers of tokens' distributions, `[tokens]` each, without gradients.
+#[derive(Clone, Debug)]
+pub struct Statistics {
+    /// The entropy, in nats.
+    pub entropy: Tensor<1>,
+    /// The most probable token, the first of equal ones.
+    pub top: Tensor<1, Int>,
+    /// The mean of the logits.
+    pub mean_logit: Tensor<1>,
+    /// `log Σ p²`, by which WPO weighs tokens (Zhou et al., arXiv:2406.11827).
+    pub log_sum_squares: Tensor<1>,
 }
 
 impl Projection {
@@ -45,40 +59,48 @@ impl Projection {
         }
     }
 
-    /// Returns the entropy of each token's distribution in nats, and the most probable token (the first of equal ones),
-    /// `[tokens]` each, without gradients. The logits of a few tokens are in memory at a time.
+    /// Returns numbers of each token's distribution. The logits of a few tokens are in memory at a time.
     ///
     /// # Panics
     /// Panics without a token.
-    pub fn entropy_and_top(&self) -> (Tensor<1>, Tensor<1, Int>) {
+    pub fn statistics(&self) -> Statistics {
         let constant = self.constant();
-        let tiles = constant.tiles().map(|(start, count)| {
+        let mut tiles: [Vec<Tensor<1>>; 3] = Default::default();
+        let mut tops = Vec::new();
+        for (start, count) in constant.tiles() {
             let logits = constant.tile(start, count).logits();
-            let top = logits.clone().argmax(1).squeeze_dim::<1>(1);
+            tops.push(logits.clone().argmax(1).squeeze_dim::<1>(1));
+            let mean = logits.clone().mean_dim(1).squeeze_dim::<1>(1);
             let log_probs = log_softmax(logits, 1);
-            let terms = log_probs.clone().exp() * log_probs;
-            (terms.sum_dim(1).squeeze_dim::<1>(1).neg(), top)
-        });
-        let (entropies, tops) = tiles.unzip::<_, _, Vec<_>, Vec<_>>();
-        (Tensor::cat(entropies, 0), Tensor::cat(tops, 0))
+            // The largest probability is at least one of the vocabulary, so the sum of squares is above 0.
+            let squares = (log_probs.clone() * 2.0).exp().sum_dim(1).log();
+            let found = [entropies(&log_probs), mean, squares.squeeze_dim::<1>(1)];
+            let each = tiles.iter_mut().zip(found);
+            each.for_each(|(tiles, found)| tiles.push(found));
+        }
+        let [entropy, mean_logit, log_sum_squares] = tiles.map(|tiles| Tensor::cat(tiles, 0));
+        Statistics {
+            entropy,
+            top: Tensor::cat(tops, 0),
+            mean_logit,
+            log_sum_squares,
+        }
     }
 
-    /// Returns the same without a graph.
+    /// Returns the same without a graph, in the type that logits are computed in: f32, or f64 for f64. A product of half
+    /// types would round logits.
     pub(super) fn constant(&self) -> Self {
+        let constant = |tensor: &Tensor<2>| wide(tensor.clone().without_autodiff());
         Self {
-            hidden: self.hidden.clone().without_autodiff(),
-            weight: self.weight.clone().without_autodiff(),
+            hidden: constant(&self.hidden),
+            weight: constant(&self.weight),
             softcap: self.softcap,
         }
     }
 
-    /// Returns the logits `[tokens, vocabulary]`, in f32 (f64 for f64 weights).
+    /// Returns the logits `[tokens, vocabulary]`.
     pub(super) fn logits(self) -> Tensor<2> {
         let logits = self.hidden.matmul(self.weight);
-        let logits = match logits.dtype() {
-            DType::F16 | DType::BF16 => logits.cast(FloatDType::F32),
-            _ => logits,
-        };
         match self.softcap {
             Some(cap) => capped(logits, cap),
             None => logits,
@@ -86,10 +108,19 @@ impl Projection {
     }
 }
 
+/// Returns a tensor in f32, or in f64 if it is that.
+pub(super) fn wide(tensor: Tensor<2>) -> Tensor<2> {
+    match tensor.dtype() {
+        DType::F64 => tensor,
+        _ => tensor.cast(FloatDType::F32),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::loss::{capped_projected_losses, projected_losses};
+    use crate::model::tiles::entropy_loss;
     use burn::tensor::{Device, TensorData};
     use safetensors::SafeTensors;
     use std::path::Path;
@@ -102,6 +133,9 @@ mod tests {
         }
         let values = match view.dtype() {
             safetensors::Dtype::F32 => each(view.data(), |b| f32::from_le_bytes(b).into()),
+            safetensors::Dtype::BF16 => each(view.data(), |b| {
+                f32::from_bits(u32::from(u16::from_le_bytes(b)) << 16).into()
+            }),
             safetensors::Dtype::F64 => each(view.data(), f64::from_le_bytes),
             _ => each(view.data(), |b| i64::from_le_bytes(b) as f64),
         };
@@ -118,6 +152,14 @@ mod tests {
         }
     }
 
+    /// The norm of a gradient, and `Σ g_i·cos(0.7·i + 0.3)`.
+    fn probe(values: &[f64]) -> [f64; 2] {
+        let norm = values.iter().map(|g| g * g).sum::<f64>().sqrt();
+        let each = values.iter().enumerate();
+        let sum = each.map(|(i, g)| g * (0.7 * i as f64 + 0.3).cos()).sum();
+        [norm, sum]
+    }
+
     #[test]
     fn log_probabilities_entropies_and_first_tokens_are_those_of_f64() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -126,10 +168,18 @@ mod tests {
         let file = SafeTensors::deserialize(&bytes).unwrap();
         let device = Device::flex().autodiff();
         // Logits are `scale · hidden · weight`, capped, and divided by the temperature.
-        for (case, scale, cap, temperature) in
-            [("all", 0.25, Some(2.0), 1.3), ("peaked", 1.0, None, 1.0)]
-        {
-            for (dtype, tolerance) in [(DType::F64, 1e-10), (DType::F32, 1e-5)] {
+        let wide: &[(DType, f64)] = &[(DType::F64, 1e-10), (DType::F32, 1e-5)];
+        for (case, scale, cap, temperature, dtypes) in [
+            ("all", 0.25, Some(2.0), 1.3, wide),
+            ("peaked", 1.0, None, 1.0, wide),
+            ("bf16", 1.0, None, 1.0, &[(DType::BF16, 1e-5)]),
+        ] {
+            for (dtype, tolerance) in dtypes.iter().copied() {
+                // Gradients are rounded once.
+                let of_gradients = match dtype {
+                    DType::BF16 => 1.0 / 256.0,
+                    _ => tolerance.max(1e-6),
+                };
                 let of = |name: &str| numbers(&file, &format!("{case}.{name}"));
                 let matrix = |name: &str| {
                     let (values, shape) = of(name);
@@ -138,15 +188,28 @@ mod tests {
                 };
                 let hidden = matrix("hidden").require_grad();
                 let weight = matrix("weight").require_grad();
-                let projection = Projection {
+                // Each backward pass has a graph of its own.
+                let projected = || Projection {
                     hidden: hidden.clone() * (scale / temperature),
                     weight: weight.clone().transpose(),
                     softcap: cap.map(|cap: f64| cap / temperature),
                 };
+                let projection = projected();
                 let values =
                     |tensor: Tensor<1>| tensor.without_autodiff().try_to_vec_as::<f64>().unwrap();
-                let (entropy, top) = projection.entropy_and_top();
-                near(case, &values(entropy), &of("entropy").0, tolerance);
+                let Statistics {
+                    entropy,
+                    top,
+                    mean_logit,
+                    log_sum_squares,
+                } = projection.statistics();
+                for (name, found) in [
+                    ("entropy", entropy),
+                    ("mean_logit", mean_logit),
+                    ("log_sum_sq", log_sum_squares),
+                ] {
+                    near(name, &values(found), &of(name).0, tolerance.max(1e-9));
+                }
                 let ids: Vec<i64> = of("targets").0.iter().map(|id| *id as i64).collect();
                 let tops = top.try_to_vec_as::<i64>().unwrap();
                 let right = tops.iter().zip(&ids);
@@ -155,6 +218,19 @@ mod tests {
                     .collect();
                 // Whether the most probable token is the target.
                 near(case, &right, &of("top1").0, 1e-12);
+                let loss = entropy_loss(&projected(), &of("g_entropy").0).unwrap();
+                let products = of("g_entropy").0.into_iter().zip(of("entropy").0);
+                let sum: f64 = products.map(|(factor, entropy)| factor * entropy).sum();
+                near(case, &values(loss.clone()), &[sum], 10.0 * tolerance);
+                let gradients = loss.backward();
+                let found = hidden.grad(&gradients).unwrap();
+                let found = found.try_to_vec_as::<f64>().unwrap();
+                let expected = of("d_hidden.entropy").0;
+                near(case, &found, &expected, of_gradients);
+                let found = weight.grad(&gradients).unwrap();
+                let found = found.try_to_vec_as::<f64>().unwrap();
+                let expected = of("d_weight.entropy").0;
+                near(case, &probe(&found), &expected, of_gradients);
                 let targets = Tensor::<1, Int>::from_data(&ids[..], (&device, DType::I64));
                 let Projection {
                     hidden: scaled,
@@ -168,8 +244,8 @@ mod tests {
                 let log_probs = losses.neg();
                 near(case, &values(log_probs.clone()), &of("logp").0, tolerance);
                 let (factors, shape) = of("g_logp");
-                let factors =
-                    Tensor::<1>::from_data(TensorData::new(factors, [shape[0]]), (&device, dtype));
+                let data = TensorData::new(factors, [shape[0]]);
+                let factors = Tensor::<1>::from_data(data, (&device, log_probs.dtype()));
                 let gradients = (log_probs * factors).sum().backward();
                 let gradient = |leaf: &Tensor<2>| {
                     leaf.grad(&gradients)
@@ -182,15 +258,11 @@ mod tests {
                     case,
                     &gradient(&hidden),
                     &of("d_hidden.logp").0,
-                    tolerance.max(1e-6),
+                    of_gradients,
                 );
                 let found = gradient(&weight);
-                let norm = found.iter().map(|g| g * g).sum::<f64>().sqrt();
-                let each = found.iter().enumerate();
-                let probe = each
-                    .map(|(i, g)| g * (0.7 * i as f64 + 0.3).cos())
-                    .sum::<f64>();
-                near(case, &[norm, probe], &of("d_weight.logp").0, tolerance);
+                let expected = of("d_weight.logp").0;
+                near(case, &probe(&found), &expected, of_gradients);
             }
         }
     }
@@ -203,7 +275,7 @@ mod tests {
             weight: Tensor::from_data([[0.0, 5.0, 0.0], [0.0, 5.0, 9.0]], &device),
             softcap: None,
         };
-        let (entropy, top) = projection.entropy_and_top();
+        let Statistics { entropy, top, .. } = projection.statistics();
         assert_eq!(top.try_to_vec_as::<i64>().unwrap(), [0, 2]);
         let entropy = entropy.try_to_vec_as::<f64>().unwrap();
         near("equal", &entropy[..1], &[3.0_f64.ln()], 1e-6);

@@ -113,6 +113,7 @@ impl Losses {
             total: self.total.without_autodiff(),
             next_token: self.next_token.without_autodiff(),
             load_balancing: self.load_balancing.map(Tensor::without_autodiff),
+            hidden: self.hidden,
         }
     }
 }

@@ -8,6 +8,7 @@ mod comparison;
 #[path = "../../../tests/counting/mod.rs"]
 mod counting;
 
+mod answers_memory;
 mod dispatch;
 mod mapping;
 mod memory;

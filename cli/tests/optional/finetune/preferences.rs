@@ -22,6 +22,17 @@ fn number(point: &Value, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("{name} is missing in {point}"))
 }
 
+/// Returns the data of records, each between its length in 8 bytes with a checksum of 4, and another checksum.
+fn records(mut events: &[u8]) -> Vec<&[u8]> {
+    let mut found = Vec::new();
+    while let Some((length, rest)) = events.split_first_chunk::<8>() {
+        let length = u64::from_le_bytes(*length) as usize;
+        found.push(&rest[4..4 + length]);
+        events = &rest[4 + length + 4..];
+    }
+    found
+}
+
 #[test]
 fn a_model_learns_to_prefer() {
     let place = Place::new();
@@ -41,6 +52,7 @@ fn a_model_learns_to_prefer() {
             "--lr=3e-3",
             "--held-out=0.25",
             "--validate-steps=10",
+            "--tensorboard",
         ];
         succeeds(place.begin(loss, "pairs.jsonl", &options));
         let points = place.points(loss);
@@ -77,6 +89,15 @@ fn a_model_learns_to_prefer() {
         let table = fs::read_to_string(run.join("metrics.csv")).unwrap();
         let (head, _) = table.split_once("\r\n").unwrap();
         assert!(head.contains(",rewards/margins,"), "{head}");
+        assert!(run.join("rewards.svg").exists());
+        for name in ["entropy", "mean_token_accuracy"] {
+            number(last, name);
+        }
+        let events = fs::read(run.join("events.out.tfevents.kernels")).unwrap();
+        // The version, and an event for each point.
+        assert_eq!(records(&events).len(), points.len() + 1);
+        let last = records(&events).pop().unwrap();
+        assert!(last.windows(20).any(|part| part == b"eval/rewards/margins"));
     }
 }
 

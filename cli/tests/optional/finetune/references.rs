@@ -192,6 +192,43 @@ fn a_precomputed_reference_is_not_loaded_again() {
     assert_eq!(place.losses("run"), losses);
 }
 
+/// A run that was killed while it computed them goes on with those that it has, if they are of its data and reference.
+#[test]
+fn a_part_of_a_precomputed_reference_is_not_computed_again() {
+    let place = Place::new();
+    place.write("pairs.jsonl", &pairs(6));
+    let options = ["--loss=dpo", "--precompute-reference", "--held-out=0"];
+    succeeds(place.begin("run", "pairs.jsonl", &options));
+    let file = place.path("run/reference.json");
+    let read = || -> Value { serde_json::from_slice(&fs::read(&file).unwrap()).unwrap() };
+    let whole = read();
+    let all = whole["log_probs"].as_array().unwrap();
+    assert_eq!(all.len(), 12);
+    let part = place.path("run/reference.part.json");
+    let resume = |field: &str, value: Value| {
+        let mut some = whole.clone();
+        some["log_probs"] = json!(vec![-7.0; 8]);
+        some[field] = value;
+        fs::write(&part, some.to_string()).unwrap();
+        for name in ["summary.json", "reference.json"] {
+            let _ = fs::remove_file(place.path("run").join(name));
+        }
+        let mut resume = command();
+        resume.args(["finetune", "--quiet", "--resume"]);
+        resume.arg(place.path("run"));
+        resume
+    };
+    refuses(resume("fingerprint", json!("1")), 1, &["is of other data"]);
+    refuses(resume("reference", json!("1")), 1, &["is of other weights"]);
+    let same = whole["fingerprint"].clone();
+    succeeds(resume("fingerprint", same));
+    let found = read();
+    let found = found["log_probs"].as_array().unwrap();
+    assert_eq!(found[..8], vec![json!(-7.0); 8]);
+    assert_eq!(found[8..], all[8..]);
+    assert!(!part.exists());
+}
+
 #[test]
 fn recorded_references_are_of_whole_answers_and_of_no_other_prompts() {
     let place = Place::new();

@@ -201,7 +201,9 @@ fn variants_train_with_a_regular_expression_and_several_updates() {
     place.write("prompts.jsonl", &prompts(4));
     for (variant, extra) in [
         ("dr-grpo", "--updates=2"),
-        ("dapo", "--temperature=0.7"),
+        // A step can have no completion that ends.
+        ("dapo", "--mask-truncated"),
+        ("grpo", "--temperature=0.7"),
         ("bnpo", "--beta=0.04"),
         ("gspo", "--advantage-scale=batch"),
     ] {
@@ -251,6 +253,28 @@ fn recorded_completions_train() {
         1,
         &["--completions is about completions that the model writes"],
     );
+    // Completions without an end are cut off, and can be left out.
+    let masked = [&options[..], &["--mask-truncated", "--variant=dapo"]].concat();
+    refuses(
+        place.begin("other", "known.jsonl", &masked),
+        1,
+        &["--mask-truncated leaves out all 4 completions"],
+    );
+    let ended = |n: usize| {
+        let mut record = record(n);
+        if n == 0 {
+            record["completion"] = json!([10, 2]);
+        }
+        record
+    };
+    place.write("ended.jsonl", &lines((0..4).map(ended)));
+    succeeds(place.begin("masked", "ended.jsonl", &masked));
+    let points = place.points("masked");
+    assert_eq!(number(&points[0], "completions/clipped_ratio"), 0.75);
+    // The one completion that counts has the lowest reward of 0 to 3, and ratios below the lower clip.
+    let advantage = -1.5 / ((5.0_f64 / 3.0).sqrt() + 1e-4);
+    let loss = number(&points[0], "loss");
+    assert!((loss + 0.8 * advantage).abs() < 1e-5, "{loss}");
     for (data, expected) in [
         (json!([record(1)]), "only completion of its prompt"),
         (

@@ -3,7 +3,6 @@ use crate::ops::operands::{Described, array, checked};
 use crate::ops::recording::{
     Autodiff, CheckpointStrategy, Checkpointer, Grads, NodeId, Ops, OpsKind, Step, register, traced,
 };
-use crate::semantics::LossReduction;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, backend_extension};
 use burn::tensor::DType;
@@ -74,8 +73,9 @@ pub trait LinearCrossEntropyKernel: Backend {
     /// The factors of the weight's gradient, which may be smaller than the gradient.
     type WeightFactors: Clone + Debug + Send + 'static;
 
-    /// Returns the loss and, for a mean or a sum, the wanted gradients for the gradient 1 of the loss, in the type that
-    /// they are computed in. They are computed while the logits are there.
+    /// Returns the loss and, for the gradient 1 of the loss, those of the wanted gradients that are kept: all of a mean or a sum,
+    /// and of losses that are not reduced that of the hidden states if it is the only one. They are in the type that they are
+    /// computed in. They are computed while the logits are there.
     ///
     /// # Panics
     /// Panics as [`LinearCrossEntropyBackend::linear_cross_entropy`] does.
@@ -103,7 +103,8 @@ pub trait LinearCrossEntropyKernel: Backend {
         dy: FloatTensor<Self>,
     ) -> FloatTensor<Self>;
 
-    /// Returns kept gradients, multiplied by the gradient of the loss and rounded to their dtype.
+    /// Returns kept gradients, multiplied by the gradient of the loss, or row by row by those of losses, and rounded to their
+    /// dtype.
     fn linear_cross_entropy_scale(kept: Kept<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>>;
 
     /// Returns the wanted gradients. Computes the logits again.
@@ -177,7 +178,7 @@ impl<B: LinearCrossEntropyKernel, C: CheckpointStrategy> LinearCrossEntropyBacke
     }
 }
 
-/// Runs the kernel and records its gradient. Keeps the gradients, or the operands without a reduction.
+/// Runs the kernel and records its gradient. Keeps the gradients, or the operands if they are computed again.
 fn record<B: LinearCrossEntropyKernel, C: CheckpointStrategy, const N: usize>(
     operands: Tensors<Autodiff<B, C>>,
 ) -> FloatTensor<Autodiff<B, C>> {
@@ -195,13 +196,13 @@ fn record<B: LinearCrossEntropyKernel, C: CheckpointStrategy, const N: usize>(
         .compute_bound()
         .stateful()
     {
-        OpsKind::Tracked(mut prep) => match operands.key().reduction {
-            LossReduction::Mean | LossReduction::Sum => {
+        OpsKind::Tracked(mut prep) => match checked(operands.kept(wanted)).any() {
+            true => {
                 let dtype = Described::dtype(operands.hidden());
                 let (loss, gradients, factors) = with_gradients::<B>(primitives(operands), wanted);
                 prep.finish(State::Gradients(gradients, factors, dtype), loss)
             }
-            LossReduction::None => {
+            false => {
                 let ids = operands.clone();
                 let ids = ids.map(|tensor| prep.checkpoint(&tensor), |ints| ints);
                 let (loss, _) = B::linear_cross_entropy_forward(primitives(operands), wanted);

@@ -15,7 +15,7 @@ use burn::backend::{Flex, Shape, TensorMetadata as _};
 use burn::tensor::DType;
 use kernels_simd::Values;
 use kernels_simd::linear_cross_entropy::{
-    self, are_smaller, forward, forward_with_factors, multiply, scaled, weight,
+    self, are_smaller, forward, forward_with_factors, multiply, scaled, scaled_rows, weight,
 };
 use std::borrow::Cow;
 
@@ -91,6 +91,15 @@ impl LinearCrossEntropyKernel for Flex {
     fn linear_cross_entropy_scale(kept: Kept<FlexTensor>) -> Gradients<FlexTensor> {
         let (dtype, dy) = (kept.dtype(), kept.dy().to_contiguous());
         let (gradients, _) = kept.into_parts();
+        if dy.shape() != Shape::new([1]) {
+            return gradients.map(|gradient| {
+                let (gradient, shape) = (gradient.to_contiguous(), gradient.shape());
+                tensor(
+                    scaled_rows(&view(&gradient), &view(&dy), of_simd(dtype)),
+                    shape,
+                )
+            });
+        }
         gradients.map(|gradient| in_memory_order(gradient, |kept| finished(kept, &dy, dtype)))
     }
 
@@ -270,6 +279,30 @@ mod tests {
                 "{tokens} tokens, {dtype:?}, {reduction:?}"
             );
         }
+    }
+
+    #[test]
+    fn rows_of_a_frozen_weight_are_kept() {
+        let hidden = Wanted {
+            hidden: true,
+            ..Wanted::default()
+        };
+        let both = Wanted {
+            weight: true,
+            ..hidden
+        };
+        for (wanted, is_kept) in [(hidden, true), (both, false), (WEIGHT, false)] {
+            let operands = operands(20, DType::F32, LossReduction::None);
+            let (loss, kept) = Flex::linear_cross_entropy_forward(operands, wanted);
+            assert_eq!(loss.shape(), Shape::new([20]));
+            assert_eq!(kept.hidden.is_some(), is_kept, "{wanted:?}");
+            assert!(kept.weight.is_none());
+        }
+        let operands = operands(20, DType::F32, LossReduction::None);
+        let (_, kept) = Flex::linear_cross_entropy_forward(operands, hidden);
+        let dy = FlexTensor::from_data(TensorData::new(vec![1.0_f32; 19], [19]));
+        let said = Kept::new(kept, dy, DType::F32).unwrap_err().to_string();
+        assert!(said.contains("[19]") && said.contains("[20]"), "{said}");
     }
 
     #[test]

@@ -8,7 +8,9 @@
 //! * `d_weight = Σ dxᵀ · hidden` and `d_bias = Σ dx`, summed over all tokens.
 //!
 //! For a mean or a sum these are the gradients but for one factor, the gradient of the loss, by which the backward pass
-//! multiplies them. Without a reduction, each token has its own factor, and the backward pass computes the logits again.
+//! multiplies them. Without a reduction, each token has its own factor. The gradient of a token's hidden state is then still
+//! that for the factor 1 times its factor, and if it alone is wanted, as with a frozen output layer, it is kept. Those of weight
+//! and bias are sums over tokens: with them, the backward pass computes the logits again.
 //! On half types, gradients are summed and kept in f32, and rounded once. Where the CPU multiplies pairs of bf16, `dx`
 //! is rounded to bf16 for the products, as it would be stored. If there are at most two tokens for each element of a hidden
 //! state, it is then kept in place of `d_weight`, which is larger, and the backward pass computes and writes that once.

@@ -142,8 +142,9 @@ impl<F: Described, I: Described> Operands<F, I> {
     }
 
     /// Checks that gradients are wanted of operands that exist, and returns what is kept for them in the forward pass:
-    /// all of them for a mean or a sum, in the type that they are computed in. Without a reduction, the backward pass
-    /// computes everything again.
+    /// all of them for a mean or a sum, in the type that they are computed in. Without a reduction, that of the hidden
+    /// states if it is the only one, because each of its rows has one factor; otherwise the backward pass computes
+    /// everything again.
     ///
     /// # Errors
     /// Returns an error if the gradient of a missing bias is wanted.
@@ -151,7 +152,10 @@ impl<F: Described, I: Described> Operands<F, I> {
         self.has(wanted)?;
         Ok(match self.key.reduction {
             LossReduction::Mean | LossReduction::Sum => wanted,
-            LossReduction::None => Wanted::default(),
+            LossReduction::None => Wanted {
+                hidden: wanted.hidden && !wanted.weight && !wanted.bias,
+                ..Wanted::default()
+            },
         })
     }
 
@@ -229,14 +233,25 @@ pub struct Kept<T> {
 
 impl<T: Described> Kept<T> {
     /// Makes the operands. The gradients are in the type that `dtype`, the type of the results, is computed in, and so
-    /// is `dy`, the gradient of the loss, `[1]`.
+    /// is `dy`, the gradient of the loss: `[1]`, or `[tokens]` if that of the hidden states is the only gradient.
     ///
     /// # Errors
     /// Returns an error if kernels don't take the dtype, or if a tensor has another one or another shape.
     pub fn new(gradients: Gradients<T>, dy: T, dtype: DType) -> Result<Self, Mismatch> {
         let wide = compute_dtype(operands::float(OP, "a gradient", dtype)?);
-        let one = Shape::new([1]);
-        operands::like(OP, ("dy", &dy), ("the loss", &one, wide))?;
+        let of_tokens = match &gradients {
+            Gradients {
+                hidden: Some(hidden),
+                weight: None,
+                bias: None,
+            } if dy.shape() != Shape::new([1]) => {
+                let [tokens, _] = operands::dims(OP, "the gradient of hidden states", hidden)?;
+                Some(tokens)
+            }
+            _ => None,
+        };
+        let loss = Shape::new([of_tokens.unwrap_or(1)]);
+        operands::like(OP, ("dy", &dy), ("the loss", &loss, wide))?;
         for gradient in gradients.as_ref().all().flatten() {
             require!(
                 gradient.dtype() == wide,
@@ -258,7 +273,7 @@ impl<T> Kept<T> {
         &self.gradients
     }
 
-    /// Returns the gradient of the loss, `[1]`.
+    /// Returns the gradient of the loss, `[1]`, or `[tokens]`, one for each row of the gradient.
     pub fn dy(&self) -> &T {
         &self.dy
     }

@@ -26,6 +26,13 @@ const ALL: Wanted = Wanted {
     bias: true,
 };
 
+/// The gradients with a frozen output layer.
+const FROZEN: Wanted = Wanted {
+    hidden: true,
+    weight: false,
+    bias: false,
+};
+
 fn keys() -> Vec<LinearCrossEntropyKey> {
     let mut keys = Vec::new();
     for reduction in [LossReduction::Mean, LossReduction::Sum, LossReduction::None] {
@@ -127,7 +134,7 @@ fn run(
     together: Option<usize>,
 ) -> (Tensor, Gradients<Tensor>, [Vec<String>; 2]) {
     let dtype = operands.hidden().dtype();
-    let is_kept = operands.key().reduction != LossReduction::None;
+    let is_kept = operands.key().reduction != LossReduction::None || wanted == FROZEN;
     let kept = if is_kept { wanted } else { Wanted::default() };
     let ((loss, gradients), before) = without_waiting(|| match together {
         None => forward(stream, &operands, kept).unwrap(),
@@ -225,6 +232,41 @@ fn every_key_and_type_beside_the_reference() {
                     for together in [None, Some(1), Some(3)] {
                         compare(stream, dtype, key, settings, Lie::Contiguous, together);
                     }
+                }
+            }
+        }
+    });
+}
+
+/// With a frozen output layer, the gradient of each token's hidden state is kept, and scaled by that of its loss.
+#[test]
+fn rows_of_a_frozen_weight_are_kept() {
+    on_the_emulator(|_, stream| {
+        for dtype in FLOATS {
+            for key in keys() {
+                for together in [None, Some(3)] {
+                    let settings = settings(key);
+                    let Given { operands, exact } =
+                        given(stream, dtype, key, settings, &TARGETS, Lie::Contiguous);
+                    let losses = match key.reduction {
+                        LossReduction::None => TARGETS.len(),
+                        _ => 1,
+                    };
+                    let (dy, dy_held) = put(stream, DType::F32, &[losses], 4, Lie::Contiguous);
+                    let (_, found, [_, after]) = run(stream, operands, &dy, FROZEN, together);
+                    assert!(found.weight.is_none() && found.bias.is_none());
+                    assert_eq!(of_logits(after), [""; 0], "{key}");
+                    let expected = reference(exact.clone(), settings, key);
+                    let grads = (expected * dy_held.plain()).sum().backward();
+                    let of_hidden = gradient(&exact.hidden, &grads);
+                    assert_near(
+                        format!("dx of {key}, {together:?}"),
+                        stream,
+                        found.hidden.as_ref().expect("it was wanted"),
+                        dtype,
+                        &[TARGETS.len(), WIDTH],
+                        &of_hidden,
+                    );
                 }
             }
         }

@@ -208,6 +208,16 @@ fn what_is_wrong_is_told() {
             "`prompt` is missing",
         ),
         (
+            json!({"prompt": "a", "chosen": "", "rejected": "c"}),
+            Kind::Pairs,
+            "`chosen` is empty",
+        ),
+        (
+            json!({"prompt": ask, "chosen": [{"role": "assistant", "content": "b"}], "rejected": [{"role": "assistant", "content": " "}]}),
+            Kind::Pairs,
+            "`rejected` is empty",
+        ),
+        (
             json!({"prompt": "a", "chosen": "b", "rejected": ["c"]}),
             Kind::Pairs,
             "message 1: expected an object",

@@ -119,9 +119,12 @@ impl LinearCrossEntropyKernel for Cube {
     fn linear_cross_entropy_scale(kept: Kept<FloatTensor<Self>>) -> Gradients<FloatTensor<Self>> {
         let dtype = kept.dtype();
         let (gradients, dy) = kept.into_parts();
+        let [factors] = dy.shape().dims();
         gradients.map(|gradient| {
-            let ones = vec![1; gradient.shape().num_dims()];
-            let dy = Self::float_reshape(dy.clone(), Shape::from(ones));
+            // One factor, or one for each row.
+            let mut rows = vec![1; gradient.shape().num_dims()];
+            rows[0] = factors;
+            let dy = Self::float_reshape(dy.clone(), Shape::from(rows));
             // Infinity and NaN times zero are NaN. Zeros stay: those of ignored tokens, of whose logits nothing has a
             // gradient, are not told from others.
             let zero = Scalar::Float(0.0);
@@ -181,9 +184,8 @@ fn forward(
     kept: Wanted,
 ) -> (CubeTensor, Gradients<CubeTensor>) {
     let reduction = operands.key().reduction;
-    let one = kept
-        .any()
-        .then(|| filled(operands.hidden(), Shape::new([1]), 1.0));
+    let (shape, _) = operands.result();
+    let one = kept.any().then(|| filled(operands.hidden(), shape, 1.0));
     let pass = Pass::new(operands);
     let (losses, gradients) = pass.run(one.map(|one| factors(operands, one)), kept);
     let loss = reduced(losses, pass.classes().clone(), reduction);

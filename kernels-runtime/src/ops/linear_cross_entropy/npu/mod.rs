@@ -7,7 +7,8 @@
 //! |---|---|---|---|
 //! | without gradients | `M`, `L` | | the logits of a chunk take at most 256 MiB, or those of 64 tokens |
 //! | a mean or a sum, with gradients | `M`, `L`, `G`, and for the gradients `M` and `A` | products with the gradient of the loss | gradients are computed while the logits are there, as on the CPU |
-//! | one loss for each token | `M`, `L` | for each chunk `M`, `L`, `G`, `M`, `A` | each token has a factor of its own, which the forward pass doesn't know |
+//! | one loss for each token, with the gradient of the hidden states alone | as for a mean | products with the gradients of the losses | each of its rows has one factor |
+//! | one loss for each token otherwise | `M`, `L` | for each chunk `M`, `L`, `G`, `M`, `A` | each token has a factor of its own, which the forward pass doesn't know |
 //! | half types | cast, the same in f32 | cast to the half type | the key rounds no logits, and `M` in a half type would round them. The weight is copied in f32 |
 //! | a weight `[width, classes]` | a view | a view | `M` and `A` take strides |
 //! | a bias | `aclnnAdd` | `aclnnReduceSum` | |
@@ -81,7 +82,8 @@ pub fn forward_by(
     together: usize,
 ) -> Result<(Tensor, Gradients<Tensor>)> {
     let pass = Pass::new(stream, operands, Counts::Mistakes)?;
-    let one = base::filled(stream, DType::F32, &[1], 1.0)?;
+    let (loss, _) = operands.result();
+    let one = base::filled(stream, DType::F32, loss.as_slice(), 1.0)?;
     let factors = match kept.any() {
         true => Some(
             pass.targets
@@ -96,14 +98,19 @@ pub fn forward_by(
     Ok((loss, gradients))
 }
 
-/// Returns kept gradients, multiplied by the gradient of the loss and rounded to their type. Zeros stay, whatever it
-/// is: those of ignored tokens, of whose logits nothing has a gradient, are not told from others.
+/// Returns kept gradients, multiplied by the gradient of the loss, or row by row by those of losses, and rounded to their
+/// type. Zeros stay, whatever these are: those of ignored tokens, of whose logits nothing has a gradient, are not told from others.
 ///
 /// # Errors
 /// Returns an error if CANN fails.
 pub fn scale(stream: &Stream, kept: Kept<Seen<Tensor>>) -> Result<Gradients<Tensor>> {
     let to = dtype(kept.dtype()).expect("kept gradients are floats");
     let (gradients, dy) = kept.into_parts();
+    let rows = dy.shape()[0];
+    let dy = match rows {
+        1 => dy.0,
+        rows => dy.reshape([rows, 1])?,
+    };
     of_each(gradients, |gradient| {
         // Infinity and NaN times zero are NaN.
         let scaled = base::mul(stream, &gradient, &dy)?;
