@@ -90,7 +90,10 @@ macro_rules! blocks {
             /// blocks.
             pub fn encode(self, numbers: &[f32], bytes: &mut [u8]) -> Result<(), QuantError> {
                 match self {
-                    $(Self::$block => self.encode_each::<$bytes, $elements>(numbers, |_, own, block| $encode(own, block), bytes),)*
+                    $(Self::$block => {
+                        let encode = |_, own: &_, block: &mut _| $encode(own, block);
+                        self.encode_each::<$bytes, $elements>(numbers, encode, bytes)
+                    })*
                 }
             }
         }

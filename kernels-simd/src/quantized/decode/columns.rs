@@ -9,6 +9,17 @@ use std::ops::Range;
 /// The largest number of columns that are decoded at once.
 pub(in super::super) const INPUTS: usize = 64;
 
+/// The shifts of the rows of two words of AWQ.
+const SHIFTS: [u32; LANES] = {
+    let mut shifts = [0; LANES];
+    let mut lane = 0;
+    while lane < LANES {
+        shifts[lane] = 4 * AWQ_PLACES[lane % AWQ_PLACES.len()] as u32;
+        lane += 1;
+    }
+    shifts
+};
+
 /// The number of rows whose words are copied at once, a multiple of 16.
 pub(in super::super) const TOGETHER: usize = 512;
 
@@ -136,17 +147,21 @@ impl<'a> ColumnCodes<'a> {
             WordOrder::OfRows => {
                 let in_word = AWQ_PLACES.len();
                 for ((at, column), out) in columns.enumerate().zip(out) {
-                    let mut words = [0; 2];
-                    for (word, stored) in words.iter_mut().zip(tile.line(at, first, in_word)) {
-                        *word = u32::from_le_bytes(*stored);
+                    // Loops over all lanes, each of one instruction.
+                    let mut codes = [0_u32; LANES];
+                    let words = codes.as_chunks_mut::<8>().0.iter_mut();
+                    for (word, stored) in words.zip(tile.line(at, first, in_word)) {
+                        *word = [u32::from_le_bytes(*stored); 8];
                     }
-                    let mut codes = [0.0; LANES];
-                    for (lane, code) in codes.iter_mut().enumerate() {
-                        let shift = 4 * AWQ_PLACES[lane % in_word] as u32;
-                        *code = (words[lane / in_word] >> shift & 0xf) as i32 as f32;
+                    for (code, shift) in codes.iter_mut().zip(SHIFTS) {
+                        *code = *code >> shift & 0xf;
+                    }
+                    let mut numbers = [0.0; LANES];
+                    for (number, code) in numbers.iter_mut().zip(codes) {
+                        *number = code as i32 as f32;
                     }
                     let [scales, zeros] = group.at(c, column);
-                    *out = ((C::Of::<f32>::read(c, &codes) - zeros) * scales).values();
+                    *out = ((C::Of::<f32>::read(c, &numbers) - zeros) * scales).values();
                 }
             }
         }
