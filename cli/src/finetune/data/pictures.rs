@@ -138,6 +138,6 @@ mod tests {
         assert_eq!(outside(0..10, &pictures), [0..2, 5..7, 8..10]);
         assert_eq!(outside(5..7, &pictures), [Range { start: 5, end: 7 }]);
         assert_eq!(outside(2..8, &pictures), [Range { start: 5, end: 7 }]);
-        assert_eq!(outside(7..8, &pictures), []);
+        assert!(outside(7..8, &pictures).is_empty());
     }
 }

@@ -42,8 +42,11 @@ fn place() -> Place {
 }
 
 fn begin(place: &Place, model: &Path, run: &str, extra: &[&str]) -> Command {
-    let extra = [&STEPS[..], extra].concat();
-    place.begin_on(model, (run, "data.jsonl"), &extra)
+    let option = |text: &str| text.split('=').next().map(str::to_owned);
+    let is_given = |step: &&&str| extra.iter().any(|extra| option(extra) == option(step));
+    let steps = STEPS.iter().filter(|step| !is_given(step));
+    let all: Vec<&str> = steps.chain(extra).copied().collect();
+    place.begin_on(model, (run, "data.jsonl"), &all)
 }
 
 fn numbers(place: &Place, run: &str, name: &str) -> Vec<f64> {
