@@ -92,16 +92,7 @@ impl Preference {
     fn pair(source: &Source<'_>) -> Result<Self, String> {
         let [chosen, rejected] = ["chosen", "rejected"].map(|name| side(source, name));
         let (chosen, rejected) = (chosen?, rejected?);
-        let prompt = sides::prompt(source)?;
-        // Without a prompt, an answer that the other one begins with is its end alone.
-        if prompt.is_some() {
-            for (name, answer) in [("chosen", &chosen), ("rejected", &rejected)] {
-                if matches!(answer, Side::Plain(text) if text.trim().is_empty()) {
-                    return Err(format!("`{name}` is empty"));
-                }
-            }
-        }
-        let texts = sides::pair(prompt, chosen, rejected)?;
+        let texts = sides::pair(sides::prompt(source)?, chosen, rejected)?;
         Ok(Self {
             texts: texts.checked(source, ["`chosen`", "`rejected`"])?,
             desirable: None,
@@ -176,7 +167,7 @@ fn single_answer(source: &Source<'_>) -> Result<Texts, String> {
     let turns = |mut all: Vec<Message>| {
         let answer = all.pop().filter(Message::is_answer);
         let answer = answer.ok_or("the last turn must be the assistant's")?;
-        match is_empty(&answer) {
+        match answer.content.trim().is_empty() && answer.calls().is_empty() {
             true => Err(empty()),
             false => Ok(Texts::chat(all, vec![vec![answer]])),
         }
@@ -207,11 +198,6 @@ fn single_answer(source: &Source<'_>) -> Result<Texts, String> {
         (Side::Turns(prompt), Side::Turns(answer)) => Ok(Texts::chat(prompt, vec![answer])),
         _ => Err("`prompt` and `completion` must both be texts or both be turns".into()),
     }
-}
-
-/// Returns `true` for a turn that says and calls nothing.
-fn is_empty(turn: &Message) -> bool {
-    turn.content.trim().is_empty() && turn.calls().is_empty()
 }
 
 impl Texts {
@@ -281,9 +267,6 @@ impl Texts {
                 return Err(format!("{name} must be the assistant's"));
             }
             check_turns(answer).map_err(|problem| format!("{name}: {problem}"))?;
-            if answer.iter().all(is_empty) {
-                return Err(format!("{name} is empty"));
-            }
         }
         let own = prompt.iter_mut().find_map(|turn| turn.tools.take());
         prompt[0].tools = match (calls::tools(&source.ordered)?, own) {

@@ -208,14 +208,9 @@ fn what_is_wrong_is_told() {
             "`prompt` is missing",
         ),
         (
-            json!({"prompt": "a", "chosen": "", "rejected": "c"}),
-            Kind::Pairs,
-            "`chosen` is empty",
-        ),
-        (
             json!({"prompt": ask, "chosen": [{"role": "assistant", "content": "b"}], "rejected": [{"role": "assistant", "content": " "}]}),
             Kind::Pairs,
-            "`rejected` is empty",
+            "`rejected`: message 1: the assistant's turn is empty",
         ),
         (
             json!({"prompt": "a", "chosen": "b", "rejected": ["c"]}),
