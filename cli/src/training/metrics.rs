@@ -101,8 +101,8 @@ impl Recorder {
     /// # Errors
     /// Returns an error if a file can't be written.
     pub fn complete(&mut self) -> anyhow::Result<()> {
-        let each = self.logs.iter_mut();
-        each.map(|log| log.complete(&self.points)).collect()
+        let mut each = self.logs.iter_mut();
+        each.try_for_each(|log| log.complete(&self.points))
     }
 
     /// Returns all points.

@@ -79,6 +79,7 @@ fn log_probs(model: &CausalLm, ids: &[i64], device: &Device) -> Tensor<1> {
         position_ids: tensor((0..ids.len()).map(|at| (at % length) as i64).collect()),
         documents: None,
         attention_mask: None,
+        pictures: None,
     };
     // A token has its probability at the one before it.
     let is_scored = |at: &usize| (PROMPT..length).contains(&(at % length + 1));

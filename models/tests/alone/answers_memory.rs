@@ -64,6 +64,7 @@ fn sequences(rows: usize) -> Sequences {
         position_ids: tensor(all.map(|at| (at % LENGTH) as i64).collect()),
         documents: None,
         attention_mask: None,
+        pictures: None,
     }
 }
 

@@ -179,7 +179,8 @@ fn pictures_that_do_not_fit_sequences_are_refused() {
         change(sequences.pictures.as_mut().unwrap());
         sequences.check(config).unwrap_err().to_string()
     };
-    let changes: [(&dyn Fn(&mut SequencePictures), &str); 6] = [
+    type Change<'a> = &'a dyn Fn(&mut SequencePictures);
+    let changes: [(Change<'_>, &str); 6] = [
         (
             &|own| own.places[0] = own.places[1],
             "their places are not those",

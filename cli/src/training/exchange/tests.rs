@@ -39,6 +39,7 @@ fn plan(ranks: Ranks) -> Plan {
         saving: Saving {
             steps: None,
             time: None,
+            tensorboard: false,
         },
         patience: None,
         resume: String::new(),
