@@ -3,7 +3,7 @@
 use crate::npu::*;
 use crate::passes::{forward, given};
 use burn_cann::{DType, Platform, Stream, Version};
-use kernels_runtime::dispatch::Reason;
+use kernels_runtime::dispatch::{Mode, Reason};
 use kernels_runtime::npu::{OnNpu, Seen};
 use kernels_runtime::ops::attention::npu::{Hidden, Operator, Plan, decide};
 use kernels_runtime::ops::attention::{Attention, Inputs, Lengths, Operands, Settings, reference};
@@ -647,8 +647,12 @@ fn caps() {
                                 settings,
                             )
                         };
-                        let (plan, _) = compare(stream, dtype, &call);
+                        let (plan, put_on) = compare(stream, dtype, &call);
                         assert_eq!((plan.operator, plan.mask), (Operator::Composed, hidden));
+                        let ours = ("npu_fused_attention", "aclnn-matmul-tanh-softmax");
+                        // The mask, the rows of sums and copies are not named.
+                        let mode = Mode::Training;
+                        assert_named(ours, call.key, (dtype, mode), &put_on, 16);
                     }
                 }
             }
