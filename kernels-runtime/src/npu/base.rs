@@ -170,6 +170,32 @@ pub(crate) fn tanh(stream: &Stream, x: &Tensor) -> Result<Tensor> {
     Ok(unary::tanh(stream, x)?)
 }
 
+/// Returns `cap · tanh(x / cap)`.
+pub(crate) fn capped(stream: &Stream, x: &Tensor, cap: f64) -> Result<Tensor> {
+    let part = tanh(stream, &mul_number(stream, x, 1.0 / cap)?)?;
+    mul_number(stream, &part, cap)
+}
+
+/// Returns the slope of the cap at the results `y` of [`capped`], `1 − (y / cap)²`.
+pub(crate) fn cap_slope(stream: &Stream, y: &Tensor, cap: f64) -> Result<Tensor> {
+    let part = mul_number(stream, y, 1.0 / cap)?;
+    let square = mul(stream, &part, &part)?;
+    add_number(stream, &mul_number(stream, &square, -1.0)?, 1.0)
+}
+
+/// Returns the largest elements over axes, which stay with length 1.
+pub(crate) fn most(stream: &Stream, x: &Tensor, axes: &[usize]) -> Result<Tensor> {
+    Ok(reduce::amax(stream, x, axes, true)?)
+}
+
+pub(crate) fn exp(stream: &Stream, x: &Tensor) -> Result<Tensor> {
+    Ok(unary::exp(stream, x)?)
+}
+
+pub(crate) fn log(stream: &Stream, x: &Tensor) -> Result<Tensor> {
+    Ok(unary::log(stream, x)?)
+}
+
 pub(crate) fn softmax(stream: &Stream, x: &Tensor, axis: usize) -> Result<Tensor> {
     Ok(softmax::softmax(stream, x, axis)?)
 }

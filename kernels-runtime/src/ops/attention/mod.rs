@@ -62,6 +62,8 @@ declare_kernel! {
             cube::IMPLEMENTATION,
             #[cfg(feature = "npu")]
             npu::IMPLEMENTATION,
+            #[cfg(feature = "npu")]
+            npu::COMPOSED,
         ],
     };
 }

@@ -3,7 +3,7 @@
 use crate::npu::*;
 use crate::passes::{forward, given};
 use burn_cann::{DType, Platform, Stream, Version};
-use kernels_runtime::dispatch::Reason;
+use kernels_runtime::dispatch::{Mode, Reason};
 use kernels_runtime::npu::{OnNpu, Seen};
 use kernels_runtime::ops::attention::npu::{Hidden, Operator, Plan, decide};
 use kernels_runtime::ops::attention::{Attention, Inputs, Lengths, Operands, Settings, reference};
@@ -543,6 +543,161 @@ fn sinks() {
     });
 }
 
+/// Capped scores in every mask, with sinks and without. The larger calls have several blocks of queries.
+#[test]
+fn caps() {
+    on_the_emulator(|_, stream| {
+        use AttentionMask::{Causal, Prefix};
+        use AttentionWindow::{Chunked, Sliding};
+        let everything = AttentionMask::None;
+        let no_window = AttentionWindow::None;
+        let with = |mask, window, lengths| AttentionKey {
+            mask,
+            window,
+            lengths,
+            cap: ScoreCap::Tanh,
+            ..AttentionKey::CAUSAL
+        };
+        let whole = SequenceLengths::None;
+        let square = [2, 4, 2, 7, 7, 8, 8];
+        let packed = SequenceLengths::Packed;
+        for dtype in FLOATS {
+            for layout in LAYOUTS {
+                for sink in [Sinks::None, Sinks::Learned] {
+                    for (key, sizes, offset, lengths) in [
+                        (with(Causal, no_window, whole), square, None, None),
+                        (
+                            with(everything, no_window, whole),
+                            [1, 3, 3, 5, 6, 4, 9],
+                            None,
+                            None,
+                        ),
+                        (with(Causal, Sliding, whole), square, None, None),
+                        (with(Causal, Chunked, whole), square, None, None),
+                        (with(Prefix, no_window, whole), square, None, None),
+                        (
+                            with(Causal, no_window, whole),
+                            [1, 2, 1, 1, 9, 8, 8],
+                            None,
+                            None,
+                        ),
+                        // Queries that see no key.
+                        (
+                            with(Causal, no_window, whole),
+                            [1, 4, 2, 7, 4, 8, 8],
+                            None,
+                            None,
+                        ),
+                        (
+                            with(Causal, Sliding, whole),
+                            [2, 4, 2, 5, 6, 8, 8],
+                            Some(6),
+                            None,
+                        ),
+                        (
+                            with(Causal, no_window, SequenceLengths::Padded),
+                            square,
+                            None,
+                            Some(vec![0, 5]),
+                        ),
+                        (
+                            with(Causal, Sliding, SequenceLengths::LeftPadded),
+                            square,
+                            None,
+                            Some(vec![7, 4]),
+                        ),
+                        (
+                            with(Causal, no_window, packed),
+                            square,
+                            None,
+                            Some(DOCUMENTS.into()),
+                        ),
+                        (
+                            with(everything, Sliding, packed),
+                            square,
+                            None,
+                            Some(DOCUMENTS.into()),
+                        ),
+                    ] {
+                        let settings = Settings {
+                            window: (key.window != no_window).then_some(3),
+                            prefix: (key.mask == Prefix).then_some(3),
+                            cap: Some(0.75),
+                            offset,
+                            ..Settings::default()
+                        };
+                        let hidden = match key.mask == everything && key.window == no_window {
+                            true => Hidden::Nothing,
+                            false => Hidden::Full,
+                        };
+                        let call = Call {
+                            lengths,
+                            lie: if layout == HeadLayout::Bnsd {
+                                Lie::Contiguous
+                            } else {
+                                Lie::Turned
+                            },
+                            ..Call::new(
+                                AttentionKey {
+                                    sink,
+                                    layout,
+                                    ..key
+                                },
+                                sizes,
+                                settings,
+                            )
+                        };
+                        let (plan, put_on) = compare(stream, dtype, &call);
+                        assert_eq!((plan.operator, plan.mask), (Operator::Composed, hidden));
+                        let ours = ("npu_fused_attention", "aclnn-matmul-tanh-softmax");
+                        // The mask, the rows of sums and copies are not named.
+                        let mode = Mode::Training;
+                        assert_named(ours, call.key, (dtype, mode), &put_on, 16);
+                    }
+                }
+            }
+        }
+    });
+}
+
+#[test]
+fn caps_in_blocks_of_queries() {
+    on_the_emulator(|_, stream| {
+        for (window, lengths) in [
+            (AttentionWindow::None, None),
+            (AttentionWindow::Sliding, None),
+            (AttentionWindow::Sliding, Some(vec![150, 0, 1, 129, 280])),
+        ] {
+            let key = AttentionKey {
+                window,
+                cap: ScoreCap::Tanh,
+                sink: Sinks::Learned,
+                layout: HeadLayout::Bsnd,
+                lengths: match lengths {
+                    Some(_) => SequenceLengths::Packed,
+                    None => SequenceLengths::None,
+                },
+                ..AttentionKey::CAUSAL
+            };
+            let settings = Settings {
+                window: (window != AttentionWindow::None).then_some(20),
+                cap: Some(0.75),
+                ..Settings::default()
+            };
+            let call = Call {
+                lengths,
+                ..Call::new(key, [2, 2, 1, 280, 280, 4, 4], settings)
+            };
+            let (plan, put_on) = compare(stream, DType::F32, &call);
+            assert_eq!(plan.operator, Operator::Composed);
+            let softmaxes = put_on.iter().filter(|call| *call == "aclnnSoftmax").count();
+            assert_eq!(softmaxes, 2);
+            // The keys of all queries are sent at once.
+            assert_eq!(uploads(&put_on), 1);
+        }
+    });
+}
+
 #[test]
 fn strided_operands() {
     on_the_emulator(|_, stream| {
@@ -591,9 +746,9 @@ fn decisions_and_their_reasons() {
         bias: AttentionBias::Additive,
         ..causal
     };
-    let with_cap = AttentionKey {
+    let biased_with_cap = AttentionKey {
         cap: ScoreCap::Tanh,
-        ..causal
+        ..biased
     };
     let with_sinks = AttentionKey {
         sink: Sinks::Learned,
@@ -609,9 +764,9 @@ fn decisions_and_their_reasons() {
             "no gradient of a bias",
         ),
         (
-            refused(with_cap, capped, DType::F32, square),
+            refused(biased_with_cap, capped, DType::F32, square),
             Reason::Semantics,
-            "no cap of its scores",
+            "no gradient of a bias",
         ),
         (
             refused(with_sinks, plain, DType::F32, square),

@@ -40,6 +40,13 @@ fn other_calls_are_those_of_training() {
             value_width: 8,
             ..Call::new(causal)
         };
+        let capped = Call {
+            settings: Settings {
+                cap: Some(0.75),
+                ..Settings::default()
+            },
+            ..of(&|key| key.cap = ScoreCap::Tanh)
+        };
         for (dtype, call, operator) in [
             (DType::F32, Call::new(causal), Operator::Dense),
             with_sinks(DType::F16, 64),
@@ -54,6 +61,8 @@ fn other_calls_are_those_of_training() {
                 ..Call::new(causal)
             }),
             plain(wide),
+            // It has no cap.
+            (DType::BF16, capped, Operator::Composed),
             // Its queries see keys in ways that no mode has.
             plain(prefix(Settings {
                 prefix: Some(2),

@@ -2,37 +2,56 @@ use crate::npu::backend::BASE;
 use crate::npu::limits::ask;
 use crate::ops::attention::{Attention, Launch, Lengths, Operands, Settings, npu};
 use crate::ops::fused::OpLaunch;
-use crate::registry::{self, Implementation};
+use crate::reason::Reason;
+use crate::registry::{self, FloatType, Implementation};
 use crate::semantics::{
-    AttentionKey, AttentionMask, AttentionWindow, SemanticsKey, SequenceLengths, Sinks,
+    AttentionKey, AttentionMask, AttentionWindow, ScoreCap, SemanticsKey, SequenceLengths, Sinks,
 };
-use burn::backend::Remote;
+use burn::backend::{DispatchTensor, Remote};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     // The order in which the gradients of keys and values are summed is not fixed.
     deterministic: false,
-    accepts: |key| matches!(key, SemanticsKey::Attention(key) if npu::has(*key).is_ok()),
-    limits: Some(|key, tensors| {
-        let key = AttentionKey {
-            // Lengths, which the tensors don't tell, change the mask, but whatever they are, some mask computes them.
-            lengths: SequenceLengths::None,
-            ..key.known()
-        };
-        ask(tensors, |platform, mut specs| {
-            let [q, k, v] = std::array::from_fn(|_| specs.one());
-            let sinks = specs.one_if(key.sink == Sinks::Learned);
-            let settings = Settings {
-                // The smallest sizes stand for the site's, which the tensors don't tell.
-                window: (key.window != AttentionWindow::None).then_some(1),
-                prefix: (key.mask == AttentionMask::Prefix).then_some(1),
-                ..Settings::default()
-            };
-            let lengths = Lengths::default();
-            let operands = Operands::new(q, k, v, None, sinks, settings, lengths, key)?;
-            npu::decide(platform, &operands)
-        })
+    accepts: |key| accepts(key, ScoreCap::None),
+    limits: Some(limits),
+    operators: Some(|key, float, _| {
+        npu::operators(key.known(), float != FloatType::F32).map_err(|refused| refused.why)
     }),
-    operators: Some(|key, _, _| npu::operators(key.known()).map_err(|refused| refused.why)),
     launch: registry::Launch::Attention(Launch(OpLaunch::of::<Attention, Remote>())),
     ..BASE
 };
+
+/// Attention with capped scores, of several operators.
+pub(crate) const COMPOSED: Implementation = Implementation {
+    name: "aclnn-matmul-tanh-softmax",
+    deterministic: true,
+    accepts: |key| accepts(key, ScoreCap::Tanh),
+    ..IMPLEMENTATION
+};
+
+fn accepts(key: &SemanticsKey, cap: ScoreCap) -> bool {
+    matches!(key, SemanticsKey::Attention(key) if key.cap == cap && npu::has(*key).is_ok())
+}
+
+fn limits(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> Result<(), Reason> {
+    let key = AttentionKey {
+        // Lengths, which the tensors don't tell, change the mask, but whatever they are, some mask computes them.
+        lengths: SequenceLengths::None,
+        ..key.known()
+    };
+    ask(tensors, |platform, mut specs| {
+        let [q, k, v] = std::array::from_fn(|_| specs.one());
+        let sinks = specs.one_if(key.sink == Sinks::Learned);
+        let settings = Settings {
+            // The smallest sizes stand for the site's, which the tensors don't tell.
+            window: (key.window != AttentionWindow::None).then_some(1),
+            prefix: (key.mask == AttentionMask::Prefix).then_some(1),
+            // Any cap: it changes no limit.
+            cap: (key.cap == ScoreCap::Tanh).then_some(1.0),
+            ..Settings::default()
+        };
+        let lengths = Lengths::default();
+        let operands = Operands::new(q, k, v, None, sinks, settings, lengths, key)?;
+        npu::decide(platform, &operands)
+    })
+}

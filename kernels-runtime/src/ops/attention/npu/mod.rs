@@ -18,9 +18,9 @@
 //! | sinks, in f16 and bf16 | version 3 of `F`, of CANN 8.5 | the first version has none |
 //! | sinks in f32 | refused | CANN's limit |
 //! | a bias | refused | CANN has no gradient of it |
-//! | a cap | refused | CANN has none |
-//! | values wider than keys | refused | CANN's limit |
-//! | an axis without elements, f64, different types, more than 256 heads, heads wider than 768 | refused | CANN's limits |
+//! | a cap, with or without sinks | products, the cap, the softmax (`composed`) | CANN's attention has no cap |
+//! | values wider than keys, without a cap | refused | CANN's limit |
+//! | an axis without elements, f64, different types, or, without a cap, more than 256 heads, heads wider than 768 | refused | CANN's limits |
 //!
 //! A call of inference has no gradient. If it is in f16 or bf16 and has fewer queries than keys, as a step of decoding
 //! over a cache has, `aclnnFusedInferAttentionScore` computes it where it can: `I`, version 3, or version 4 with sinks.
@@ -52,6 +52,7 @@
 //! `V` takes `[batch · positions, heads, width]`. Tensors are copied only if batch and positions are not apart by one
 //! stride, as in a contiguous tensor of the layout `bnsd`.
 
+mod composed;
 mod dense;
 mod held;
 mod hidden;
@@ -61,7 +62,7 @@ mod packed;
 mod ranges;
 
 pub use hidden::Hidden;
-pub(crate) use kernel::IMPLEMENTATION;
+pub(crate) use kernel::{COMPOSED, IMPLEMENTATION};
 
 use super::{Attention, Each, Operands};
 use crate::npu::refused::one_float;
@@ -72,6 +73,7 @@ use crate::semantics::{AttentionBias, AttentionKey, HeadLayout, ScoreCap, Sequen
 use burn_cann::ops::attention::{self as cann, Attended, Axes};
 use burn_cann::ops::unary;
 use burn_cann::{DType, Device, Platform, Stream, Tensor};
+use composed::Composed;
 use dense::Dense;
 use infer::Infer;
 use packed::Packed;
@@ -99,6 +101,8 @@ pub enum Operator {
     WithSinks,
     /// `aclnnFlashAttentionVarLenScore`, of documents.
     Varlen,
+    /// Products, the cap and the softmax, of capped scores.
+    Composed,
     /// `aclnnFusedInferAttentionScoreV3`, of inference calls with fewer queries than keys.
     Infer,
     /// `aclnnFusedInferAttentionScoreV4`, the same with sinks.
@@ -106,9 +110,12 @@ pub enum Operator {
 }
 
 /// Returns the operators that compute training, and inference with as many queries as keys, or what CANN lacks for the
-/// key.
-pub(crate) fn operators(key: AttentionKey) -> Result<Vec<&'static str>, Refused> {
+/// key. `is_half` says whether the tensors are of a half type.
+pub(crate) fn operators(key: AttentionKey, is_half: bool) -> Result<Vec<&'static str>, Refused> {
     has(key)?;
+    if key.cap != ScoreCap::None {
+        return Ok(composed::operators(key, is_half));
+    }
     Ok(vec![match (key.sink, key.lengths) {
         (Sinks::Learned, _) => "aclnnFlashAttentionScoreV3",
         (Sinks::None, SequenceLengths::Packed) => "aclnnFlashAttentionVarLenScore",
@@ -118,17 +125,9 @@ pub(crate) fn operators(key: AttentionKey) -> Result<Vec<&'static str>, Refused>
 
 /// Returns what CANN lacks for the key, if it lacks anything.
 pub(crate) fn has(key: AttentionKey) -> Result<(), Refused> {
-    let lacks = |what| {
-        Err(Refused::new(
-            Reason::Semantics,
-            format!("CANN's attention has no {what}"),
-        ))
-    };
-    if key.cap != ScoreCap::None {
-        return lacks("cap of its scores");
-    }
     if key.bias != AttentionBias::None {
-        return lacks("gradient of a bias");
+        let why = "CANN's attention has no gradient of a bias";
+        return Err(Refused::new(Reason::Semantics, why));
     }
     Ok(())
 }
@@ -146,6 +145,17 @@ pub fn decide<T: Specified>(
     let [q, k, v] = [operands.q(), operands.k(), operands.v()].map(|tensor| tensor.spec());
     let sinks = operands.sinks().map(|sinks| ("the sinks", sinks.spec()));
     one_float(("q", q), [("k", k), ("v", v)].into_iter().chain(sinks))?;
+    if key.cap != ScoreCap::None {
+        composed::check(platform, operands)?;
+        return Ok(Plan {
+            operator: Operator::Composed,
+            mask: match operands.visible().is_everything() {
+                true => Hidden::Nothing,
+                false => Hidden::Full,
+            },
+            axes: axes(key),
+        });
+    }
     let is_packed = packed::takes(operands);
     let plan = Plan {
         operator: match operands.sinks() {
@@ -176,6 +186,9 @@ pub fn decide_inference(
     operands: &Operands<Seen<Tensor>>,
 ) -> Result<Plan, Refused> {
     let plan = decide(device.platform(), operands)?;
+    if plan.operator == Operator::Composed {
+        return Ok(plan);
+    }
     Ok(Infer::new(device, operands).map_or(plan, |call| call.plan()))
 }
 
@@ -188,12 +201,14 @@ impl OnNpu for Attention {
         let device = stream.device();
         let plan = decide(device.platform(), operands)?;
         if wanted.is_none()
+            && plan.operator != Operator::Composed
             && let Some(call) = Infer::new(&device, operands)
         {
             return Ok(Made::new(call.run(stream)?));
         }
         let (y, lse) = match plan.operator {
             Operator::Varlen => Packed::new(stream, operands, plan)?.forward(stream)?,
+            Operator::Composed => Composed::new(stream, operands)?.forward(stream)?,
             _ => Dense::new(stream, operands, plan)?.forward(stream)?,
         };
         Ok(Made::new(y.clone()).saving([y, lse]))
@@ -207,6 +222,7 @@ impl OnNpu for Attention {
         let plan = decide(stream.device().platform(), operands)?;
         match plan.operator {
             Operator::Varlen => Packed::new(stream, operands, plan)?.backward(stream, backward),
+            Operator::Composed => Composed::new(stream, operands)?.backward(stream, backward),
             _ => Dense::new(stream, operands, plan)?.backward(stream, backward),
         }
     }

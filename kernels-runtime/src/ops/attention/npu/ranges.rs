@@ -5,6 +5,7 @@ use crate::npu::{Result, Seen, Specified, base};
 use crate::semantics::HeadLayout;
 use burn_cann::ops::{compare, create};
 use burn_cann::{DType, Stream, Tensor};
+use std::ops::Range;
 
 /// The keys that each query sees.
 pub(super) struct Ranges {
@@ -47,16 +48,32 @@ impl Ranges {
     /// Makes the mask that is true for hidden keys, `[sequences, 1, queries, keys]`, or `[queries, keys]` if all
     /// sequences are alike.
     pub(super) fn hidden(&self, stream: &Stream) -> Result<Tensor> {
+        self.ends(stream)?
+            .hidden(stream, 0..self.queries, 0..self.keys)
+    }
+
+    /// Sends the ends of the keys that queries see.
+    pub(super) fn ends(&self, stream: &Stream) -> Result<Ends> {
         let rows = match self.sequences {
             1 => vec![self.queries, 1],
             sequences => vec![sequences, 1, self.queries, 1],
         };
         let shape: Vec<usize> = [2].into_iter().chain(rows).collect();
-        let ends = Tensor::from_slice(stream, &self.ends, shape)?;
-        let keys = create::arange(stream, DType::I32, 0, place(self.keys), 1)?;
-        let before = compare::lower(stream, &keys, &ends.select(0, 0)?)?;
-        let behind = compare::greater_equal(stream, &keys, &ends.select(0, 1)?)?;
-        base::or(stream, &before, &behind)
+        Ok(Ends(Tensor::from_slice(stream, &self.ends, shape)?))
+    }
+
+    /// Returns the keys that at least one of these queries sees, and those between them.
+    pub(super) fn seen_by(&self, queries: Range<usize>) -> Range<usize> {
+        let rows = self.sequences * self.queries;
+        let of = |ends: &[i32]| -> Vec<usize> {
+            let sequences = ends.chunks_exact(self.queries);
+            let ends = sequences.flat_map(|sequence| &sequence[queries.clone()]);
+            // The ends were made from indices.
+            ends.map(|&end| end as usize).collect()
+        };
+        let start = of(&self.ends[..rows]).into_iter().min().unwrap_or(0);
+        let end = of(&self.ends[rows..]).into_iter().max().unwrap_or(0);
+        start..end.min(self.keys)
     }
 
     /// Makes the mask of the queries that see no key, if there are any.
@@ -66,6 +83,25 @@ impl Ranges {
         };
         let shape = [self.sequences, 1, self.queries];
         Ok(Some(Blind(Tensor::from_bools(stream, blind, shape)?)))
+    }
+}
+
+/// The first keys that queries see and the ends of those, `[2, queries, 1]` or `[2, sequences, 1, queries, 1]`.
+pub(super) struct Ends(Tensor);
+
+impl Ends {
+    /// Makes the mask that is true for hidden ones of the keys, `[queries, keys]` or `[sequences, 1, queries, keys]`.
+    pub(super) fn hidden(
+        &self,
+        stream: &Stream,
+        queries: Range<usize>,
+        keys: Range<usize>,
+    ) -> Result<Tensor> {
+        let ends = self.0.slice(self.0.shape().len() - 2, queries)?;
+        let keys = create::arange(stream, DType::I32, place(keys.start), place(keys.end), 1)?;
+        let before = compare::lower(stream, &keys, &ends.select(0, 0)?)?;
+        let behind = compare::greater_equal(stream, &keys, &ends.select(0, 1)?)?;
+        base::or(stream, &before, &behind)
     }
 }
 
@@ -88,6 +124,11 @@ impl Blind {
         };
         base::masked_fill(stream, y, &rows, 0.0)?;
         base::masked_fill(stream, lse, &self.0, f64::NEG_INFINITY)
+    }
+
+    /// Sets `lse`, `[batch, heads, queries]`, so high that all weights of their rows are zero.
+    pub(super) fn raise_lse(&self, stream: &Stream, lse: &Tensor) -> Result<()> {
+        base::masked_fill(stream, lse, &self.0, f32::MAX.into())
     }
 
     /// Sets maxima, `[batch, heads, queries, 8]`, so high that all weights of their rows are zero.

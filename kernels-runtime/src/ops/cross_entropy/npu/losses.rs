@@ -49,7 +49,10 @@ impl Losses {
         targets: Targets,
         settings: Settings,
     ) -> Result<Self> {
-        let logits = capped(stream, logits, settings.cap)?;
+        let logits = match settings.cap {
+            Some(cap) => base::capped(stream, &logits, cap)?,
+            None => logits,
+        };
         let (classes, smoothing) = (targets.classes(), settings.label_smoothing);
         let found = cross_entropy(stream, &logits, classes, None, EACH, smoothing)?;
         let mut losses = Self {
@@ -92,7 +95,7 @@ impl Losses {
             gradient = base::sub(stream, &gradient, &less.unsqueeze(1)?)?;
         }
         if let Some(cap) = self.settings.cap {
-            let slope = slope(stream, &self.logits, cap)?;
+            let slope = base::cap_slope(stream, &self.logits, cap)?;
             gradient = base::mul(stream, &gradient, &slope)?;
         }
         self.targets.clear(stream, &gradient)?;
@@ -134,18 +137,4 @@ struct Terms {
     target: Option<Tensor>,
     /// The number that is subtracted for all classes, if there is one.
     all: Option<Tensor>,
-}
-
-/// Returns `cap · tanh(x / cap)`.
-fn capped(stream: &Stream, logits: Tensor, cap: Option<f64>) -> Result<Tensor> {
-    let Some(cap) = cap else { return Ok(logits) };
-    let part = base::tanh(stream, &base::mul_number(stream, &logits, 1.0 / cap)?)?;
-    base::mul_number(stream, &part, cap)
-}
-
-/// Returns the slope of the cap at capped logits, `1 − (x / cap)²`.
-fn slope(stream: &Stream, capped: &Tensor, cap: f64) -> Result<Tensor> {
-    let part = base::mul_number(stream, capped, 1.0 / cap)?;
-    let square = base::mul(stream, &part, &part)?;
-    base::add_number(stream, &base::mul_number(stream, &square, -1.0)?, 1.0)
 }
