@@ -1,7 +1,7 @@
 //! Ranks under `mpirun`. The tests start this program again as the ranks of a job, which run the ignored test `rank`.
 //!
 //! A program of its own, because a process joins MPI once. Needs the feature `mpi`, and `mpirun` of the MPI that
-//! `mpicc` builds for.
+//! `mpicc` builds for. With MPICH, tests of losses fail: its `mpirun` ends the other ranks before they end themselves.
 
 #![cfg(all(feature = "mpi", target_os = "linux"))]
 
