@@ -1,6 +1,6 @@
 //! What a pass says of some tokens beside their losses.
 
-use burn::tensor::{DType, FloatDType, Int, Tensor, TensorData};
+use burn::tensor::{FloatDType, Int, Tensor, TensorData};
 
 use crate::model::causal_lm::{CausalLm, Losses};
 use crate::model::divergences::selected;
@@ -38,10 +38,12 @@ impl CausalLm {
         let hidden = losses.hidden.clone();
         let hidden = hidden.expect("losses that are not beside logits have hidden states");
         let hidden = selected(hidden, places);
-        let targets = TensorData::new(targets.to_vec(), [targets.len()]);
-        let targets = Tensor::<1, Int>::from_data(targets, (&hidden.device(), DType::I64));
+        let device = hidden.device();
         let found = self.projection(hidden).statistics();
-        let right = found.top.cast(targets.dtype()).equal(targets).float();
+        let targets = TensorData::new(targets.to_vec(), [targets.len()]);
+        // In the type of the other operand: served devices have no casts of integers.
+        let targets = Tensor::<1, Int>::from_data(targets, (&device, found.top.dtype()));
+        let right = found.top.equal(targets).float();
         Observed {
             entropy: found.entropy.cast(FloatDType::F32),
             mean_logit: found.mean_logit.cast(FloatDType::F32),

@@ -224,7 +224,10 @@ fn variants_train_with_a_regular_expression_and_several_updates() {
         let points = place.points(&run);
         assert!(number(&points[1], "loss").is_finite());
         assert_eq!(points[1].get("kl").is_some(), run == "bnpo", "{run}");
-        number(&points[1], "clip_ratio/region_mean");
+        // Of a step without a completion that counts, nothing is clipped.
+        if run != "dapo" || number(&points[1], "completions/clipped_ratio") < 1.0 {
+            number(&points[1], "clip_ratio/region_mean");
+        }
     }
 }
 
