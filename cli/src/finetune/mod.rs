@@ -220,7 +220,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let ranks = args.ranks.join()?;
     let run = train(args, &ranks).map_err(|error| ranks.failed(error))?;
     // The others end here, and the first goes on alone.
-    drop(ranks);
+    ranks.leave();
     let Some(run) = run else {
         return Ok(());
     };

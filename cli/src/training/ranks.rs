@@ -121,6 +121,12 @@ impl Ranks {
         self.rank() == 0
     }
 
+    /// Leaves the group: no other process waits for this one any more.
+    pub fn leave(self) {
+        #[cfg(feature = "distributed")]
+        drop(self.group);
+    }
+
     /// Returns the error of one of several processes with its rank and host, after the others were told.
     pub fn failed(&self, error: anyhow::Error) -> anyhow::Error {
         #[cfg(feature = "distributed")]
