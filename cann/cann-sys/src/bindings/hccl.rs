@@ -66,47 +66,27 @@ pub struct HcclConfig(pub ::std::os::raw::c_uint);
 pub union HcclConfigValue {
     pub value: i32,
 }
-#[test]
-fn bindgen_test_layout_HcclConfigValue() {
-    const UNINIT: ::std::mem::MaybeUninit<HcclConfigValue> = ::std::mem::MaybeUninit::uninit();
-    let ptr = UNINIT.as_ptr();
-    assert_eq!(
-        ::std::mem::size_of:: < HcclConfigValue > (), 4usize, concat!("Size of: ",
-        stringify!(HcclConfigValue))
-    );
-    assert_eq!(
-        ::std::mem::align_of:: < HcclConfigValue > (), 4usize, concat!("Alignment of ",
-        stringify!(HcclConfigValue))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).value) as usize - ptr as usize }, 0usize,
-        concat!("Offset of field: ", stringify!(HcclConfigValue), "::",
-        stringify!(value))
-    );
-}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of HcclConfigValue"][::std::mem::size_of::<HcclConfigValue>() - 4usize];
+    ["Alignment of HcclConfigValue"][::std::mem::align_of::<HcclConfigValue>() - 4usize];
+    [
+        "Offset of field: HcclConfigValue::value",
+    ][::std::mem::offset_of!(HcclConfigValue, value) - 0usize];
+};
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct HcclRootInfoDef {
     pub internal: [::std::os::raw::c_char; 4108usize],
 }
-#[test]
-fn bindgen_test_layout_HcclRootInfoDef() {
-    const UNINIT: ::std::mem::MaybeUninit<HcclRootInfoDef> = ::std::mem::MaybeUninit::uninit();
-    let ptr = UNINIT.as_ptr();
-    assert_eq!(
-        ::std::mem::size_of:: < HcclRootInfoDef > (), 4108usize, concat!("Size of: ",
-        stringify!(HcclRootInfoDef))
-    );
-    assert_eq!(
-        ::std::mem::align_of:: < HcclRootInfoDef > (), 1usize, concat!("Alignment of ",
-        stringify!(HcclRootInfoDef))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).internal) as usize - ptr as usize },
-        0usize, concat!("Offset of field: ", stringify!(HcclRootInfoDef), "::",
-        stringify!(internal))
-    );
-}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of HcclRootInfoDef"][::std::mem::size_of::<HcclRootInfoDef>() - 4108usize];
+    ["Alignment of HcclRootInfoDef"][::std::mem::align_of::<HcclRootInfoDef>() - 1usize];
+    [
+        "Offset of field: HcclRootInfoDef::internal",
+    ][::std::mem::offset_of!(HcclRootInfoDef, internal) - 0usize];
+};
 pub type HcclRootInfo = HcclRootInfoDef;
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
@@ -128,44 +108,30 @@ pub struct HcclSendRecvItemDef {
     pub dataType: HcclDataType,
     pub remoteRank: u32,
 }
-#[test]
-fn bindgen_test_layout_HcclSendRecvItemDef() {
-    const UNINIT: ::std::mem::MaybeUninit<HcclSendRecvItemDef> = ::std::mem::MaybeUninit::uninit();
-    let ptr = UNINIT.as_ptr();
-    assert_eq!(
-        ::std::mem::size_of:: < HcclSendRecvItemDef > (), 32usize, concat!("Size of: ",
-        stringify!(HcclSendRecvItemDef))
-    );
-    assert_eq!(
-        ::std::mem::align_of:: < HcclSendRecvItemDef > (), 8usize,
-        concat!("Alignment of ", stringify!(HcclSendRecvItemDef))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).sendRecvType) as usize - ptr as usize },
-        0usize, concat!("Offset of field: ", stringify!(HcclSendRecvItemDef), "::",
-        stringify!(sendRecvType))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).buf) as usize - ptr as usize }, 8usize,
-        concat!("Offset of field: ", stringify!(HcclSendRecvItemDef), "::",
-        stringify!(buf))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).count) as usize - ptr as usize }, 16usize,
-        concat!("Offset of field: ", stringify!(HcclSendRecvItemDef), "::",
-        stringify!(count))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).dataType) as usize - ptr as usize },
-        24usize, concat!("Offset of field: ", stringify!(HcclSendRecvItemDef), "::",
-        stringify!(dataType))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).remoteRank) as usize - ptr as usize },
-        28usize, concat!("Offset of field: ", stringify!(HcclSendRecvItemDef), "::",
-        stringify!(remoteRank))
-    );
-}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of HcclSendRecvItemDef",
+    ][::std::mem::size_of::<HcclSendRecvItemDef>() - 32usize];
+    [
+        "Alignment of HcclSendRecvItemDef",
+    ][::std::mem::align_of::<HcclSendRecvItemDef>() - 8usize];
+    [
+        "Offset of field: HcclSendRecvItemDef::sendRecvType",
+    ][::std::mem::offset_of!(HcclSendRecvItemDef, sendRecvType) - 0usize];
+    [
+        "Offset of field: HcclSendRecvItemDef::buf",
+    ][::std::mem::offset_of!(HcclSendRecvItemDef, buf) - 8usize];
+    [
+        "Offset of field: HcclSendRecvItemDef::count",
+    ][::std::mem::offset_of!(HcclSendRecvItemDef, count) - 16usize];
+    [
+        "Offset of field: HcclSendRecvItemDef::dataType",
+    ][::std::mem::offset_of!(HcclSendRecvItemDef, dataType) - 24usize];
+    [
+        "Offset of field: HcclSendRecvItemDef::remoteRank",
+    ][::std::mem::offset_of!(HcclSendRecvItemDef, remoteRank) - 28usize];
+};
 pub type HcclSendRecvItem = HcclSendRecvItemDef;
 pub type HcclGetRootInfo = unsafe extern "C" fn(root: *mut HcclRootInfo) -> HcclResult;
 pub type HcclCommInitRootInfo = unsafe extern "C" fn(

@@ -19,37 +19,23 @@ pub struct tagRtDevBinary {
     pub data: *const ::std::os::raw::c_void,
     pub length: u64,
 }
-#[test]
-fn bindgen_test_layout_tagRtDevBinary() {
-    const UNINIT: ::std::mem::MaybeUninit<tagRtDevBinary> = ::std::mem::MaybeUninit::uninit();
-    let ptr = UNINIT.as_ptr();
-    assert_eq!(
-        ::std::mem::size_of:: < tagRtDevBinary > (), 24usize, concat!("Size of: ",
-        stringify!(tagRtDevBinary))
-    );
-    assert_eq!(
-        ::std::mem::align_of:: < tagRtDevBinary > (), 8usize, concat!("Alignment of ",
-        stringify!(tagRtDevBinary))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).magic) as usize - ptr as usize }, 0usize,
-        concat!("Offset of field: ", stringify!(tagRtDevBinary), "::", stringify!(magic))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).version) as usize - ptr as usize }, 4usize,
-        concat!("Offset of field: ", stringify!(tagRtDevBinary), "::",
-        stringify!(version))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).data) as usize - ptr as usize }, 8usize,
-        concat!("Offset of field: ", stringify!(tagRtDevBinary), "::", stringify!(data))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).length) as usize - ptr as usize }, 16usize,
-        concat!("Offset of field: ", stringify!(tagRtDevBinary), "::",
-        stringify!(length))
-    );
-}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of tagRtDevBinary"][::std::mem::size_of::<tagRtDevBinary>() - 24usize];
+    ["Alignment of tagRtDevBinary"][::std::mem::align_of::<tagRtDevBinary>() - 8usize];
+    [
+        "Offset of field: tagRtDevBinary::magic",
+    ][::std::mem::offset_of!(tagRtDevBinary, magic) - 0usize];
+    [
+        "Offset of field: tagRtDevBinary::version",
+    ][::std::mem::offset_of!(tagRtDevBinary, version) - 4usize];
+    [
+        "Offset of field: tagRtDevBinary::data",
+    ][::std::mem::offset_of!(tagRtDevBinary, data) - 8usize];
+    [
+        "Offset of field: tagRtDevBinary::length",
+    ][::std::mem::offset_of!(tagRtDevBinary, length) - 16usize];
+};
 pub type rtDevBinary_t = tagRtDevBinary;
 pub type aclrtBinHandle = *mut ::std::os::raw::c_void;
 pub type aclrtFuncHandle = *mut ::std::os::raw::c_void;

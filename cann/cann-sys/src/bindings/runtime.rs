@@ -38,49 +38,33 @@ pub struct aclCANNPackageVersion {
     pub patchVersion: [::std::os::raw::c_char; 64usize],
     pub reserved: [::std::os::raw::c_char; 128usize],
 }
-#[test]
-fn bindgen_test_layout_aclCANNPackageVersion() {
-    const UNINIT: ::std::mem::MaybeUninit<aclCANNPackageVersion> = ::std::mem::MaybeUninit::uninit();
-    let ptr = UNINIT.as_ptr();
-    assert_eq!(
-        ::std::mem::size_of:: < aclCANNPackageVersion > (), 512usize,
-        concat!("Size of: ", stringify!(aclCANNPackageVersion))
-    );
-    assert_eq!(
-        ::std::mem::align_of:: < aclCANNPackageVersion > (), 1usize,
-        concat!("Alignment of ", stringify!(aclCANNPackageVersion))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).version) as usize - ptr as usize }, 0usize,
-        concat!("Offset of field: ", stringify!(aclCANNPackageVersion), "::",
-        stringify!(version))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).majorVersion) as usize - ptr as usize },
-        128usize, concat!("Offset of field: ", stringify!(aclCANNPackageVersion), "::",
-        stringify!(majorVersion))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).minorVersion) as usize - ptr as usize },
-        192usize, concat!("Offset of field: ", stringify!(aclCANNPackageVersion), "::",
-        stringify!(minorVersion))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).releaseVersion) as usize - ptr as usize },
-        256usize, concat!("Offset of field: ", stringify!(aclCANNPackageVersion), "::",
-        stringify!(releaseVersion))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).patchVersion) as usize - ptr as usize },
-        320usize, concat!("Offset of field: ", stringify!(aclCANNPackageVersion), "::",
-        stringify!(patchVersion))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).reserved) as usize - ptr as usize },
-        384usize, concat!("Offset of field: ", stringify!(aclCANNPackageVersion), "::",
-        stringify!(reserved))
-    );
-}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of aclCANNPackageVersion",
+    ][::std::mem::size_of::<aclCANNPackageVersion>() - 512usize];
+    [
+        "Alignment of aclCANNPackageVersion",
+    ][::std::mem::align_of::<aclCANNPackageVersion>() - 1usize];
+    [
+        "Offset of field: aclCANNPackageVersion::version",
+    ][::std::mem::offset_of!(aclCANNPackageVersion, version) - 0usize];
+    [
+        "Offset of field: aclCANNPackageVersion::majorVersion",
+    ][::std::mem::offset_of!(aclCANNPackageVersion, majorVersion) - 128usize];
+    [
+        "Offset of field: aclCANNPackageVersion::minorVersion",
+    ][::std::mem::offset_of!(aclCANNPackageVersion, minorVersion) - 192usize];
+    [
+        "Offset of field: aclCANNPackageVersion::releaseVersion",
+    ][::std::mem::offset_of!(aclCANNPackageVersion, releaseVersion) - 256usize];
+    [
+        "Offset of field: aclCANNPackageVersion::patchVersion",
+    ][::std::mem::offset_of!(aclCANNPackageVersion, patchVersion) - 320usize];
+    [
+        "Offset of field: aclCANNPackageVersion::reserved",
+    ][::std::mem::offset_of!(aclCANNPackageVersion, reserved) - 384usize];
+};
 pub const ACL_DEVICE_INFO_UNDEFINED: aclDeviceInfo = aclDeviceInfo(-1);
 pub const ACL_DEVICE_INFO_AI_CORE_NUM: aclDeviceInfo = aclDeviceInfo(0);
 pub const ACL_DEVICE_INFO_VECTOR_CORE_NUM: aclDeviceInfo = aclDeviceInfo(1);
@@ -256,92 +240,64 @@ pub union aclrtMallocAttrValue {
     pub deviceId: u32,
     pub rsv: [u8; 8usize],
 }
-#[test]
-fn bindgen_test_layout_aclrtMallocAttrValue() {
-    const UNINIT: ::std::mem::MaybeUninit<aclrtMallocAttrValue> = ::std::mem::MaybeUninit::uninit();
-    let ptr = UNINIT.as_ptr();
-    assert_eq!(
-        ::std::mem::size_of:: < aclrtMallocAttrValue > (), 8usize, concat!("Size of: ",
-        stringify!(aclrtMallocAttrValue))
-    );
-    assert_eq!(
-        ::std::mem::align_of:: < aclrtMallocAttrValue > (), 4usize,
-        concat!("Alignment of ", stringify!(aclrtMallocAttrValue))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).moduleId) as usize - ptr as usize },
-        0usize, concat!("Offset of field: ", stringify!(aclrtMallocAttrValue), "::",
-        stringify!(moduleId))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).deviceId) as usize - ptr as usize },
-        0usize, concat!("Offset of field: ", stringify!(aclrtMallocAttrValue), "::",
-        stringify!(deviceId))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).rsv) as usize - ptr as usize }, 0usize,
-        concat!("Offset of field: ", stringify!(aclrtMallocAttrValue), "::",
-        stringify!(rsv))
-    );
-}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of aclrtMallocAttrValue",
+    ][::std::mem::size_of::<aclrtMallocAttrValue>() - 8usize];
+    [
+        "Alignment of aclrtMallocAttrValue",
+    ][::std::mem::align_of::<aclrtMallocAttrValue>() - 4usize];
+    [
+        "Offset of field: aclrtMallocAttrValue::moduleId",
+    ][::std::mem::offset_of!(aclrtMallocAttrValue, moduleId) - 0usize];
+    [
+        "Offset of field: aclrtMallocAttrValue::deviceId",
+    ][::std::mem::offset_of!(aclrtMallocAttrValue, deviceId) - 0usize];
+    [
+        "Offset of field: aclrtMallocAttrValue::rsv",
+    ][::std::mem::offset_of!(aclrtMallocAttrValue, rsv) - 0usize];
+};
 #[repr(C)]
 #[derive(Copy, Clone)]
 pub struct aclrtMallocAttribute {
     pub attr: aclrtMallocAttrType,
     pub value: aclrtMallocAttrValue,
 }
-#[test]
-fn bindgen_test_layout_aclrtMallocAttribute() {
-    const UNINIT: ::std::mem::MaybeUninit<aclrtMallocAttribute> = ::std::mem::MaybeUninit::uninit();
-    let ptr = UNINIT.as_ptr();
-    assert_eq!(
-        ::std::mem::size_of:: < aclrtMallocAttribute > (), 12usize, concat!("Size of: ",
-        stringify!(aclrtMallocAttribute))
-    );
-    assert_eq!(
-        ::std::mem::align_of:: < aclrtMallocAttribute > (), 4usize,
-        concat!("Alignment of ", stringify!(aclrtMallocAttribute))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).attr) as usize - ptr as usize }, 0usize,
-        concat!("Offset of field: ", stringify!(aclrtMallocAttribute), "::",
-        stringify!(attr))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).value) as usize - ptr as usize }, 4usize,
-        concat!("Offset of field: ", stringify!(aclrtMallocAttribute), "::",
-        stringify!(value))
-    );
-}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of aclrtMallocAttribute",
+    ][::std::mem::size_of::<aclrtMallocAttribute>() - 12usize];
+    [
+        "Alignment of aclrtMallocAttribute",
+    ][::std::mem::align_of::<aclrtMallocAttribute>() - 4usize];
+    [
+        "Offset of field: aclrtMallocAttribute::attr",
+    ][::std::mem::offset_of!(aclrtMallocAttribute, attr) - 0usize];
+    [
+        "Offset of field: aclrtMallocAttribute::value",
+    ][::std::mem::offset_of!(aclrtMallocAttribute, value) - 4usize];
+};
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtMallocConfig {
     pub attrs: *mut aclrtMallocAttribute,
     pub numAttrs: usize,
 }
-#[test]
-fn bindgen_test_layout_aclrtMallocConfig() {
-    const UNINIT: ::std::mem::MaybeUninit<aclrtMallocConfig> = ::std::mem::MaybeUninit::uninit();
-    let ptr = UNINIT.as_ptr();
-    assert_eq!(
-        ::std::mem::size_of:: < aclrtMallocConfig > (), 16usize, concat!("Size of: ",
-        stringify!(aclrtMallocConfig))
-    );
-    assert_eq!(
-        ::std::mem::align_of:: < aclrtMallocConfig > (), 8usize, concat!("Alignment of ",
-        stringify!(aclrtMallocConfig))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).attrs) as usize - ptr as usize }, 0usize,
-        concat!("Offset of field: ", stringify!(aclrtMallocConfig), "::",
-        stringify!(attrs))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).numAttrs) as usize - ptr as usize },
-        8usize, concat!("Offset of field: ", stringify!(aclrtMallocConfig), "::",
-        stringify!(numAttrs))
-    );
-}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclrtMallocConfig"][::std::mem::size_of::<aclrtMallocConfig>() - 16usize];
+    [
+        "Alignment of aclrtMallocConfig",
+    ][::std::mem::align_of::<aclrtMallocConfig>() - 8usize];
+    [
+        "Offset of field: aclrtMallocConfig::attrs",
+    ][::std::mem::offset_of!(aclrtMallocConfig, attrs) - 0usize];
+    [
+        "Offset of field: aclrtMallocConfig::numAttrs",
+    ][::std::mem::offset_of!(aclrtMallocConfig, numAttrs) - 8usize];
+};
 pub const ACL_MEM_LOCATION_TYPE_HOST: aclrtMemLocationType = aclrtMemLocationType(0);
 pub const ACL_MEM_LOCATION_TYPE_DEVICE: aclrtMemLocationType = aclrtMemLocationType(1);
 #[repr(transparent)]
@@ -353,28 +309,19 @@ pub struct aclrtMemLocation {
     pub id: u32,
     pub type_: aclrtMemLocationType,
 }
-#[test]
-fn bindgen_test_layout_aclrtMemLocation() {
-    const UNINIT: ::std::mem::MaybeUninit<aclrtMemLocation> = ::std::mem::MaybeUninit::uninit();
-    let ptr = UNINIT.as_ptr();
-    assert_eq!(
-        ::std::mem::size_of:: < aclrtMemLocation > (), 8usize, concat!("Size of: ",
-        stringify!(aclrtMemLocation))
-    );
-    assert_eq!(
-        ::std::mem::align_of:: < aclrtMemLocation > (), 4usize, concat!("Alignment of ",
-        stringify!(aclrtMemLocation))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).id) as usize - ptr as usize }, 0usize,
-        concat!("Offset of field: ", stringify!(aclrtMemLocation), "::", stringify!(id))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).type_) as usize - ptr as usize }, 4usize,
-        concat!("Offset of field: ", stringify!(aclrtMemLocation), "::",
-        stringify!(type_))
-    );
-}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclrtMemLocation"][::std::mem::size_of::<aclrtMemLocation>() - 8usize];
+    [
+        "Alignment of aclrtMemLocation",
+    ][::std::mem::align_of::<aclrtMemLocation>() - 4usize];
+    [
+        "Offset of field: aclrtMemLocation::id",
+    ][::std::mem::offset_of!(aclrtMemLocation, id) - 0usize];
+    [
+        "Offset of field: aclrtMemLocation::type_",
+    ][::std::mem::offset_of!(aclrtMemLocation, type_) - 4usize];
+};
 pub type aclrtDrvMemHandle = *mut ::std::os::raw::c_void;
 pub const ACL_MEM_HANDLE_TYPE_NONE: aclrtMemHandleType = aclrtMemHandleType(0);
 #[repr(transparent)]
@@ -395,44 +342,30 @@ pub struct aclrtPhysicalMemProp {
     pub location: aclrtMemLocation,
     pub reserve: u64,
 }
-#[test]
-fn bindgen_test_layout_aclrtPhysicalMemProp() {
-    const UNINIT: ::std::mem::MaybeUninit<aclrtPhysicalMemProp> = ::std::mem::MaybeUninit::uninit();
-    let ptr = UNINIT.as_ptr();
-    assert_eq!(
-        ::std::mem::size_of:: < aclrtPhysicalMemProp > (), 32usize, concat!("Size of: ",
-        stringify!(aclrtPhysicalMemProp))
-    );
-    assert_eq!(
-        ::std::mem::align_of:: < aclrtPhysicalMemProp > (), 8usize,
-        concat!("Alignment of ", stringify!(aclrtPhysicalMemProp))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).handleType) as usize - ptr as usize },
-        0usize, concat!("Offset of field: ", stringify!(aclrtPhysicalMemProp), "::",
-        stringify!(handleType))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).allocationType) as usize - ptr as usize },
-        4usize, concat!("Offset of field: ", stringify!(aclrtPhysicalMemProp), "::",
-        stringify!(allocationType))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).memAttr) as usize - ptr as usize }, 8usize,
-        concat!("Offset of field: ", stringify!(aclrtPhysicalMemProp), "::",
-        stringify!(memAttr))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).location) as usize - ptr as usize },
-        12usize, concat!("Offset of field: ", stringify!(aclrtPhysicalMemProp), "::",
-        stringify!(location))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).reserve) as usize - ptr as usize },
-        24usize, concat!("Offset of field: ", stringify!(aclrtPhysicalMemProp), "::",
-        stringify!(reserve))
-    );
-}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of aclrtPhysicalMemProp",
+    ][::std::mem::size_of::<aclrtPhysicalMemProp>() - 32usize];
+    [
+        "Alignment of aclrtPhysicalMemProp",
+    ][::std::mem::align_of::<aclrtPhysicalMemProp>() - 8usize];
+    [
+        "Offset of field: aclrtPhysicalMemProp::handleType",
+    ][::std::mem::offset_of!(aclrtPhysicalMemProp, handleType) - 0usize];
+    [
+        "Offset of field: aclrtPhysicalMemProp::allocationType",
+    ][::std::mem::offset_of!(aclrtPhysicalMemProp, allocationType) - 4usize];
+    [
+        "Offset of field: aclrtPhysicalMemProp::memAttr",
+    ][::std::mem::offset_of!(aclrtPhysicalMemProp, memAttr) - 8usize];
+    [
+        "Offset of field: aclrtPhysicalMemProp::location",
+    ][::std::mem::offset_of!(aclrtPhysicalMemProp, location) - 12usize];
+    [
+        "Offset of field: aclrtPhysicalMemProp::reserve",
+    ][::std::mem::offset_of!(aclrtPhysicalMemProp, reserve) - 24usize];
+};
 pub const ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM: aclrtMemGranularityOptions = aclrtMemGranularityOptions(
     0,
 );
@@ -452,34 +385,24 @@ pub struct aclrtMemcpyBatchAttr {
     pub srcLoc: aclrtMemLocation,
     pub rsv: [u8; 16usize],
 }
-#[test]
-fn bindgen_test_layout_aclrtMemcpyBatchAttr() {
-    const UNINIT: ::std::mem::MaybeUninit<aclrtMemcpyBatchAttr> = ::std::mem::MaybeUninit::uninit();
-    let ptr = UNINIT.as_ptr();
-    assert_eq!(
-        ::std::mem::size_of:: < aclrtMemcpyBatchAttr > (), 32usize, concat!("Size of: ",
-        stringify!(aclrtMemcpyBatchAttr))
-    );
-    assert_eq!(
-        ::std::mem::align_of:: < aclrtMemcpyBatchAttr > (), 4usize,
-        concat!("Alignment of ", stringify!(aclrtMemcpyBatchAttr))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).dstLoc) as usize - ptr as usize }, 0usize,
-        concat!("Offset of field: ", stringify!(aclrtMemcpyBatchAttr), "::",
-        stringify!(dstLoc))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).srcLoc) as usize - ptr as usize }, 8usize,
-        concat!("Offset of field: ", stringify!(aclrtMemcpyBatchAttr), "::",
-        stringify!(srcLoc))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).rsv) as usize - ptr as usize }, 16usize,
-        concat!("Offset of field: ", stringify!(aclrtMemcpyBatchAttr), "::",
-        stringify!(rsv))
-    );
-}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of aclrtMemcpyBatchAttr",
+    ][::std::mem::size_of::<aclrtMemcpyBatchAttr>() - 32usize];
+    [
+        "Alignment of aclrtMemcpyBatchAttr",
+    ][::std::mem::align_of::<aclrtMemcpyBatchAttr>() - 4usize];
+    [
+        "Offset of field: aclrtMemcpyBatchAttr::dstLoc",
+    ][::std::mem::offset_of!(aclrtMemcpyBatchAttr, dstLoc) - 0usize];
+    [
+        "Offset of field: aclrtMemcpyBatchAttr::srcLoc",
+    ][::std::mem::offset_of!(aclrtMemcpyBatchAttr, srcLoc) - 8usize];
+    [
+        "Offset of field: aclrtMemcpyBatchAttr::rsv",
+    ][::std::mem::offset_of!(aclrtMemcpyBatchAttr, rsv) - 16usize];
+};
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtPtrAttributes {
@@ -487,34 +410,24 @@ pub struct aclrtPtrAttributes {
     pub pageSize: u32,
     pub rsv: [u32; 4usize],
 }
-#[test]
-fn bindgen_test_layout_aclrtPtrAttributes() {
-    const UNINIT: ::std::mem::MaybeUninit<aclrtPtrAttributes> = ::std::mem::MaybeUninit::uninit();
-    let ptr = UNINIT.as_ptr();
-    assert_eq!(
-        ::std::mem::size_of:: < aclrtPtrAttributes > (), 28usize, concat!("Size of: ",
-        stringify!(aclrtPtrAttributes))
-    );
-    assert_eq!(
-        ::std::mem::align_of:: < aclrtPtrAttributes > (), 4usize,
-        concat!("Alignment of ", stringify!(aclrtPtrAttributes))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).location) as usize - ptr as usize },
-        0usize, concat!("Offset of field: ", stringify!(aclrtPtrAttributes), "::",
-        stringify!(location))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).pageSize) as usize - ptr as usize },
-        8usize, concat!("Offset of field: ", stringify!(aclrtPtrAttributes), "::",
-        stringify!(pageSize))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).rsv) as usize - ptr as usize }, 12usize,
-        concat!("Offset of field: ", stringify!(aclrtPtrAttributes), "::",
-        stringify!(rsv))
-    );
-}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of aclrtPtrAttributes",
+    ][::std::mem::size_of::<aclrtPtrAttributes>() - 28usize];
+    [
+        "Alignment of aclrtPtrAttributes",
+    ][::std::mem::align_of::<aclrtPtrAttributes>() - 4usize];
+    [
+        "Offset of field: aclrtPtrAttributes::location",
+    ][::std::mem::offset_of!(aclrtPtrAttributes, location) - 0usize];
+    [
+        "Offset of field: aclrtPtrAttributes::pageSize",
+    ][::std::mem::offset_of!(aclrtPtrAttributes, pageSize) - 8usize];
+    [
+        "Offset of field: aclrtPtrAttributes::rsv",
+    ][::std::mem::offset_of!(aclrtPtrAttributes, rsv) - 12usize];
+};
 pub const ACL_HOST_REGISTER_MAPPED: aclrtHostRegisterType = aclrtHostRegisterType(0);
 #[repr(transparent)]
 #[derive(Debug, Copy, Clone, Hash, PartialEq, Eq)]
@@ -533,66 +446,43 @@ pub struct aclrtUtilizationInfo {
     pub memoryUtilization: i32,
     pub utilizationExtend: *mut aclrtUtilizationExtendInfo,
 }
-#[test]
-fn bindgen_test_layout_aclrtUtilizationInfo() {
-    const UNINIT: ::std::mem::MaybeUninit<aclrtUtilizationInfo> = ::std::mem::MaybeUninit::uninit();
-    let ptr = UNINIT.as_ptr();
-    assert_eq!(
-        ::std::mem::size_of:: < aclrtUtilizationInfo > (), 24usize, concat!("Size of: ",
-        stringify!(aclrtUtilizationInfo))
-    );
-    assert_eq!(
-        ::std::mem::align_of:: < aclrtUtilizationInfo > (), 8usize,
-        concat!("Alignment of ", stringify!(aclrtUtilizationInfo))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).cubeUtilization) as usize - ptr as usize },
-        0usize, concat!("Offset of field: ", stringify!(aclrtUtilizationInfo), "::",
-        stringify!(cubeUtilization))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).vectorUtilization) as usize - ptr as usize
-        }, 4usize, concat!("Offset of field: ", stringify!(aclrtUtilizationInfo), "::",
-        stringify!(vectorUtilization))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).aicpuUtilization) as usize - ptr as usize
-        }, 8usize, concat!("Offset of field: ", stringify!(aclrtUtilizationInfo), "::",
-        stringify!(aicpuUtilization))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).memoryUtilization) as usize - ptr as usize
-        }, 12usize, concat!("Offset of field: ", stringify!(aclrtUtilizationInfo), "::",
-        stringify!(memoryUtilization))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).utilizationExtend) as usize - ptr as usize
-        }, 16usize, concat!("Offset of field: ", stringify!(aclrtUtilizationInfo), "::",
-        stringify!(utilizationExtend))
-    );
-}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of aclrtUtilizationInfo",
+    ][::std::mem::size_of::<aclrtUtilizationInfo>() - 24usize];
+    [
+        "Alignment of aclrtUtilizationInfo",
+    ][::std::mem::align_of::<aclrtUtilizationInfo>() - 8usize];
+    [
+        "Offset of field: aclrtUtilizationInfo::cubeUtilization",
+    ][::std::mem::offset_of!(aclrtUtilizationInfo, cubeUtilization) - 0usize];
+    [
+        "Offset of field: aclrtUtilizationInfo::vectorUtilization",
+    ][::std::mem::offset_of!(aclrtUtilizationInfo, vectorUtilization) - 4usize];
+    [
+        "Offset of field: aclrtUtilizationInfo::aicpuUtilization",
+    ][::std::mem::offset_of!(aclrtUtilizationInfo, aicpuUtilization) - 8usize];
+    [
+        "Offset of field: aclrtUtilizationInfo::memoryUtilization",
+    ][::std::mem::offset_of!(aclrtUtilizationInfo, memoryUtilization) - 12usize];
+    [
+        "Offset of field: aclrtUtilizationInfo::utilizationExtend",
+    ][::std::mem::offset_of!(aclrtUtilizationInfo, utilizationExtend) - 16usize];
+};
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct aclrtUuid {
     pub bytes: [::std::os::raw::c_char; 16usize],
 }
-#[test]
-fn bindgen_test_layout_aclrtUuid() {
-    const UNINIT: ::std::mem::MaybeUninit<aclrtUuid> = ::std::mem::MaybeUninit::uninit();
-    let ptr = UNINIT.as_ptr();
-    assert_eq!(
-        ::std::mem::size_of:: < aclrtUuid > (), 16usize, concat!("Size of: ",
-        stringify!(aclrtUuid))
-    );
-    assert_eq!(
-        ::std::mem::align_of:: < aclrtUuid > (), 1usize, concat!("Alignment of ",
-        stringify!(aclrtUuid))
-    );
-    assert_eq!(
-        unsafe { ::std::ptr::addr_of!((* ptr).bytes) as usize - ptr as usize }, 0usize,
-        concat!("Offset of field: ", stringify!(aclrtUuid), "::", stringify!(bytes))
-    );
-}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of aclrtUuid"][::std::mem::size_of::<aclrtUuid>() - 16usize];
+    ["Alignment of aclrtUuid"][::std::mem::align_of::<aclrtUuid>() - 1usize];
+    [
+        "Offset of field: aclrtUuid::bytes",
+    ][::std::mem::offset_of!(aclrtUuid, bytes) - 0usize];
+};
 pub const ACL_CANN_ATTR_UNDEFINED: aclCannAttr = aclCannAttr(-1);
 pub const ACL_CANN_ATTR_INF_NAN: aclCannAttr = aclCannAttr(0);
 pub const ACL_CANN_ATTR_BF16: aclCannAttr = aclCannAttr(1);
