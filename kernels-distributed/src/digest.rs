@@ -5,8 +5,8 @@ use crate::{Error, ErrorKind};
 /// The most ranks that an error names one by one.
 const NAMED: usize = 8;
 
-/// Compares what each rank compares, and its digest. The error names the ranks that differ from most, and with equal
-/// numbers from rank 0.
+/// Compares the ranks' digests and the names under which they compare them. The error names the ranks that differ from
+/// most, or from rank 0 if there are two halves.
 pub(crate) fn compare(items: &[(String, Vec<u8>)], names: &[String]) -> Result<(), Error> {
     let what = most_common(items, |(what, _)| what);
     if let Some(other) = items.iter().position(|(own, _)| own != what) {

@@ -10,9 +10,9 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// If an option or the variables are not valid, if this build has no engine for the launcher, or if the ranks
-    /// can't connect. Ranks of `torchrun` are refused: MPI would make each of them a world of its own, and Gloo, NCCL
-    /// and HCCL are not built in.
+    /// If an option or the variables are not valid, if options differ between the ranks, if this build has no engine
+    /// for the launcher, or if the ranks can't connect. Ranks of `torchrun` are refused: MPI would make each of them a
+    /// world of its own, and Gloo, NCCL and HCCL are not built in.
     pub fn from_environment(options: &Options) -> Result<Self, Error> {
         Self::from_launch(&Launch::from_environment()?, options)
     }

@@ -48,7 +48,7 @@ impl Failure {
         self.lock().error.clone()
     }
 
-    /// The process leaves the group.
+    /// Notes that the process leaves the group.
     pub(crate) fn end(&self) {
         self.lock().over = true;
         self.changed.notify_all();

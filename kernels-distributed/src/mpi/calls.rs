@@ -4,7 +4,7 @@ use super::worker::{Worker, reply};
 use crate::Error;
 use crate::answer::sum_in_order;
 use crate::element::{Carried, Element, Summed};
-use crate::request::{Call, Reply, Request};
+use crate::request::{Call, Reply, Request, total};
 use mpi::collective::SystemOperation;
 use mpi::datatype::{Partition, PartitionMut};
 use mpi::traits::*;
@@ -102,9 +102,7 @@ impl Worker {
     where
         T: Element + Equivalence + Default,
     {
-        let total = received
-            .iter()
-            .fold(0usize, |sum, count| sum.saturating_add(*count));
+        let total = total(received);
         if total > LONGEST {
             self.give_up(&format!(
                 "it would receive {total} elements, but MPI takes at most {LONGEST} in one call"

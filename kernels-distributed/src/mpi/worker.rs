@@ -3,7 +3,7 @@
 use super::calls::LONGEST;
 use crate::control::Control;
 use crate::element::Values;
-use crate::request::{Call, Reply, Request, compare};
+use crate::request::{Call, Reply, Request, compare, total};
 use crate::{Error, ErrorKind};
 use mpi::request::{Request as Started, Scope};
 use mpi::topology::SimpleCommunicator;
@@ -114,11 +114,8 @@ impl Worker {
 
     fn run(&self, request: Request) -> Result<Reply, Error> {
         let Request { values, counts, .. } = &request;
-        let gathered = counts
-            .iter()
-            .fold(0usize, |sum, count| sum.saturating_add(*count));
         let sum = matches!(request.call, Call::AllReduce | Call::Broadcast { .. });
-        if !sum && values.len().max(gathered) > LONGEST {
+        if !sum && values.len().max(total(counts)) > LONGEST {
             let name = &self.names[self.rank];
             let problem =
                 format!("{name}: MPI takes at most {LONGEST} elements in one call: divide it");
