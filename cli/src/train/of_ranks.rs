@@ -13,7 +13,7 @@ struct Line {
     args: Args,
 }
 
-/// Returns what each rank says of a run: its losses of training and validation, or its error.
+/// Runs several ranks. Returns for each its losses of training and validation, or its error.
 fn run(size: usize, options: impl Fn(usize) -> String) -> Vec<Result<Vec<f64>, String>> {
     let ranks = Group::of_threads(size).into_iter().map(|group| {
         let line = format!("train --quiet --batch 3 --seq 16 {}", options(group.rank()));
@@ -65,6 +65,13 @@ fn any_number_of_ranks_goes_on_as_one_process() {
     };
     let one = run(1, |_| options("--out", "run")).remove(0).unwrap();
     assert_eq!(one.len(), 4);
+    // A build without ranks reads the options, too.
+    let config = fs::read_to_string(out("run").join("config.toml")).unwrap();
+    assert!(config.contains("save-steps"), "{config}");
+    for name in ["timeout", "deterministic"] {
+        let mut lines = config.lines();
+        assert!(!lines.any(|line| line.starts_with(name)), "{config}");
+    }
     for size in [2, 3] {
         go_back(&out("run"));
         let name = |rank| if rank == 0 { "run" } else { "unused" };

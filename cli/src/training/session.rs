@@ -23,13 +23,13 @@ use std::time::{Duration, Instant};
 pub struct Interrupted {
     signal: i32,
     message: String,
-    /// True on the process that tells it.
+    /// True on the process that reports the interruption.
     leads: bool,
 }
 
 impl Interrupted {
-    /// Returns `true` on the process of a run that tells it. The others end in silence, because another status would make a
-    /// launcher kill the one that still writes.
+    /// Returns `true` on the process of a run that reports the interruption. The others end in silence, because another
+    /// status would make a launcher kill the one that still writes.
     pub fn is_told(&self) -> bool {
         self.leads
     }

@@ -320,26 +320,24 @@ impl Shared {
         if ranks.size() == 1 {
             return Ok(own.map(|saved| Self { saved, _copy: None }));
         }
-        let copy = match &own {
-            Some(_) => None,
-            None => Some(tempfile::tempdir()?),
-        };
-        for file in [STATE, POINTS, TENSORS] {
-            let bytes = match &own {
-                Some(saved) => fs::read(saved.folder.join(file))?,
-                None => Vec::new(),
-            };
-            let bytes = ranks.of_first(bytes)?;
-            if let Some(copy) = &copy {
-                write_new(&copy.path().join(file), &bytes)?;
+        const FILES: [&str; 3] = [STATE, POINTS, TENSORS];
+        if let Some(saved) = own {
+            for file in FILES {
+                let bytes = fs::read(saved.folder.join(file));
+                ranks.of_first(bytes.with_context(|| unreadable(&saved.folder))?)?;
             }
+            return Ok(Some(Self { saved, _copy: None }));
         }
-        let saved = match (own, &copy) {
-            (Some(saved), _) => saved,
-            (None, Some(copy)) => Saved::open(copy.path().to_owned())?.checked(name)?,
-            (None, None) => return Ok(None),
-        };
-        Ok(Some(Self { saved, _copy: copy }))
+        let copy = tempfile::tempdir().context("a folder for a copy of the checkpoint")?;
+        for file in FILES {
+            let bytes = ranks.of_first(Vec::new())?;
+            write_new(&copy.path().join(file), &bytes)?;
+        }
+        let saved = Saved::open(copy.path().to_owned())?.checked(name)?;
+        Ok(Some(Self {
+            saved,
+            _copy: Some(copy),
+        }))
     }
 }
 
@@ -410,7 +408,7 @@ fn unreadable(folder: &Path) -> String {
     )
 }
 
-/// Removes a folder, if there is one. It first gets the name of an unfinished one, so that no part of it is taken for a
+/// Removes a folder if it exists. It first gets the name of an unfinished one, so that no part of it is taken for a
 /// whole state. A failure is told, because the disk may be full for it.
 pub(super) fn remove(folder: &Path) {
     if !folder.exists() {
