@@ -56,13 +56,14 @@ fn most_common<'a, I, T: PartialEq>(items: &'a [I], value: impl Fn(&'a I) -> &'a
     best
 }
 
-fn list(differ: &[usize], names: &[String]) -> String {
-    let shown: Vec<_> = differ
+/// Returns the names of some ranks, and the number of those beyond the first eight.
+pub(crate) fn list(some: &[usize], names: &[String]) -> String {
+    let shown: Vec<_> = some
         .iter()
         .take(NAMED)
         .map(|rank| names[*rank].as_str())
         .collect();
-    match differ.len().checked_sub(NAMED) {
+    match some.len().checked_sub(NAMED) {
         Some(more @ 1..) => format!("{} and {} more", shown.join(", "), ranks(more)),
         _ => shown.join(", "),
     }

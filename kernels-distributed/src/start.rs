@@ -53,7 +53,8 @@ fn torchrun(launch: &Launch) -> String {
     let Launch { size, rank, .. } = launch;
     format!(
         "`torchrun` started {size} ranks (this is rank {rank}), which MPI can't join, as each would be a world of its \
-         own, and Gloo, NCCL and HCCL are not built in: start the program with `mpirun` or `srun`"
+         own, and Gloo, NCCL and HCCL are not built in: start the program with `mpirun` or `srun`, or unset RANK and \
+         WORLD_SIZE if they are of another program"
     )
 }
 

@@ -1,4 +1,4 @@
-//! `kernels train`: trains a small language model from scratch, with burn-train.
+//! `kernels train`: trains a small language model from scratch.
 //!
 //! The modules, in the order in which a run uses them: [`settings`] (the checked arguments), [`data`] (batches of
 //! bytes), [`fit`] (the run itself, by [`crate::training`]), [`throughput`] (speed with and without kernels), [`sample`]

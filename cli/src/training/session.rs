@@ -53,8 +53,9 @@ pub struct Session<'a> {
     /// The last saved state, and its step.
     saved: Option<(PathBuf, Progress)>,
     saved_at: Instant,
-    /// The time at which this process would have begun if it had trained from the first step.
+    /// The time at which this process began to train.
     began: Instant,
+    /// The seconds that earlier processes trained.
     before: f64,
 }
 
@@ -221,11 +222,8 @@ impl<'a> Session<'a> {
         let (mut mean, mut tokens) = (Mean::default(), 0);
         {
             let method = Method {
-                dtype: self.plan.dtype,
-                device: &device,
                 recompute: None,
-                preference: self.plan.preference.as_ref(),
-                teacher: self.plan.teacher.as_ref(),
+                ..self.plan.method(&device, 0)
             };
             let pass = Pass::new(&model, method);
             let (ranks, all) = (&self.plan.ranks, self.source.validations());
@@ -407,7 +405,7 @@ impl<'a> Session<'a> {
         .into())
     }
 
-    /// Says which state a run can go on from.
+    /// Returns a clause that names the last checkpoint, or nothing without one.
     fn last_saved(&self) -> String {
         match &self.saved {
             Some((path, progress)) if path.exists() => format!(

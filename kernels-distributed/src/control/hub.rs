@@ -242,24 +242,13 @@ fn accept_all(
 }
 
 fn absent(streams: &[Option<TcpStream>], names: &[String], options: &Options) -> Error {
-    let absent: Vec<_> = streams
-        .iter()
-        .zip(&names[1..])
-        .filter(|(stream, _)| stream.is_none())
+    let absent: Vec<_> = (1..names.len())
+        .filter(|rank| streams[rank - 1].is_none())
         .collect();
-    let first = absent
-        .iter()
-        .take(8)
-        .map(|(_, name)| name.as_str())
-        .collect::<Vec<_>>()
-        .join(", ");
-    let more = match absent.len() {
-        0..=8 => String::new(),
-        len => format!(" and {} more", len - 8),
-    };
+    let absent = digest::list(&absent, names);
     let (timeout, hub) = (options.timeout, &names[0]);
     connection(format!(
-        "{first}{more} did not connect to {hub} within {timeout:?}; MASTER_ADDR and MASTER_PORT set its address"
+        "{absent} did not connect to {hub} within {timeout:?}; MASTER_ADDR and MASTER_PORT set its address"
     ))
 }
 

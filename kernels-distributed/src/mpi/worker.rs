@@ -80,12 +80,12 @@ impl Worker {
             if over {
                 self.control.leave();
             } else if leaves {
-                // They would wait for this rank's next call, which does not come.
+                // The others would wait for this rank's next call, which does not come.
                 self.control
                     .fail("it has ended its group, but others go on");
             }
             if let Some(reply) = self.current.take() {
-                // A sum that nobody waits for.
+                // The caller may have dropped a sum that it started.
                 let _ = reply.send(result);
             }
             if over {
