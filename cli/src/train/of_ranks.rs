@@ -65,13 +65,6 @@ fn any_number_of_ranks_goes_on_as_one_process() {
     };
     let one = run(1, |_| options("--out", "run")).remove(0).unwrap();
     assert_eq!(one.len(), 4);
-    // A build without ranks reads the options, too.
-    let config = fs::read_to_string(out("run").join("config.toml")).unwrap();
-    assert!(config.contains("save-steps"), "{config}");
-    for name in ["timeout", "deterministic"] {
-        let mut lines = config.lines();
-        assert!(!lines.any(|line| line.starts_with(name)), "{config}");
-    }
     for size in [2, 3] {
         go_back(&out("run"));
         let name = |rank| if rank == 0 { "run" } else { "unused" };
@@ -85,6 +78,22 @@ fn any_number_of_ranks_goes_on_as_one_process() {
     fs::remove_dir_all(out("run/resume/step-00000003-validated")).unwrap();
     let again = run(1, |_| options("--resume", "run")).remove(0);
     same(&one, &again.unwrap());
+}
+
+/// A build without ranks reads the options of a run that did without them.
+#[test]
+fn options_of_a_launch_are_not_written() {
+    let written = |line: &str| {
+        let args = Line::parse_from(line.split(' ')).args;
+        toml::to_string(&args).unwrap()
+    };
+    let plain = written("train --timeout 5 --save-steps 3");
+    assert!(plain.contains("save-steps = 3"), "{plain}");
+    for name in ["timeout", "deterministic"] {
+        assert!(!plain.contains(name), "{plain}");
+    }
+    let in_order = written("train --deterministic");
+    assert!(in_order.contains("deterministic = true"), "{in_order}");
 }
 
 #[test]
