@@ -348,7 +348,7 @@ impl<'a> Session<'a> {
         Ok(path)
     }
 
-    /// Saves the state. A failure is told, and training goes on.
+    /// Saves the state. Reports a failure, and training goes on.
     fn save_or_tell(&mut self) {
         if !self.plan.ranks.leads() {
             return;
