@@ -5,8 +5,8 @@ use crate::{Error, ErrorKind};
 /// The most ranks that an error names one by one.
 const NAMED: usize = 8;
 
-/// Compares what each rank compares, and its digest. The error names the ranks that differ from most, and with equal
-/// numbers from rank 0.
+/// Compares the ranks' digests and the names under which they compare them. The error names the ranks that differ from
+/// most, or from rank 0 if there are two halves.
 pub(crate) fn compare(items: &[(String, Vec<u8>)], names: &[String]) -> Result<(), Error> {
     let what = most_common(items, |(what, _)| what);
     if let Some(other) = items.iter().position(|(own, _)| own != what) {
@@ -56,13 +56,14 @@ fn most_common<'a, I, T: PartialEq>(items: &'a [I], value: impl Fn(&'a I) -> &'a
     best
 }
 
-fn list(differ: &[usize], names: &[String]) -> String {
-    let shown: Vec<_> = differ
+/// Returns the names of some ranks, and the number of those beyond the first eight.
+pub(crate) fn list(some: &[usize], names: &[String]) -> String {
+    let shown: Vec<_> = some
         .iter()
         .take(NAMED)
         .map(|rank| names[*rank].as_str())
         .collect();
-    match differ.len().checked_sub(NAMED) {
+    match some.len().checked_sub(NAMED) {
         Some(more @ 1..) => format!("{} and {} more", shown.join(", "), ranks(more)),
         _ => shown.join(", "),
     }

@@ -1,7 +1,7 @@
 //! The group: its calls, with their checks.
 
 use crate::element::{Carried, Values};
-use crate::request::{Answer, Call, Engine, Reply, Request};
+use crate::request::{Answer, Call, Engine, Reply, Request, total};
 use crate::{Element, Error, ErrorKind, Summed, threads};
 use std::fmt;
 use std::sync::Arc;
@@ -154,7 +154,7 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// If there is no such rank, if a rank is lost or calls something else.
+    /// If the group lacks the rank `root`, if a rank is lost or calls something else.
     pub fn broadcast<T: Element>(&self, values: &mut [T], root: usize) -> Result<(), Error> {
         if root >= self.size() {
             return Err(self.argument(format!("broadcast from {}", self.name_of(root))));
@@ -233,10 +233,7 @@ impl Group {
     }
 
     fn check_total(&self, call: &str, len: usize, counts: &[usize]) -> Result<(), Error> {
-        let total = counts
-            .iter()
-            .try_fold(0usize, |sum, count| sum.checked_add(*count));
-        match total == Some(len) {
+        match total(counts) == len {
             true => Ok(()),
             false => {
                 Err(self.argument(format!("{call} of {len} values with counts of another sum")))

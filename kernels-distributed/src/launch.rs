@@ -9,7 +9,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Launcher {
-    /// None: the process is alone.
+    /// No launcher: the process is alone.
     Alone,
     /// `mpirun` of OpenMPI.
     OpenMpi,
@@ -59,7 +59,8 @@ const MPICH: Names = Names {
 const SRUN: Names = Names {
     launcher: Launcher::Srun,
     rank: "SLURM_PROCID",
-    size: "SLURM_NTASKS",
+    // Of the step. A job's SLURM_NTASKS is also set for its script, which is one process.
+    size: "SLURM_STEP_NUM_TASKS",
     local_rank: "SLURM_LOCALID",
 };
 const TORCHRUN: Names = Names {
@@ -107,7 +108,7 @@ impl Launch {
     ///
     /// # Errors
     ///
-    /// If a variable is no number or one of a pair is missing, if a rank is not below the number of ranks, or if two
+    /// If a variable is not a number or one of a pair is missing, if a rank is not below the number of ranks, or if two
     /// launchers' variables contradict each other. The error names the variables.
     pub fn from_variables(variables: &Variables) -> Result<Self, Error> {
         let torchrun = Place::read(variables, &TORCHRUN)?;
@@ -166,8 +167,8 @@ impl Place {
             Self::read(variables, &MPICH)?,
         ];
         let places: Vec<_> = places.into_iter().flatten().collect();
-        // A shell of an allocation (`salloc`) has the number of tasks, but is none of them.
-        match places.is_empty() && variables.contains_key(SRUN.rank) {
+        // The script of a job (`sbatch`) has SLURM_PROCID too, but is not one of several tasks.
+        match places.is_empty() && variables.contains_key(SRUN.size) {
             true => Ok(Self::read(variables, &SRUN)?.into_iter().collect()),
             false => Ok(places),
         }

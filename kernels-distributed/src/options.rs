@@ -12,7 +12,8 @@ pub const LOSS_STATUS: i32 = 75;
 /// A function that ends the process after the loss of another rank.
 pub type OnLoss = Arc<dyn Fn(&Error) + Send + Sync>;
 
-/// The settings of [`Group::from_environment`](crate::Group::from_environment).
+/// The settings of [`Group::from_environment`](crate::Group::from_environment). All ranks have the same `timeout` and
+/// `deterministic`.
 #[derive(Clone)]
 pub struct Options {
     /// The time in which every rank ends after another one died, hangs or can't be reached. At least one second.

@@ -47,7 +47,7 @@ pub(crate) trait Engine: Send + Sync {
     fn fail(&self, reason: &str);
 }
 
-/// What must be equal in the calls of all ranks: the call, the type, and the length or the counts.
+/// The fields of a call that all ranks must have in common: the call, the type, and the length or the counts.
 pub(crate) type Header = [u64; 4];
 
 /// The header of a rank that leaves the group.
@@ -70,7 +70,7 @@ impl Request {
         match &self.call {
             Call::AllReduce => [0, element, len, 0],
             Call::ReduceScatter => [1, element, len, counts],
-            Call::AllGather => [2, element, self.counts.iter().sum::<usize>() as u64, counts],
+            Call::AllGather => [2, element, total(&self.counts) as u64, counts],
             // Each rank has counts of its own.
             Call::AllToAll => [3, element, 0, 0],
             Call::Broadcast { root } => [4, element, len, *root as u64],
@@ -80,6 +80,13 @@ impl Request {
             Call::Leave => [LEAVE, 0, 0, 0],
         }
     }
+}
+
+/// Returns the sum of counts, or the largest number if the sum is beyond it.
+pub(crate) fn total(counts: &[usize]) -> usize {
+    counts
+        .iter()
+        .fold(0usize, |sum, count| sum.saturating_add(*count))
 }
 
 /// FNV-1a, enough to tell the counts of a mistake from the right ones.

@@ -10,9 +10,9 @@ impl Group {
     ///
     /// # Errors
     ///
-    /// If an option or the variables are not valid, if this build has no engine for the launcher, or if the ranks
-    /// can't connect. Ranks of `torchrun` are refused: MPI would make each of them a world of its own, and Gloo, NCCL
-    /// and HCCL are not built in.
+    /// If an option or the variables are not valid, if options differ between the ranks, if this build has no engine
+    /// for the launcher, or if the ranks can't connect. Ranks of `torchrun` are refused: MPI would make each of them a
+    /// world of its own, and Gloo, NCCL and HCCL are not built in.
     pub fn from_environment(options: &Options) -> Result<Self, Error> {
         Self::from_launch(&Launch::from_environment()?, options)
     }
@@ -53,7 +53,8 @@ fn torchrun(launch: &Launch) -> String {
     let Launch { size, rank, .. } = launch;
     format!(
         "`torchrun` started {size} ranks (this is rank {rank}), which MPI can't join, as each would be a world of its \
-         own, and Gloo, NCCL and HCCL are not built in: start the program with `mpirun` or `srun`"
+         own, and Gloo, NCCL and HCCL are not built in: start the program with `mpirun` or `srun`, or unset RANK and \
+         WORLD_SIZE if they are of another program"
     )
 }
 

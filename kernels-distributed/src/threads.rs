@@ -117,7 +117,7 @@ impl Board {
     }
 }
 
-/// A rank's part in a call. Who drops it without waiting doesn't want the result.
+/// A rank's part in a call. A rank that drops it without waiting doesn't want the result.
 struct Ticket {
     board: Arc<Board>,
     number: u64,

@@ -217,11 +217,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     args.policy.install()?;
     signals::survive_limits()?;
     let started = Instant::now();
-    let ranks = args.ranks.join()?;
-    let run = train(args, &ranks).map_err(|error| ranks.failed(error))?;
-    // The others end here, and the first goes on alone.
-    ranks.leave();
-    let Some(run) = run else {
+    // The other processes end here, and the first goes on alone.
+    let Some(run) = args.ranks.run(|ranks| train(args, ranks))? else {
         return Ok(());
     };
     let Run {

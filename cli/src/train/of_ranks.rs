@@ -13,7 +13,7 @@ struct Line {
     args: Args,
 }
 
-/// Returns what each rank says of a run: its losses of training and validation, or its error.
+/// Runs several ranks. Returns for each its losses of training and validation, or its error.
 fn run(size: usize, options: impl Fn(usize) -> String) -> Vec<Result<Vec<f64>, String>> {
     let ranks = Group::of_threads(size).into_iter().map(|group| {
         let line = format!("train --quiet --batch 3 --seq 16 {}", options(group.rank()));
@@ -78,6 +78,22 @@ fn any_number_of_ranks_goes_on_as_one_process() {
     fs::remove_dir_all(out("run/resume/step-00000003-validated")).unwrap();
     let again = run(1, |_| options("--resume", "run")).remove(0);
     same(&one, &again.unwrap());
+}
+
+/// A build without ranks reads the options of a run that did without them.
+#[test]
+fn options_of_a_launch_are_not_written() {
+    let written = |line: &str| {
+        let args = Line::parse_from(line.split(' ')).args;
+        toml::to_string(&args).unwrap()
+    };
+    let plain = written("train --timeout 5 --save-steps 3");
+    assert!(plain.contains("save-steps = 3"), "{plain}");
+    for name in ["timeout", "deterministic"] {
+        assert!(!plain.contains(name), "{plain}");
+    }
+    let in_order = written("train --deterministic");
+    assert!(in_order.contains("deterministic = true"), "{in_order}");
 }
 
 #[test]

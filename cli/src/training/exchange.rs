@@ -12,7 +12,7 @@ use std::collections::{HashSet, VecDeque};
 const BUCKET: usize = 25_000_000 / 4;
 
 /// Adds up the gradients of all ranks. A rank whose share did not use a parameter adds zeros. A parameter that no rank
-/// used has none. Each gradient is given to the group once, in f32. `device` receives the sums.
+/// used has no gradient. Each gradient is sent once, in f32. The sums are on `device`.
 ///
 /// # Errors
 /// Returns an error if the device fails or a rank is lost.

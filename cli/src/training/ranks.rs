@@ -1,7 +1,7 @@
 //! The processes of a run. Without the feature `distributed` there is one.
 
 use super::identity;
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 #[cfg(feature = "distributed")]
 use burn_kernels::distributed::{self, Group, Options};
 use serde::Serialize;
@@ -16,20 +16,30 @@ pub struct Args {
     /// The number of seconds in which all ranks end after one died or hangs.
     #[cfg(feature = "distributed")]
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    // An option of a launch: a run goes on with another.
+    #[serde(skip)]
     timeout: u64,
     /// Add up gradients in the order of ranks: the same bits in every run with this number of ranks.
     #[cfg(feature = "distributed")]
     #[arg(long)]
+    // A build without the feature lacks the option, and goes on with runs that did not use it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     deterministic: bool,
 }
 
 impl Args {
-    /// Joins the processes that a launcher started.
+    /// Joins the processes that a launcher started, trains by `train`, and leaves them: no other process waits for this
+    /// one any more.
     ///
     /// # Errors
-    /// Returns an error if the launcher's variables are not valid, if this build can't join the processes, or if they
-    /// can't connect.
-    pub fn join(self) -> anyhow::Result<Ranks> {
+    /// Returns an error if the launcher's variables are not valid, if this build can't join the processes, if they can't
+    /// connect, or if `train` returns one. The error of one of several processes names it, and the others learn of it.
+    pub fn run<T>(self, train: impl FnOnce(&Ranks) -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let ranks = self.join()?;
+        train(&ranks).map_err(|error| ranks.failed(error))
+    }
+
+    fn join(self) -> anyhow::Result<Ranks> {
         #[cfg(feature = "distributed")]
         {
             let ranks = Ranks::of(Group::from_environment(&Options {
@@ -121,13 +131,7 @@ impl Ranks {
         self.rank() == 0
     }
 
-    /// Leaves the group: no other process waits for this one any more.
-    pub fn leave(self) {
-        #[cfg(feature = "distributed")]
-        drop(self.group);
-    }
-
-    /// Returns the error of one of several processes with its rank and host, after the others were told.
+    /// Tells the other processes of an error of this one, and returns it with rank and host.
     pub fn failed(&self, error: anyhow::Error) -> anyhow::Error {
         #[cfg(feature = "distributed")]
         if let Some(group) = self.group()
@@ -142,10 +146,10 @@ impl Ranks {
         error
     }
 
-    /// Checks that each process has a sequence of a step of `sequences`, and one device.
+    /// Checks that each of several processes has a sequence of a step of `sequences`, and one device.
     ///
     /// # Errors
-    /// Returns an error if it has not.
+    /// Returns an error if there are fewer sequences than processes, or if this one has several devices.
     pub fn check(&self, sequences: usize, devices: &crate::devices::Devices) -> anyhow::Result<()> {
         let size = self.size();
         ensure!(
@@ -237,7 +241,7 @@ impl Ranks {
         Ok(())
     }
 
-    /// Returns bytes of the first process. The others give an empty vector.
+    /// Returns the bytes that the first process gives. The others give an empty vector.
     ///
     /// # Errors
     /// Returns an error if a process is lost.
@@ -261,10 +265,11 @@ impl Ranks {
 
 /// Returns the bytes of this program.
 fn program() -> anyhow::Result<Vec<u8>> {
-    Ok(std::fs::read(std::env::current_exe()?)?)
+    let program = std::env::current_exe().and_then(std::fs::read);
+    program.context("cannot read this program, which ranks compare")
 }
 
-/// Returns the settings that all ranks must have. Each has a device of its own.
+/// Returns the settings that all ranks must have in common. Each has a device of its own.
 fn compared(description: &Value) -> Vec<(String, &Value)> {
     let mut fields = identity::fields(description);
     fields.retain(|(name, _)| name != "`settings.device`");

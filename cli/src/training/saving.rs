@@ -4,7 +4,7 @@ use super::plan::Saving;
 use serde::Serialize;
 use std::time::Duration;
 
-/// When checkpoints are saved, and how many stay.
+/// The times of checkpoints, and the number of them that stay.
 #[derive(Clone, Copy, Debug, clap::Args, Serialize)]
 #[group(skip)]
 #[serde(rename_all = "kebab-case")]

@@ -23,13 +23,13 @@ use std::time::{Duration, Instant};
 pub struct Interrupted {
     signal: i32,
     message: String,
-    /// True on the process that tells it.
+    /// True on the process that reports the interruption.
     leads: bool,
 }
 
 impl Interrupted {
-    /// Returns `true` on the process of a run that tells it. The others end in silence, because another status would make a
-    /// launcher kill the one that still writes.
+    /// Returns `true` on the process of a run that reports the interruption. The others end in silence, because another
+    /// status would make a launcher kill the one that still writes.
     pub fn is_told(&self) -> bool {
         self.leads
     }
@@ -53,8 +53,9 @@ pub struct Session<'a> {
     /// The last saved state, and its step.
     saved: Option<(PathBuf, Progress)>,
     saved_at: Instant,
-    /// The time at which this process would have begun if it had trained from the first step.
+    /// The time at which this process began to train.
     began: Instant,
+    /// The seconds that earlier processes trained.
     before: f64,
 }
 
@@ -221,11 +222,8 @@ impl<'a> Session<'a> {
         let (mut mean, mut tokens) = (Mean::default(), 0);
         {
             let method = Method {
-                dtype: self.plan.dtype,
-                device: &device,
                 recompute: None,
-                preference: self.plan.preference.as_ref(),
-                teacher: self.plan.teacher.as_ref(),
+                ..self.plan.method(&device, 0)
             };
             let pass = Pass::new(&model, method);
             let (ranks, all) = (&self.plan.ranks, self.source.validations());
@@ -350,7 +348,7 @@ impl<'a> Session<'a> {
         Ok(path)
     }
 
-    /// Saves the state. A failure is told, and training goes on.
+    /// Saves the state. Reports a failure, and training goes on.
     fn save_or_tell(&mut self) {
         if !self.plan.ranks.leads() {
             return;
@@ -407,7 +405,7 @@ impl<'a> Session<'a> {
         .into())
     }
 
-    /// Says which state a run can go on from.
+    /// Returns a clause that names the last checkpoint, or nothing without one.
     fn last_saved(&self) -> String {
         match &self.saved {
             Some((path, progress)) if path.exists() => format!(

@@ -10,11 +10,12 @@
 //! Data, schedule and random numbers are functions of seed and step, so the step is all that is kept of them. A state
 //! appears complete or not at all.
 
+mod shared;
+
 use super::batch::Batch;
 use super::folder::{Kept, RunFolder};
 use super::metrics::{self, Point};
 use super::optimiser::{self, Optimiser};
-use super::ranks::Ranks;
 use super::step::{Loss, Method, Pass};
 use super::{identity, tensors};
 use crate::output;
@@ -25,6 +26,7 @@ use kernels_io::{Limit, Staging, clear_leftovers, escape_path, write_new};
 use kernels_models::CausalLm;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+pub use shared::Shared;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -293,56 +295,6 @@ pub struct Saved {
     pub points: Vec<Point>,
 }
 
-/// The newest state of a run, which the first process reads and the others receive.
-pub struct Shared {
-    /// The state.
-    pub saved: Saved,
-    /// The copy of the state on a process that received it.
-    _copy: Option<tempfile::TempDir>,
-}
-
-impl Shared {
-    /// Returns the newest of `states`, which the first process has, on all processes.
-    ///
-    /// # Errors
-    /// Returns an error as [`States::newest`] does, or if a copy can't be written.
-    pub fn newest(states: &States, ranks: &Ranks) -> anyhow::Result<Option<Self>> {
-        let own = match ranks.leads() {
-            true => states.newest()?,
-            false => None,
-        };
-        let name = own.as_ref().and_then(|saved| saved.folder.file_name());
-        let name = name.map(|name| name.to_string_lossy().into_owned());
-        let name = ranks.of_first(name.unwrap_or_default().into_bytes())?;
-        let Some(name) = Name::parse(&String::from_utf8(name)?) else {
-            return Ok(None);
-        };
-        if ranks.size() == 1 {
-            return Ok(own.map(|saved| Self { saved, _copy: None }));
-        }
-        let copy = match &own {
-            Some(_) => None,
-            None => Some(tempfile::tempdir()?),
-        };
-        for file in [STATE, POINTS, TENSORS] {
-            let bytes = match &own {
-                Some(saved) => fs::read(saved.folder.join(file))?,
-                None => Vec::new(),
-            };
-            let bytes = ranks.of_first(bytes)?;
-            if let Some(copy) = &copy {
-                write_new(&copy.path().join(file), &bytes)?;
-            }
-        }
-        let saved = match (own, &copy) {
-            (Some(saved), _) => saved,
-            (None, Some(copy)) => Saved::open(copy.path().to_owned())?.checked(name)?,
-            (None, None) => return Ok(None),
-        };
-        Ok(Some(Self { saved, _copy: copy }))
-    }
-}
-
 impl Saved {
     fn open(folder: PathBuf) -> anyhow::Result<Self> {
         const LIMIT: Limit = Limit::mib("a state", 64);
@@ -410,8 +362,8 @@ fn unreadable(folder: &Path) -> String {
     )
 }
 
-/// Removes a folder, if there is one. It first gets the name of an unfinished one, so that no part of it is taken for a
-/// whole state. A failure is told, because the disk may be full for it.
+/// Removes a folder if it exists. It first gets the name of an unfinished one, so that no part of it is taken for a
+/// whole state. A failure is reported, because the folder takes room on the disk.
 pub(super) fn remove(folder: &Path) {
     if !folder.exists() {
         return;

@@ -48,7 +48,7 @@ impl Failure {
         self.lock().error.clone()
     }
 
-    /// The process leaves the group.
+    /// Notes that the process leaves the group.
     pub(crate) fn end(&self) {
         self.lock().over = true;
         self.changed.notify_all();
@@ -89,7 +89,7 @@ impl Failure {
 
 /// Prints the error and ends the process at once. Handlers of a library's exit could wait for the lost rank.
 fn end_process(error: &Error) {
-    // In one piece, because other ranks write to the same place. Nobody may read it any more.
+    // In one piece, because other ranks write to the same place. Its reader may be gone, so that errors are ignored.
     let _ = std::io::stderr().write_all(format!("error: {error}\n").as_bytes());
     let _ = std::io::stdout().flush();
     exit_now(LOSS_STATUS)

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Connections of strangers that may wait at a time, besides those of ranks.
+/// The number of connections of strangers that may wait at a time, besides those of ranks.
 const STRANGERS: usize = 64;
 
 pub(super) struct Hub {
@@ -24,7 +24,7 @@ pub(super) struct Hub {
     options: Options,
 }
 
-/// What came from the ranks.
+/// The digests and departures of the ranks.
 struct Table {
     /// The digests of the comparison that goes on, by rank.
     digests: Vec<Option<(String, Vec<u8>)>>,
@@ -220,7 +220,7 @@ fn accept_all(
         if start.elapsed() >= options.timeout {
             let error = absent(&streams, names, options);
             let tell = |stream: &mut TcpStream| Message::Lost(error.to_string()).write(stream);
-            // Who connected may be gone by now.
+            // A rank that connected may be gone by now.
             streams
                 .iter_mut()
                 .flatten()
@@ -230,7 +230,7 @@ fn accept_all(
         match listener.accept() {
             Ok((stream, _)) => door.ask(stream),
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-            // A connection that ended before it was accepted.
+            // The connection ended before it was accepted.
             Err(error) if error.kind() == ErrorKind::ConnectionAborted => continue,
             Err(error) => return Err(problem(error)),
         }
@@ -242,24 +242,13 @@ fn accept_all(
 }
 
 fn absent(streams: &[Option<TcpStream>], names: &[String], options: &Options) -> Error {
-    let absent: Vec<_> = streams
-        .iter()
-        .zip(&names[1..])
-        .filter(|(stream, _)| stream.is_none())
+    let absent: Vec<_> = (1..names.len())
+        .filter(|rank| streams[rank - 1].is_none())
         .collect();
-    let first = absent
-        .iter()
-        .take(8)
-        .map(|(_, name)| name.as_str())
-        .collect::<Vec<_>>()
-        .join(", ");
-    let more = match absent.len() {
-        0..=8 => String::new(),
-        len => format!(" and {} more", len - 8),
-    };
+    let absent = digest::list(&absent, names);
     let (timeout, hub) = (options.timeout, &names[0]);
     connection(format!(
-        "{first}{more} did not connect to {hub} within {timeout:?}; MASTER_ADDR and MASTER_PORT set its address"
+        "{absent} did not connect to {hub} within {timeout:?}; MASTER_ADDR and MASTER_PORT set its address"
     ))
 }
 

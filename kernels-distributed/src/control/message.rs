@@ -40,9 +40,9 @@ pub(super) enum Message {
 pub(super) enum ReadError {
     /// The connection was closed or failed.
     Closed,
-    /// Nothing came within the timeout of the stream.
+    /// The peer sent nothing within the timeout of the stream.
     Silent,
-    /// The bytes are no message.
+    /// The bytes are not a message.
     Malformed(&'static str),
 }
 

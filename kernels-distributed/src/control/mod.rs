@@ -22,7 +22,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What a rank needs to join the group.
+/// A rank's place in the group, and the secret and options by which it joins.
 pub(crate) struct Membership {
     pub rank: usize,
     pub names: Vec<String>,

@@ -20,7 +20,7 @@ pub(super) struct Spoke {
     options: Options,
 }
 
-/// What came from rank 0.
+/// The verdict and the departure of rank 0.
 #[derive(Default)]
 struct Heard {
     verdict: Option<String>,
@@ -49,9 +49,9 @@ impl Spoke {
         };
         let mut stream = dial(host, port, options.timeout).map_err(problem)?;
         let mut writer = Writer::new(&stream, &options).map_err(problem)?;
-        // Rank 0 may still wait for others.
+        // Rank 0 may wait for others as long as the timeout, and then says who did not come.
         stream
-            .set_read_timeout(Some(options.timeout))
+            .set_read_timeout(Some(options.timeout + interval(&options)))
             .map_err(problem)?;
         writer.send(&Message::Hello {
             token,

@@ -137,7 +137,7 @@ fn digests_are_compared_and_the_ranks_leave() {
 }
 
 #[test]
-fn silent_work_longer_than_the_timeout_is_no_loss() {
+fn silent_work_longer_than_the_timeout_is_not_a_loss() {
     let ranks = group(3, 1.0);
     thread::sleep(Duration::from_millis(2500));
     assert!(

@@ -4,7 +4,7 @@ use super::worker::{Worker, reply};
 use crate::Error;
 use crate::answer::sum_in_order;
 use crate::element::{Carried, Element, Summed};
-use crate::request::{Call, Reply, Request};
+use crate::request::{Call, Reply, Request, total};
 use mpi::collective::SystemOperation;
 use mpi::datatype::{Partition, PartitionMut};
 use mpi::traits::*;
@@ -15,8 +15,8 @@ pub(super) const LONGEST: usize = i32::MAX as usize;
 const PART: usize = 1 << 28;
 
 impl Worker {
-    /// In the order of ranks, the sum of each part is made by one rank, and all ranks gather the parts: as many bytes
-    /// as a sum in any order.
+    /// Returns the sums over all ranks. Where the order of ranks is asked for, one rank adds each part in it, and all
+    /// ranks gather the parts: as many bytes as a sum in any order.
     pub(super) fn all_reduce<T: Summed + Equivalence + Default>(&self, values: &[T]) -> Vec<T> {
         let mut sums = Vec::with_capacity(values.len());
         for part in values.chunks(PART) {
@@ -76,7 +76,7 @@ impl Worker {
                 }
             }
             Call::Broadcast { root } => reply(self.broadcast(values, root)),
-            // The comparison of headers was all.
+            // A barrier and a farewell need no more than the comparison of headers.
             _ => Request::empty(Call::Barrier).into_reply(),
         })
     }
@@ -102,9 +102,7 @@ impl Worker {
     where
         T: Element + Equivalence + Default,
     {
-        let total = received
-            .iter()
-            .fold(0usize, |sum, count| sum.saturating_add(*count));
+        let total = total(received);
         if total > LONGEST {
             self.give_up(&format!(
                 "it would receive {total} elements, but MPI takes at most {LONGEST} in one call"

@@ -18,7 +18,7 @@ const HOST: usize = 256;
 /// Bytes of the reason why rank 0 can't listen.
 const REASON: usize = 512;
 
-/// What the thread of MPI tells the caller once the ranks are connected.
+/// The names of the ranks and the control connection, which the thread of MPI sends to the caller, or an error.
 type Joined = Result<(Vec<String>, Arc<Control>), Error>;
 
 /// Joins the ranks that a launcher started.
@@ -169,16 +169,25 @@ fn connect(
         Some(Err(error)) => return Err(error),
         None => Way::Connect(address(launch, one_host, host(&names[0])), port),
     };
-    let (rank, names, options) = (launch.rank, names.to_vec(), options.clone());
-    Control::connect(
-        Membership {
-            rank,
-            names,
-            token,
-            options,
-        },
-        way,
-    )
+    let membership = Membership {
+        rank: launch.rank,
+        names: names.to_vec(),
+        token,
+        options: options.clone(),
+    };
+    let control = Control::connect(membership, way)?;
+    agree_on_options(&control, options).inspect_err(|_| control.leave())?;
+    Ok(control)
+}
+
+/// Compares the options of the ranks. Sums in order are other calls of MPI than sums in any order, and a rank with a
+/// longer timeout would be silent for too long.
+fn agree_on_options(control: &Control, options: &Options) -> Result<(), Error> {
+    let mut timeout = [0; 32];
+    timeout[..16].copy_from_slice(&options.timeout.as_nanos().to_le_bytes());
+    control.agree("option `timeout`", &timeout)?;
+    let deterministic = [u8::from(options.deterministic); 32];
+    control.agree("option `deterministic`", &deterministic)
 }
 
 fn address(launch: &Launch, one_host: bool, host: String) -> String {
@@ -189,7 +198,7 @@ fn address(launch: &Launch, one_host: bool, host: String) -> String {
     }
 }
 
-/// What rank 0 broadcasts over MPI.
+/// The broadcast of rank 0 over MPI: the way to its control connection, or the reason why it has none.
 struct Invitation {
     port: u16,
     token: Token,

@@ -3,7 +3,7 @@
 use super::calls::LONGEST;
 use crate::control::Control;
 use crate::element::Values;
-use crate::request::{Call, Reply, Request, compare};
+use crate::request::{Call, Reply, Request, compare, total};
 use crate::{Error, ErrorKind};
 use mpi::request::{Request as Started, Scope};
 use mpi::topology::SimpleCommunicator;
@@ -80,12 +80,12 @@ impl Worker {
             if over {
                 self.control.leave();
             } else if leaves {
-                // They would wait for this rank's next call, which does not come.
+                // The others would wait for this rank's next call, which does not come.
                 self.control
                     .fail("it has ended its group, but others go on");
             }
             if let Some(reply) = self.current.take() {
-                // A sum that nobody waits for.
+                // The caller may have dropped a sum that it started.
                 let _ = reply.send(result);
             }
             if over {
@@ -114,11 +114,8 @@ impl Worker {
 
     fn run(&self, request: Request) -> Result<Reply, Error> {
         let Request { values, counts, .. } = &request;
-        let gathered = counts
-            .iter()
-            .fold(0usize, |sum, count| sum.saturating_add(*count));
         let sum = matches!(request.call, Call::AllReduce | Call::Broadcast { .. });
-        if !sum && values.len().max(gathered) > LONGEST {
+        if !sum && values.len().max(total(counts)) > LONGEST {
             let name = &self.names[self.rank];
             let problem =
                 format!("{name}: MPI takes at most {LONGEST} elements in one call: divide it");

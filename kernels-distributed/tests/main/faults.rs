@@ -60,7 +60,7 @@ fn many_ranks_that_differ_are_counted() {
 }
 
 #[test]
-fn what_is_compared_must_be_the_same() {
+fn digests_are_compared_under_one_name() {
     let what = ["seed", "seed", "model\n"];
     let errors = on_ranks(3, |group| {
         group.agree(what[group.rank()], &[0; 32]).unwrap_err()
@@ -128,7 +128,7 @@ fn a_rank_that_leaves_is_named_to_those_that_go_on() {
     }
 }
 
-/// What a rank gave before it left still counts.
+/// The values that a rank gave before it left still count.
 #[test]
 fn a_rank_may_leave_before_others_take_the_result() {
     on_ranks(3, |group| {
@@ -205,4 +205,11 @@ fn arguments_are_checked() {
         .all_to_all_v::<u8>(&[], &[usize::MAX, 1])
         .unwrap_err();
     assert_eq!(huge.kind(), ErrorKind::Argument);
+    // Counts whose sum overflows, on a rank that has as many values as its own count says.
+    let kinds = on_ranks(3, |group| {
+        let gathered = group.all_gather::<u8>(&[], &[0, usize::MAX, 1]);
+        gathered.unwrap_err().kind()
+    });
+    let argument = ErrorKind::Argument;
+    assert_eq!(kinds, [ErrorKind::Lost, argument, argument]);
 }

@@ -45,7 +45,7 @@ fn each_launcher_is_understood() {
             None,
         ),
         (
-            "SLURM_PROCID=5 SLURM_NTASKS=8 SLURM_LOCALID=1",
+            "SLURM_PROCID=5 SLURM_STEP_NUM_TASKS=8 SLURM_LOCALID=1",
             Launcher::Srun,
             5,
             8,
@@ -60,10 +60,27 @@ fn each_launcher_is_understood() {
             Some(0),
             Some(("node1", 29500)),
         ),
-        // A shell of an allocation, and `mpirun` inside of one with fewer ranks.
+        // A shell of an allocation, the script of a job, and `mpirun` inside of one with fewer ranks.
         ("SLURM_NTASKS=8", Launcher::Alone, 0, 1, None, None),
         (
-            "SLURM_PROCID=0 SLURM_NTASKS=8 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4",
+            "SLURM_PROCID=0 SLURM_NTASKS=8 SLURM_LOCALID=0",
+            Launcher::Alone,
+            0,
+            1,
+            None,
+            None,
+        ),
+        // A step with fewer tasks than its job.
+        (
+            "SLURM_PROCID=1 SLURM_NTASKS=8 SLURM_STEP_NUM_TASKS=2",
+            Launcher::Srun,
+            1,
+            2,
+            None,
+            None,
+        ),
+        (
+            "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=8 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=4",
             Launcher::OpenMpi,
             3,
             4,
@@ -72,7 +89,7 @@ fn each_launcher_is_understood() {
         ),
         // `srun` with PMI, scripts that set PyTorch's names too, and `srun torchrun`.
         (
-            "SLURM_PROCID=1 SLURM_NTASKS=2 PMI_RANK=1 PMI_SIZE=2",
+            "SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 PMI_RANK=1 PMI_SIZE=2",
             Launcher::Mpich,
             1,
             2,
@@ -80,7 +97,7 @@ fn each_launcher_is_understood() {
             None,
         ),
         (
-            "SLURM_PROCID=1 SLURM_NTASKS=2 RANK=1 WORLD_SIZE=2 MASTER_ADDR=10.0.0.1 MASTER_PORT=65535",
+            "SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 RANK=1 WORLD_SIZE=2 MASTER_ADDR=10.0.0.1 MASTER_PORT=65535",
             Launcher::Srun,
             1,
             2,
@@ -88,7 +105,7 @@ fn each_launcher_is_understood() {
             Some(("10.0.0.1", 65535)),
         ),
         (
-            "SLURM_PROCID=1 SLURM_NTASKS=2 RANK=9 WORLD_SIZE=16 LOCAL_RANK=1 TORCHELASTIC_RUN_ID=none",
+            "SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 RANK=9 WORLD_SIZE=16 LOCAL_RANK=1 TORCHELASTIC_RUN_ID=none",
             Launcher::Torchrun,
             9,
             16,
@@ -124,8 +141,8 @@ fn bad_and_contradictory_variables_are_named() {
             "PMI_SIZE=0: a group has at least one rank".into(),
         ),
         (
-            "SLURM_PROCID=0".into(),
-            "SLURM_PROCID is set, but SLURM_NTASKS is not".into(),
+            "SLURM_STEP_NUM_TASKS=2".into(),
+            "SLURM_STEP_NUM_TASKS is set, but SLURM_PROCID is not".into(),
         ),
         (
             "WORLD_SIZE=2".into(),
@@ -168,7 +185,7 @@ fn bad_and_contradictory_variables_are_named() {
             contradiction("OMPI_COMM_WORLD_RANK=1 contradicts PMI_RANK=0"),
         ),
         (
-            "SLURM_PROCID=0 SLURM_NTASKS=2 RANK=1 WORLD_SIZE=2".into(),
+            "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=2 RANK=1 WORLD_SIZE=2".into(),
             contradiction("SLURM_PROCID=0 contradicts RANK=1"),
         ),
         (

@@ -9,14 +9,14 @@ mod job;
 mod scenes;
 
 use job::{Cleanup, Job};
-use kernels_distributed::{Group, LOSS_STATUS, Options};
+use kernels_distributed::{Group, LOSS_STATUS, Launch, Options};
 use rustix::process::{Pid, Signal, kill_process};
 use scenes::{play, say};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Says to a rank what it does.
+/// The variable with the scene that a rank plays.
 const SCENE: &str = "KERNELS_TEST_SCENE";
 /// The timeout of faults. Every other rank must have ended by then.
 const TIMEOUT: Duration = Duration::from_secs(4);
@@ -24,10 +24,13 @@ const TIMEOUT: Duration = Duration::from_secs(4);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 #[test]
-#[ignore = "a rank, which the other tests start under `mpirun`"]
+#[ignore = "the program of a rank: `mpirun` starts it in every other test of this file"]
 fn rank() {
     let scene = std::env::var(SCENE).expect("other tests start it");
-    let deterministic = scene == "calls in order";
+    let deterministic = match scene.as_str() {
+        "other options" => Launch::from_environment().unwrap().rank == 1,
+        scene => scene == "calls in order",
+    };
     let group = Group::from_environment(&Options {
         timeout: TIMEOUT,
         deterministic,
@@ -73,6 +76,17 @@ fn every_call_with_sums_in_order() {
 #[test]
 fn ranks_that_differ_are_named_and_the_group_goes_on() {
     succeeds(3, "differ", 3);
+}
+
+#[test]
+fn ranks_with_other_options_are_named() {
+    let (statuses, lines) = Job::start(3, "other options", Cleanup::ByGroup, &[]).end();
+    assert_eq!(statuses, [1; 3], "{lines}");
+    let named = lines.lines().filter(|line| {
+        line.starts_with("error Differs: rank 1 on host ")
+            && line.contains(" differs in the option `deterministic` from rank 0 on host ")
+    });
+    assert_eq!(named.count(), 3, "{lines}");
 }
 
 #[test]
@@ -185,7 +199,7 @@ fn ranks_that_mpi_does_not_see_are_refused() {
         assert!(!output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let text = rank(&[("SLURM_PROCID", "1"), ("SLURM_NTASKS", "2")]);
+    let text = rank(&[("SLURM_PROCID", "1"), ("SLURM_STEP_NUM_TASKS", "2")]);
     assert!(
         text.contains("error Start: `srun` started rank 1 of 2, but MPI sees rank 0 of 1"),
         "{text}"

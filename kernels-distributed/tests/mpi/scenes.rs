@@ -1,4 +1,4 @@
-//! What ranks do.
+//! The scenes that ranks play.
 
 use crate::{PATIENCE, SCENE};
 use kernels_distributed::{ErrorKind, Group};
