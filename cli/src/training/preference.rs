@@ -34,7 +34,7 @@ impl Objective {
     }
 }
 
-/// A loss of answers, and what answers are compared with.
+/// A loss of answers, and the model that they are compared with.
 pub struct Preference {
     /// The loss.
     pub objective: Objective,
@@ -75,7 +75,7 @@ enum Scores {
 }
 
 impl Preference {
-    /// Returns what the batches of a step decide together.
+    /// Returns the numbers that the batches of a step share.
     ///
     /// # Errors
     /// Returns an error if the device fails.

@@ -9,7 +9,7 @@ use crate::model::tiles::entropies;
 /// The number of logits of a tile, 32 MiB in f32.
 const TILE: usize = 1 << 23;
 
-/// Hidden states of tokens, and what makes logits of them.
+/// Hidden states of tokens, and the weight and cap that make logits of them.
 #[derive(Clone, Debug)]
 pub struct Projection {
     /// The hidden states, `[tokens, hidden]`.

@@ -218,7 +218,7 @@ impl PolicyLoss {
 
 const KL: &str = "kl";
 
-/// The names of what is logged: the [`clips`] and the divergence.
+/// The names of the metrics: the [`clips`] and the divergence.
 const LOGGED: [&str; 4] = [
     "clip_ratio/low_mean",
     "clip_ratio/high_mean",
