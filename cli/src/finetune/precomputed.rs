@@ -146,8 +146,8 @@ fn finite(sums: Vec<f64>) -> anyhow::Result<Vec<f64>> {
     match wrong {
         None => Ok(sums),
         Some(sum) => bail!(
-            "the log-probability of an answer by the reference is {sum}, and not a finite number; check its weights, or \
-             compute with --dtype f32"
+            "the log-probability of an answer by the reference is {sum}, and not a finite number; check its weights, \
+             or compute with --dtype f32"
         ),
     }
 }

@@ -248,8 +248,8 @@ impl Batch {
             .collect()
     }
 
-    /// Returns the places of tokens with a target. For answers that are compared or judged, adds `true` for each token of a
-    /// chosen or desirable answer.
+    /// Returns the places of tokens with a target. For answers that are compared or judged, adds `true` for each token
+    /// of a chosen or desirable answer.
     pub fn scored(&self) -> (Vec<usize>, Option<Vec<bool>>) {
         match self.answers() {
             Some(answers) => (answers.places.clone(), answers.kinds()),

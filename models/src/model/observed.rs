@@ -27,8 +27,8 @@ impl Losses {
 }
 
 impl CausalLm {
-    /// Returns numbers of the tokens at `places`, `row · s + column` each, with a target each, of the pass that had these
-    /// losses. Their logits are computed once more, so a few of all tokens cost little.
+    /// Returns numbers of the tokens at `places`, `row · s + column` each, with a target each, of the pass that had
+    /// these losses. Their logits are computed once more, so a few of all tokens cost little.
     ///
     /// # Panics
     /// Panics without a place, for places outside the sequences, for another number of targets, for losses of [`losses`](Self::losses),

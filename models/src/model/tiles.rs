@@ -1,7 +1,7 @@
 //! Functions of logits, a few tokens at a time.
 //!
-//! The gradients of these tokens are computed at once. The backward pass gets the gradient of the hidden states, and that
-//! of the output projection if this is trained. Nothing of the size tokens × vocabulary is kept.
+//! The gradients of these tokens are computed at once. The backward pass gets the gradient of the hidden states, and
+//! that of the output projection if this is trained. Nothing of the size tokens × vocabulary is kept.
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Tensor, TensorData};

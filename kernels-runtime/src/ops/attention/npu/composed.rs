@@ -111,7 +111,7 @@ struct Block {
     keys: Range<usize>,
 }
 
-/// The scores of a block, `[batch, kv_heads, group · queries, keys]`, with the queries and the slopes that gradients need.
+/// The scores of a block, `[batch, kv_heads, group · queries, keys]`, with the tensors that gradients need.
 struct Scored {
     /// The scaled queries in f32, `[batch, kv_heads, group · queries, width]`.
     q: Tensor,
