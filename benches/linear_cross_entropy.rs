@@ -18,7 +18,7 @@ const CALLS: [[usize; 3]; 3] = [
 /// The sizes of log-probabilities of tokens: those of SmolLM2.
 const LOG_PROBS: [usize; 3] = [2048, 576, 49_152];
 
-/// What is computed.
+/// The computation that is timed.
 #[derive(Clone, Copy, PartialEq)]
 enum Pass {
     Forward,

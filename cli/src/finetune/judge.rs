@@ -28,7 +28,7 @@ impl Judge {
     /// Reads a regular expression.
     ///
     /// # Errors
-    /// Returns an error if it is none.
+    /// Returns an error if the text is not one.
     pub fn of_regex(text: &str) -> anyhow::Result<Self> {
         let regex = Regex::new(text);
         let wrong = |error: regex::Error| {

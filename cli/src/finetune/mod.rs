@@ -330,11 +330,11 @@ fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
         .as_mut()
         .filter(|_| args.loss.precompute_reference)
     {
-        let of = precomputed::Of {
+        let origin = precomputed::Origin {
             data: &facts.fingerprint,
             reference: settings.reference.as_deref().or(settings.base.as_deref()),
         };
-        precomputed::precompute(preference, &mut batches, (&folder, of))?;
+        precomputed::precompute(preference, &mut batches, (&folder, origin))?;
     }
     let plan = settings.plan(args, (preference, teacher), ranks.clone(), folder.path())?;
 

@@ -81,7 +81,7 @@ impl Answers {
         }
     }
 
-    /// Returns whether each target is one of a chosen or desirable answer. `None` for completions with rewards.
+    /// Returns `true` for each target of a chosen or desirable answer. `None` for completions with rewards.
     pub fn kinds(&self) -> Option<Vec<bool>> {
         if self.rollout.is_some() {
             return None;
@@ -217,7 +217,7 @@ impl Batch {
         self.ids.len()
     }
 
-    /// Returns the number of what the loss is a mean of: targets, or pairs or single answers.
+    /// Returns the number of targets, pairs or single answers that the loss is a mean of.
     pub fn counted(&self) -> usize {
         match self.answers() {
             Some(answers) => answers.count(),
@@ -248,8 +248,8 @@ impl Batch {
             .collect()
     }
 
-    /// Returns the places of tokens with a target, and for answers that are compared or judged, whether each is one of a
-    /// chosen or desirable answer.
+    /// Returns the places of tokens with a target. For answers that are compared or judged, adds `true` for each token
+    /// of a chosen or desirable answer.
     pub fn scored(&self) -> (Vec<usize>, Option<Vec<bool>>) {
         match self.answers() {
             Some(answers) => (answers.places.clone(), answers.kinds()),
@@ -315,7 +315,7 @@ pub trait Source {
     /// Returns the batches of a training step of this model, if they depend on it.
     ///
     /// # Errors
-    /// Returns an error if the device fails, or what the batches are made of.
+    /// Returns an error if the device fails, or if batches can't be made.
     fn batches(&self, step: usize, model: &CausalLm) -> anyhow::Result<Vec<Batch>> {
         let _ = model;
         Ok(self.training(step))

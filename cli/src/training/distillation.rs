@@ -12,7 +12,7 @@ pub struct Teacher {
 }
 
 impl Teacher {
-    /// Returns what a student learns of the tokens at these places.
+    /// Returns this teacher for the tokens at these places.
     pub fn of<'a>(&'a self, places: &'a [usize]) -> Distilled<'a> {
         Distilled {
             teacher: &self.model,

@@ -134,7 +134,7 @@ fn steps(points: &[Point]) -> Range<f64> {
     0.0..last.max(1) as f64
 }
 
-/// Returns a range slightly larger than that of the values.
+/// Returns a range slightly larger than that of the values, also if these are equal and large.
 fn values(curves: &[Curve]) -> Range<f64> {
     let values = || curves.iter().flat_map(|curve| &curve.at).map(|at| at.1);
     let lowest = values().fold(f64::INFINITY, f64::min);
@@ -142,7 +142,8 @@ fn values(curves: &[Curve]) -> Range<f64> {
     if lowest > highest {
         return 0.0..1.0;
     }
-    let margin = ((highest - lowest) * 0.05).max(1e-3);
+    let least = lowest.abs().max(highest.abs()) * 1e-6;
+    let margin = ((highest - lowest) * 0.05).max(least).max(1e-3);
     lowest - margin..highest + margin
 }
 
@@ -191,5 +192,16 @@ mod tests {
     fn no_range_is_empty() {
         assert!(svg(&[point(1, TRAIN, 5.0)], "in nats per byte").is_ok());
         assert!(svg(&[], "in nats per byte").is_ok());
+        let mut large = point(1, TRAIN, 5.0);
+        large.metrics.insert("reward".into(), 1e20);
+        assert!(rewards(std::slice::from_ref(&large)).unwrap().is_some());
+        let curve = Curve {
+            label: "reward",
+            colour: TRAIN_COLOUR,
+            at: vec![(1.0, 1e20)],
+            has_dots: false,
+        };
+        let range = values(&[curve]);
+        assert!(range.start < 1e20 && range.end > 1e20, "{range:?}");
     }
 }

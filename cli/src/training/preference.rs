@@ -34,7 +34,7 @@ impl Objective {
     }
 }
 
-/// A loss of answers, and what answers are compared with.
+/// A loss of answers, and the model that they are compared with.
 pub struct Preference {
     /// The loss.
     pub objective: Objective,
@@ -75,7 +75,7 @@ enum Scores {
 }
 
 impl Preference {
-    /// Returns what the batches of a step decide together.
+    /// Returns the numbers that the batches of a step share.
     ///
     /// # Errors
     /// Returns an error if the device fails.
@@ -178,7 +178,7 @@ impl Layout {
 
 impl Term<'_> {
     /// Computes losses by `run`, which gets the scored tokens and the loss as a function of their log-probabilities. Returns
-    /// them with what is logged beside them.
+    /// them with their metrics.
     ///
     /// # Errors
     /// Returns an error if the device fails.
@@ -189,12 +189,13 @@ impl Term<'_> {
         let mut scores = None;
         let mut loss = |log_probs: Tensor<1>| {
             let found = self.scores(log_probs);
-            let loss = self.of(&found);
-            scores = Some(found);
+            let (loss, metrics) = self.of(&found);
+            scores = Some((found, metrics));
             loss
         };
         let losses = run(self.layout.scored(self.objective.temperature()), &mut loss);
-        let metrics = self.metrics(&scores.context("the loss was computed")?)?;
+        let (scores, mut metrics) = scores.context("the loss was computed")?;
+        metrics.extend(self.metrics(&scores)?);
         Ok((losses, metrics))
     }
 
@@ -228,10 +229,11 @@ impl Term<'_> {
         }
     }
 
-    /// Returns the loss, which the step weighs by pairs or single answers.
-    fn of(&self, scores: &Scores) -> Tensor<1> {
+    /// Returns the loss, which the step weighs by pairs or single answers, and the metrics that are computed with it.
+    fn of(&self, scores: &Scores) -> (Tensor<1>, Vec<Metric>) {
         const CHECKED: &str = "the settings are checked, and each answer has its numbers";
-        match (self.objective, scores) {
+        let mut metrics = Vec::new();
+        let loss = match (self.objective, scores) {
             (Objective::Pairs(loss, nll), Scores::Pairs(pairs)) => {
                 let mut total = loss.per_pair(pairs).expect(CHECKED).mean();
                 if let Some((weight, average)) = nll {
@@ -257,11 +259,13 @@ impl Term<'_> {
             }
             (Objective::Policy(loss, _), Scores::Policy(rollouts)) => {
                 let (loss, factor) = policy::of_step(loss, self.share(), self.whole.tokens);
-                let (value, _) = loss.loss(rollouts).expect(CHECKED);
+                let (value, found) = loss.loss(rollouts).expect(CHECKED);
+                metrics = found;
                 value * factor
             }
             _ => unreachable!("scores are those of the objective"),
-        }
+        };
+        (loss, metrics)
     }
 
     /// Returns the factor that makes an average over the tokens of a step of one over those of a batch.
@@ -284,6 +288,7 @@ impl Term<'_> {
         self.layout.desirable.as_deref().unwrap_or_default()
     }
 
+    /// Returns the other metrics.
     fn metrics(&self, scores: &Scores) -> anyhow::Result<Vec<Metric>> {
         let mut metrics = match (self.objective, scores) {
             (Objective::Pairs(loss, _), Scores::Pairs(pairs)) => {
@@ -311,14 +316,9 @@ impl Term<'_> {
                 let [chosen, rejected] = &**both;
                 RewardLoss::metrics(chosen.clone(), rejected.clone())?
             }
-            (Objective::Policy(loss, _), Scores::Policy(rollouts)) => {
-                let (loss, _) = policy::of_step(loss, self.share(), self.whole.tokens);
-                let (_, metrics) = loss.loss(rollouts)?;
+            (Objective::Policy(..), Scores::Policy(_)) => {
                 let known = self.layout.rollout.iter();
-                metrics
-                    .into_iter()
-                    .chain(known.flat_map(|own| own.metrics.clone()))
-                    .collect()
+                known.flat_map(|own| own.metrics.clone()).collect()
             }
             _ => unreachable!("scores are those of the objective"),
         };

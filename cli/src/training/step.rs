@@ -60,7 +60,7 @@ impl Mean {
         self.weight += other.weight;
     }
 
-    /// Adds up the sums of all ranks. These have losses of tokens.
+    /// Adds up the sums of all ranks. Ranks have losses of tokens, whose only metrics are those of observed tokens.
     ///
     /// # Errors
     /// Returns an error if a rank is lost.
@@ -231,7 +231,7 @@ impl<'a> Pass<'a> {
         self.read(&losses, metrics, batch)
     }
 
-    /// Returns the losses of a batch, and what the loss says besides.
+    /// Returns the losses of a batch, and the metrics of answers.
     fn losses(
         &self,
         batch: &Batch,
@@ -239,12 +239,12 @@ impl<'a> Pass<'a> {
     ) -> anyhow::Result<(Losses, Vec<Metric>)> {
         let (model, device) = (&self.computed, self.method.device);
         if let Some(term) = term {
-            let sequences = batch.sequences(device);
+            let sequences = batch.seen(model, device)?;
             return term.loss(|scored, loss| model.losses_of_log_probs(sequences, scored, loss));
         }
         let losses = match self.method.teacher {
             Some(teacher) => {
-                let (sequences, places) = (batch.sequences(device), batch.learned());
+                let (sequences, places) = (batch.seen(model, device)?, batch.learned());
                 model.losses_of_divergence(sequences, teacher.of(&places))
             }
             None if batch.has_targets() => model.sequence_losses(batch.seen(model, device)?),
@@ -280,30 +280,33 @@ impl<'a> Pass<'a> {
         let kinds = kinds.map(|kinds| kinds.into_iter().step_by(distance).collect::<Vec<_>>());
         let targets: Vec<i64> = places.iter().map(|place| batch.target(*place)).collect();
         let observed = self.computed.observe(losses, &places, &targets);
+        let parts = vec![observed.entropy, observed.right, observed.mean_logit];
+        // One read, because each waits for the device.
+        let numbers = Tensor::cat(parts, 0).try_to_vec_as::<f64>()?;
+        let (entropies, others) = numbers.split_at(places.len());
+        let (right, logits) = others.split_at(places.len());
         let metric = |name, values: &[f64], of: &dyn Fn(usize) -> bool| {
             let some = values.iter().enumerate().filter(|(token, _)| of(*token));
             let some: Vec<f64> = some.map(|(_, value)| *value).collect();
             let (sum, count) = (some.iter().sum(), some.len() as f64);
             Metric { name, sum, count }
         };
-        let values = |tensor: Tensor<1>| tensor.try_to_vec_as::<f64>();
         let is_chosen = |token: usize| kinds.as_ref().is_none_or(|kinds| kinds[token]);
         let [entropy, accuracy] = OBSERVED_METRICS;
         let mut metrics = vec![
-            metric(entropy, &values(observed.entropy)?, &|_| true),
-            metric(accuracy, &values(observed.right)?, &is_chosen),
+            metric(entropy, entropies, &|_| true),
+            metric(accuracy, right, &is_chosen),
         ];
         if kinds.is_some() {
-            let logits = values(observed.mean_logit)?;
-            metrics.push(metric("logits/chosen", &logits, &is_chosen));
-            metrics.push(metric("logits/rejected", &logits, &|token| {
+            metrics.push(metric("logits/chosen", logits, &is_chosen));
+            metrics.push(metric("logits/rejected", logits, &|token| {
                 !is_chosen(token)
             }));
         }
         Ok(metrics)
     }
 
-    /// Returns what the batches of a step decide together about the loss of each.
+    /// Returns the numbers that the batches of a step share.
     fn whole(&self, batches: &[Batch]) -> anyhow::Result<Option<Whole>> {
         let preference = self.method.preference;
         let of = |preference: &Preference| preference.whole(&self.computed, batches);

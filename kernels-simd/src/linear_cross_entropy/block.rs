@@ -37,7 +37,7 @@ impl<A: Real> Token<A> {
         }
     }
 
-    /// Adds what other classes found of the same token.
+    /// Adds the maximum and the sum of other classes of the same token.
     pub(super) fn add(&mut self, other: Self) {
         self.sums.add(other.sums);
         // One of the two is zero.
@@ -82,7 +82,7 @@ pub(super) struct Slopes<'a, T: Element> {
     pub(super) bias: Option<&'a mut [T::Acc]>,
     /// The places of the rounded gradients, if they are wanted, and the distance between those of two tokens.
     pub(super) rounded: Option<(&'a mut [T], usize)>,
-    /// Whether gradients take the place of their logits. Otherwise memory is not written that nothing reads.
+    /// True if gradients take the place of their logits. Otherwise memory that nothing reads is not written.
     pub(super) in_place: bool,
 }
 

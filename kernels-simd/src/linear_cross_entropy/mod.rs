@@ -92,7 +92,7 @@ pub fn forward(operands: &Operands<'_>, wanted: Wanted) -> (Values, Gradients) {
     with_type!(operands.hidden.dtype(), T => forward_in::<T>(&Checked::new(operands), wanted))
 }
 
-/// Returns what [`forward`] does, but the factors of the weight's gradient in place of it.
+/// Returns the loss and the gradients of [`forward`], but the factors of the weight's gradient in place of it.
 ///
 /// # Panics
 /// Panics under the conditions of [`forward`].

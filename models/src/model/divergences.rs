@@ -12,7 +12,7 @@ use crate::model::sequences::{Counted, Sequences};
 use crate::model::tiles::weighted_sum;
 use crate::preference::Divergence;
 
-/// What a student learns from a teacher.
+/// A teacher, and the tokens of which a student learns its probabilities.
 #[derive(Clone, Copy, Debug)]
 pub struct Distilled<'a> {
     /// The teacher, without gradients: of the same vocabulary, and any width.
@@ -27,8 +27,8 @@ pub struct Distilled<'a> {
 /// hidden states and weight.
 ///
 /// # Errors
-/// Returns [`ModelError::Setting`] for a number out of its range, and [`ModelError::Input`] if there is no token, or if
-/// tokens, vocabularies or factors are not as many on both sides.
+/// Returns [`ModelError::Setting`] for a number out of its range, and [`ModelError::Input`] without a token, and if
+/// numbers of tokens, of the vocabulary or of factors differ.
 pub fn divergence_loss(
     student: &Projection,
     teacher: &Projection,

@@ -1,4 +1,4 @@
-//! What a pass says of some tokens beside their losses.
+//! Numbers of some tokens of a pass, beside their losses.
 
 use burn::tensor::{FloatDType, Int, Tensor, TensorData};
 
@@ -27,8 +27,8 @@ impl Losses {
 }
 
 impl CausalLm {
-    /// Returns what a pass that had these losses says of the tokens at `places`, `row · s + column` each, with a target
-    /// each. Their logits are computed once more, so a few of all tokens cost little.
+    /// Returns numbers of the tokens at `places`, `row · s + column` each, with a target each, of the pass that had
+    /// these losses. Their logits are computed once more, so a few of all tokens cost little.
     ///
     /// # Panics
     /// Panics without a place, for places outside the sequences, for another number of targets, for losses of [`losses`](Self::losses),

@@ -6,10 +6,10 @@ use burn::tensor::{DType, FloatDType, Int, Tensor};
 use crate::layers::scores::capped;
 use crate::model::tiles::entropies;
 
-/// The number of logits of a tile, 32 MiB in f32.
+/// The number of logits of a tile, and of widened elements of a weight, 32 MiB in f32.
 const TILE: usize = 1 << 23;
 
-/// Hidden states of tokens, and what makes logits of them.
+/// Hidden states of tokens, and the weight and cap that make logits of them.
 #[derive(Clone, Debug)]
 pub struct Projection {
     /// The hidden states, `[tokens, hidden]`.
@@ -59,16 +59,22 @@ impl Projection {
         }
     }
 
-    /// Returns numbers of each token's distribution. The logits of a few tokens are in memory at a time.
+    /// Returns numbers of each token's distribution. The logits of a few tokens are in memory at a time, and a few columns of
+    /// a weight in a half type in f32.
     ///
     /// # Panics
     /// Panics without a token.
     pub fn statistics(&self) -> Statistics {
-        let constant = self.constant();
+        let constant = Self {
+            hidden: wide(self.hidden.clone().without_autodiff()),
+            weight: self.weight.clone().without_autodiff(),
+            softcap: self.softcap,
+        };
+        let classes = (TILE / constant.weight.dims()[0].max(1)).max(1);
         let mut tiles: [Vec<Tensor<1>>; 3] = Default::default();
         let mut tops = Vec::new();
         for (start, count) in constant.tiles() {
-            let logits = constant.tile(start, count).logits();
+            let logits = constant.tile(start, count).logits_by_classes(classes);
             tops.push(logits.clone().argmax(1).squeeze_dim::<1>(1));
             let mean = logits.clone().mean_dim(1).squeeze_dim::<1>(1);
             let log_probs = log_softmax(logits, 1);
@@ -96,6 +102,24 @@ impl Projection {
             weight: constant(&self.weight),
             softcap: self.softcap,
         }
+    }
+
+    /// Returns the logits `[tokens, vocabulary]` of hidden states in f32, or in f64 for f64. A weight in a half type is
+    /// widened so many classes at a time, because it may be larger than all else.
+    fn logits_by_classes(self, together: usize) -> Tensor<2> {
+        if self.weight.dtype() == self.hidden.dtype() {
+            return self.logits();
+        }
+        let classes = self.vocabulary();
+        let parts = (0..classes).step_by(together).map(|start| {
+            let weight = self.weight.clone();
+            let part = Self {
+                weight: wide(weight.narrow(1, start, together.min(classes - start))),
+                ..self.clone()
+            };
+            part.logits()
+        });
+        Tensor::cat(parts.collect(), 1)
     }
 
     /// Returns the logits `[tokens, vocabulary]`.
@@ -264,6 +288,24 @@ mod tests {
                 let expected = of("d_weight.logp").0;
                 near(case, &probe(&found), &expected, of_gradients);
             }
+        }
+    }
+
+    #[test]
+    fn logits_by_classes_are_those_of_the_whole_weight() {
+        let device = Device::flex();
+        let weight = [[1.0, 2.0, -3.0, 0.25, 4.0], [0.5, -1.0, 2.0, 1.5, -0.75]];
+        let projection = Projection {
+            hidden: Tensor::from_data([[0.5, -1.0], [1.0, 2.0]], &device),
+            weight: Tensor::<2>::from_data(weight, &device).cast(FloatDType::BF16),
+            softcap: Some(2.0),
+        };
+        let values = |logits: Tensor<2>| logits.try_to_vec_as::<f64>().unwrap();
+        let whole = values(projection.constant().logits());
+        for together in [1, 2, 5, 9] {
+            let parts = projection.clone().logits_by_classes(together);
+            assert_eq!(parts.dims(), [2, 5]);
+            near("logits", &values(parts), &whole, 1e-6);
         }
     }
 

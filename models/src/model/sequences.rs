@@ -68,8 +68,8 @@ impl Sequences {
         }
         let [batch, seq] = shape;
         // Each sequence ends with a document.
-        let sums = documents.iter().scan(0, |end, length| {
-            *end += length;
+        let sums = documents.iter().scan(0_usize, |end, length| {
+            *end = end.saturating_add(*length);
             Some(*end)
         });
         let ends: Vec<usize> = sums.collect();

@@ -1,7 +1,7 @@
 //! Functions of logits, a few tokens at a time.
 //!
-//! The gradients of these tokens are computed at once. What is kept for the backward pass is the gradient of the hidden
-//! states, and that of the output projection if this is trained. Nothing of the size tokens × vocabulary is.
+//! The gradients of these tokens are computed at once. The backward pass gets the gradient of the hidden states, and
+//! that of the output projection if this is trained. Nothing of the size tokens × vocabulary is kept.
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Tensor, TensorData};
@@ -13,7 +13,7 @@ use crate::model::projection::{Projection, wide};
 /// to hidden states and weight: that of a logit is `−p·(log p + H)`.
 ///
 /// # Errors
-/// Returns [`ModelError::Input`] if there is no token, or if factors are not as many.
+/// Returns [`ModelError::Input`] without a token, and for another number of factors than of tokens.
 pub fn entropy_loss(projection: &Projection, factors: &[f64]) -> Result<Tensor<1>, ModelError> {
     let tokens = projection.tokens();
     if factors.len() != tokens || tokens == 0 {
@@ -37,7 +37,7 @@ pub(super) fn entropies(log_probs: &Tensor<2>) -> Tensor<1> {
 }
 
 /// Returns the sum of a number of each token, each with its factor, `[1]`. `each` computes the numbers of the tokens of a tile,
-/// given with their place and number. There is a token at least.
+/// given with their place and number. There must be a token.
 pub(super) fn weighted_sum(
     projection: &Projection,
     factors: &[f64],

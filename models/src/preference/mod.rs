@@ -95,7 +95,9 @@ pub fn answer_sums(
     if let Some(at) = lengths.iter().position(|length| *length == 0) {
         return Err(input("lengths", format!("answer {at} has no token")));
     }
-    let all: usize = lengths.iter().sum();
+    let all = lengths
+        .iter()
+        .fold(0, |all: usize, length| all.saturating_add(*length));
     if all != tokens {
         let problem = format!("they add up to {all}, but there are {tokens} log-probabilities");
         return Err(input("lengths", problem));

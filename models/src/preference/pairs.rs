@@ -195,7 +195,7 @@ impl PairLoss {
         Ok([reward(&pairs.chosen), reward(&pairs.rejected)])
     }
 
-    /// Returns what TRL logs: `rewards/chosen`, `rewards/rejected`, `rewards/accuracies` (the part of pairs whose chosen
+    /// Returns TRL's metrics: `rewards/chosen`, `rewards/rejected`, `rewards/accuracies` (the part of pairs whose chosen
     /// answer has the higher reward, so 0 where both models are equal), `logps/chosen` and `logps/rejected`, of `S`, or of
     /// `A` for ORPO and SimPO. `rewards/margins` is the difference of the first two. This reads the device.
     ///
@@ -255,7 +255,7 @@ impl NllAverage {
     /// of the chosen answers (RPO; Pang et al., arXiv:2404.19733).
     ///
     /// # Errors
-    /// Returns an error if the tensors have different lengths, or if there is no answer.
+    /// Returns an error if the tensors have different lengths, or without an answer.
     pub fn nll(self, answers: &Answers) -> Result<Tensor<1>, ModelError> {
         if answers.count()? == 0 {
             return Err(input("policy", "there is no answer".into()));

@@ -150,7 +150,9 @@ impl PolicyLoss {
         let loss = match self.aggregation {
             Aggregation::Sequences => (losses.sum_dim(1) / lengths).mean(),
             Aggregation::Tokens => losses.sum() / mask.sum().clamp_min(1.0),
-            Aggregation::MaxLength(length) => losses.sum() * (1.0 / (completions * length) as f64),
+            Aggregation::MaxLength(length) => {
+                losses.sum() * (1.0 / (completions as f64 * length as f64))
+            }
             Aggregation::StepTokens(tokens) => losses.sum() * (1.0 / tokens as f64),
         };
         Ok((loss, metrics))
@@ -218,7 +220,7 @@ impl PolicyLoss {
 
 const KL: &str = "kl";
 
-/// The names of what is logged: the [`clips`] and the divergence.
+/// The names of the metrics: the [`clips`] and the divergence.
 const LOGGED: [&str; 4] = [
     "clip_ratio/low_mean",
     "clip_ratio/high_mean",

@@ -88,7 +88,7 @@ impl UnpairedLoss {
         Ok(weights * sigmoid(apart * signs))
     }
 
-    /// Returns what TRL logs: `rewards/chosen` and `logps/chosen` of desirable answers, and the same of others as `rejected`.
+    /// Returns TRL's metrics: `rewards/chosen` and `logps/chosen` of desirable answers, and the same of others as `rejected`.
     /// This reads the device.
     ///
     /// # Errors

@@ -4,10 +4,11 @@ use crate::counting::{alone, peak};
 
 use burn::module::Module;
 use burn::optim::GradientsParams;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 use kernels_models::preference::{Answers, Divergence, PairLoss, Pairs, answer_sums};
 use kernels_models::{
-    AdapterConfig, CausalLm, Distilled, Losses, ModelConfig, Qwen3Size, Scored, Sequences,
+    AdapterConfig, CausalLm, Distilled, Losses, ModelConfig, Projection, Qwen3Size, Scored,
+    Sequences,
 };
 
 const VOCABULARY: usize = 20_000;
@@ -184,4 +185,26 @@ fn preferences_take_hardly_more_memory_than_supervised_tuning() {
             "{what}: {of_answers} and {of_tokens} bytes"
         );
     }
+}
+
+/// A weight in a half type is never in memory in f32 as a whole.
+#[test]
+fn statistics_widen_a_part_of_the_weight_at_a_time() {
+    const WIDTH: usize = 256;
+    const CLASSES: usize = 250_000;
+    let _alone = alone();
+    let device = Device::flex();
+    let zeros = |shape: [usize; 2]| Tensor::<2>::zeros(shape, (&device, DType::BF16));
+    let projection = Projection {
+        hidden: zeros([4, WIDTH]),
+        weight: zeros([CLASSES, WIDTH]).transpose(),
+        softcap: None,
+    };
+    let run = || projection.statistics();
+    // The first run creates threads and their buffers.
+    drop(run());
+    let taken = peak(run);
+    let weight = CLASSES * WIDTH * size_of::<f32>();
+    println!("{taken} bytes, {weight} of the weight in f32");
+    assert!(taken < weight / 2, "{taken} bytes");
 }

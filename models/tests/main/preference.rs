@@ -519,6 +519,7 @@ fn settings_out_of_their_range_are_refused() {
     for (lengths, expected) in [
         (&[1, 0][..], "answer 1 has no token"),
         (&[2], "add up to 2"),
+        (&[usize::MAX, 2], "add up to"),
     ] {
         let error = said(answer_sums(vector(&[-1.0]), lengths).unwrap_err());
         assert!(error.contains(expected), "{error}");

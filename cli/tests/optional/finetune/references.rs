@@ -218,8 +218,16 @@ fn a_part_of_a_precomputed_reference_is_not_computed_again() {
         resume.arg(place.path("run"));
         resume
     };
-    refuses(resume("fingerprint", json!("1")), 1, &["is of other data"]);
-    refuses(resume("reference", json!("1")), 1, &["is of other weights"]);
+    refuses(
+        resume("fingerprint", json!("1")),
+        1,
+        &["belongs to other data"],
+    );
+    refuses(
+        resume("reference", json!("1")),
+        1,
+        &["belongs to other weights"],
+    );
     let same = whole["fingerprint"].clone();
     succeeds(resume("fingerprint", same));
     let found = read();

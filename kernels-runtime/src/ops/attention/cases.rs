@@ -83,7 +83,7 @@ impl Variant for Attention {
             scale: None,
             prefix: (self.key.mask == AttentionMask::Prefix).then_some(2),
             window: (self.key.window != AttentionWindow::None).then_some(3),
-            // Its inverse is no f32: Burn rounds the gradient of some operations with a number to f32.
+            // Its inverse is not a number of f32: Burn rounds the gradient of some operations with a number to f32.
             cap: (self.key.cap == ScoreCap::Tanh).then_some(2.3),
             offset: None,
         };

@@ -314,7 +314,7 @@ mod tests {
             "factors are kept exactly where products are of rounded numbers"
         );
         if !multiplies_pairs_of_bf16() {
-            // What `println!` prints is not seen if the test passes.
+            // The output of `println!` is hidden if the test passes.
             let line = b"NOT CHECKED: products of pairs of bf16: this processor has none\n";
             std::io::Write::write_all(&mut std::io::stdout(), line).expect("standard output");
             return;

@@ -129,7 +129,7 @@ impl Loss {
         }
         let numbers: Vec<i64> = targets.to_data().iter::<i64>().collect();
         let of_tokens = numbers.iter().filter(|class| **class != ignored);
-        // A target that is no class stays one.
+        // A target that is not a class stays outside the classes.
         let of_tokens = of_tokens.filter_map(|class| usize::try_from(*class).ok());
         let of_tokens = of_tokens.filter(|class| *class < all);
         let classes: BTreeSet<usize> = of_tokens.chain(spread(all, CLASSES)).collect();

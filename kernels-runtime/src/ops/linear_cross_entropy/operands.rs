@@ -223,7 +223,7 @@ backward! {
     }
 }
 
-/// The gradients that the forward pass kept, and the number to multiply them by.
+/// The gradients that the forward pass kept, and the gradient of the loss or the losses, by which they are multiplied.
 #[derive(Clone, Debug)]
 pub struct Kept<T> {
     gradients: Gradients<T>,

@@ -26,7 +26,7 @@ pub fn reference(inputs: Inputs, settings: Settings, key: LinearCrossEntropyKey)
     };
     let logits = product(hidden, weight, sizes);
     let logits = match inputs.bias {
-        // Burn's operations don't repeat what has no elements.
+        // Burn's operations don't repeat tensors without elements.
         Some(bias) if sizes.classes > 0 => logits + same_dtype_as(bias, compute).unsqueeze(),
         _ => logits,
     };

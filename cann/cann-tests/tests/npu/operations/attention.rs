@@ -663,10 +663,18 @@ fn caps() {
 #[test]
 fn caps_in_blocks_of_queries() {
     on_the_emulator(|_, stream| {
-        for (window, lengths) in [
-            (AttentionWindow::None, None),
-            (AttentionWindow::Sliding, None),
-            (AttentionWindow::Sliding, Some(vec![150, 0, 1, 129, 280])),
+        let square = [2, 2, 1, 280, 280, 4, 4];
+        for (window, lengths, sizes, sent) in [
+            (AttentionWindow::None, None, square, 1),
+            (AttentionWindow::Sliding, None, square, 1),
+            (
+                AttentionWindow::Sliding,
+                Some(vec![150, 0, 1, 129, 280]),
+                square,
+                1,
+            ),
+            // No query of the first block sees a key. The mask of such queries is sent too.
+            (AttentionWindow::None, None, [1, 2, 1, 300, 8, 4, 4], 2),
         ] {
             let key = AttentionKey {
                 window,
@@ -686,14 +694,14 @@ fn caps_in_blocks_of_queries() {
             };
             let call = Call {
                 lengths,
-                ..Call::new(key, [2, 2, 1, 280, 280, 4, 4], settings)
+                ..Call::new(key, sizes, settings)
             };
             let (plan, put_on) = compare(stream, DType::F32, &call);
             assert_eq!(plan.operator, Operator::Composed);
             let softmaxes = put_on.iter().filter(|call| *call == "aclnnSoftmax").count();
             assert_eq!(softmaxes, 2);
             // The keys of all queries are sent at once.
-            assert_eq!(uploads(&put_on), 1);
+            assert_eq!(uploads(&put_on), sent);
         }
     });
 }

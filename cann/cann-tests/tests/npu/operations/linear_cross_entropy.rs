@@ -244,7 +244,8 @@ fn rows_of_a_frozen_weight_are_kept() {
     on_the_emulator(|_, stream| {
         for dtype in FLOATS {
             for key in keys() {
-                for together in [None, Some(3)] {
+                // The gradient of a sum of losses is one number with a stride of zero.
+                for (together, is_sum) in [(None, false), (None, true), (Some(3), false)] {
                     let settings = settings(key);
                     let Given { operands, exact } =
                         given(stream, dtype, key, settings, &TARGETS, Lie::Contiguous);
@@ -252,7 +253,9 @@ fn rows_of_a_frozen_weight_are_kept() {
                         LossReduction::None => TARGETS.len(),
                         _ => 1,
                     };
-                    let (dy, dy_held) = put(stream, DType::F32, &[losses], 4, Lie::Contiguous);
+                    let numbers = if is_sum { 1 } else { losses };
+                    let (dy, dy_held) = put(stream, DType::F32, &[numbers], 4, Lie::Contiguous);
+                    let dy = dy.expand([losses]).expect("a view");
                     let (_, found, [_, after]) = run(stream, operands, &dy, FROZEN, together);
                     assert!(found.weight.is_none() && found.bias.is_none());
                     assert_eq!(of_logits(after), [""; 0], "{key}");
@@ -260,7 +263,7 @@ fn rows_of_a_frozen_weight_are_kept() {
                     let grads = (expected * dy_held.plain()).sum().backward();
                     let of_hidden = gradient(&exact.hidden, &grads);
                     assert_near(
-                        format!("dx of {key}, {together:?}"),
+                        format!("dx of {key}, {together:?}, {is_sum}"),
                         stream,
                         found.hidden.as_ref().expect("it was wanted"),
                         dtype,

@@ -111,7 +111,7 @@ struct Block {
     keys: Range<usize>,
 }
 
-/// The scores of a block, `[batch, kv_heads, group · queries, keys]`, and what they are made of.
+/// The scores of a block, `[batch, kv_heads, group · queries, keys]`, with the tensors that gradients need.
 struct Scored {
     /// The scaled queries in f32, `[batch, kv_heads, group · queries, width]`.
     q: Tensor,
@@ -308,7 +308,7 @@ impl<'a> Composed<'a> {
             keys,
             ..
         } = self.sizes;
-        let rows = rows(batch * heads * keys);
+        let rows = rows(batch.saturating_mul(heads).saturating_mul(keys));
         (0..queries).step_by(rows).map(move |first| {
             let block = first..(first + rows).min(queries);
             Block {

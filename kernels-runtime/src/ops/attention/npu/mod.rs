@@ -33,7 +33,7 @@
 //! | sinks, in bf16, with heads of 64 or 128 elements | version 4 of `I` | it takes no keys behind those of the sequences, so that a window is copied |
 //! | any other mask of more queries, or sequences whose keys neither begin nor end at one key | as in training | no mode computes it |
 //! | a query that sees no key | as in training | CANN does not define its result |
-//! | heads wider than 512, or whose width is no multiple of 16, or values of another width | as in training | CANN's limits |
+//! | heads wider than 512, or whose width is not a multiple of 16, or values of another width | as in training | CANN's limits |
 //! | Atlas A3 before CANN 9.1, or a library without the function | as in training | CANN's documentation excludes it |
 //!
 //! `I` takes contiguous tensors. A cache with room for more keys than there are hands out views that are not. `I` gets the
@@ -248,7 +248,7 @@ fn lse(stream: &Stream, found: &Attended) -> Result<Tensor> {
     base::add(stream, &most, &unary::log(stream, &sum)?)
 }
 
-/// Returns what the operator returned, from the result and `lse`: a maximum and a sum that give the same weights.
+/// Returns results of the operator from the output and `lse`: a maximum and a sum that give the same weights.
 fn attended(stream: &Stream, output: Tensor, lse: &Tensor) -> Result<Attended> {
     let shape: Vec<usize> = lse.shape().iter().copied().chain([REPEATED]).collect();
     let repeated = lse.unsqueeze(lse.shape().len())?.expand(&shape)?;

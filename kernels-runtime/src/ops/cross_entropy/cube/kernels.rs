@@ -10,7 +10,7 @@ use burn_cubecl::cubecl::prelude::*;
 /// The class of a token that is ignored.
 pub(in crate::ops) const IGNORED: i32 = -1;
 
-/// The least finite number in f32, at which running maxima start. Differences to it are no NaN, as those of two negative
+/// The least finite number in f32, at which running maxima start. Differences to it are not NaN, as those of two negative
 /// infinities are.
 pub(in crate::ops) const LEAST: f32 = f32::MIN;
 

@@ -7,7 +7,7 @@
 //! | backward | [`kernels::share`] for a mean, then [`kernels::backward`] | 2 |
 //!
 //! **Mistakes.** Nothing reads the targets on the host, because that would wait for the device. A target that is neither a
-//! class nor the ignored index is no index on the device either: the loss of its token is NaN, and so is the gradient of its
+//! class nor the ignored index is not an index on the device either: the loss of its token is NaN, and so is the gradient of its
 //! logits.
 
 pub(in crate::ops) mod classes;

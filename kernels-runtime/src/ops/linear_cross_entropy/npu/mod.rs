@@ -26,6 +26,7 @@ use super::{Backward, Gradients, Kept, Operands, Wanted};
 use crate::npu::limits::dtype;
 use crate::npu::mistakes::Counts;
 use crate::npu::refused::one_float;
+use crate::npu::views::reshaped;
 use crate::npu::{Refused, Result, Seen, Specified, base};
 use crate::ops::cross_entropy::npu::{Losses, Targets, check, in_chunks, together};
 use crate::semantics::OutputLayout;
@@ -82,19 +83,17 @@ pub fn forward_by(
     together: usize,
 ) -> Result<(Tensor, Gradients<Tensor>)> {
     let pass = Pass::new(stream, operands, Counts::Mistakes)?;
-    let (loss, _) = operands.result();
-    let one = base::filled(stream, DType::F32, loss.as_slice(), 1.0)?;
+    let reduction = operands.key().reduction;
     let factors = match kept.any() {
-        true => Some(
-            pass.targets
-                .factors(stream, &one, operands.key().reduction)?,
-        ),
+        true => {
+            let (loss, _) = operands.result();
+            let one = base::filled(stream, DType::F32, loss.as_slice(), 1.0)?;
+            Some(pass.targets.factors(stream, &one, reduction)?)
+        }
         false => None,
     };
     let (losses, gradients) = pass.run(factors.as_ref(), kept, together)?;
-    let loss = pass
-        .targets
-        .reduced(stream, &losses, operands.key().reduction)?;
+    let loss = pass.targets.reduced(stream, &losses, reduction)?;
     Ok((loss, gradients))
 }
 
@@ -109,7 +108,8 @@ pub fn scale(stream: &Stream, kept: Kept<Seen<Tensor>>) -> Result<Gradients<Tens
     let rows = dy.shape()[0];
     let dy = match rows {
         1 => dy.0,
-        rows => dy.reshape([rows, 1])?,
+        // The gradient of a sum is one number with a stride of zero.
+        rows => reshaped(stream, &dy, [rows, 1])?,
     };
     of_each(gradients, |gradient| {
         // Infinity and NaN times zero are NaN.

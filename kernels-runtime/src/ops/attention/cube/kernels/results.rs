@@ -8,7 +8,7 @@ use crate::gpu::parts::{at_least, shrinkage};
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 
-/// The least finite number in f32, at which running maxima start. Differences to it are no NaN, as those of two negative
+/// The least finite number in f32, at which running maxima start. Differences to it are not NaN, as those of two negative
 /// infinities are.
 const LEAST: f32 = f32::MIN;
 
