@@ -11,6 +11,9 @@ use kernels_models::gguf::{self, Change};
 use std::io::BufReader;
 use std::path::Path;
 
+/// The largest alignment of tensors. Each is followed by up to as many bytes, and files have 32.
+const LARGEST: u64 = 1 << 16;
+
 /// Writes a file in blocks. Returns a sentence about it.
 ///
 /// # Errors
@@ -25,15 +28,15 @@ pub fn quantise(
     let alignment = input.metadata().integer("general.alignment")?;
     let alignment = u64::try_from(alignment.unwrap_or(32)).unwrap_or(0);
     ensure!(
-        alignment > 0,
-        "{path}: `general.alignment` must be positive"
+        (1..=LARGEST).contains(&alignment),
+        "{path}: `general.alignment` is {alignment}, and must be from 1 to {LARGEST}"
     );
     if input.metadata().integer("split.count")?.unwrap_or(1) > 1 {
         bail!(
             "{path} is one of several parts of a model; join them first, by llama.cpp's `llama-gguf-split --merge`"
         );
     }
-    // Refuses what is in the way before the work.
+    // An existing file is refused before the work.
     let mut file = NewFile::beside(out)?;
     let source = kernels_io::open(input.path())?;
     let read = Head::read(BufReader::new(&source), alignment);
@@ -98,7 +101,7 @@ fn inputs(head: &Head) -> anyhow::Result<Vec<Input>> {
     let input = |tensor: &Tensor| {
         let from = Kind::of(tensor.id).with_context(|| {
             format!(
-                "tensor `{}` is in a type that is neither quantised nor copied, number {} of ggml",
+                "tensor `{}` has type {} of ggml, which is neither quantised nor copied",
                 escape(&tensor.name),
                 tensor.id
             )

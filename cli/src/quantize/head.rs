@@ -1,4 +1,4 @@
-//! The beginning of a GGUF file: metadata, of a file whose bytes are kept as they are or made anew, and the list of tensors.
+//! The beginning of a GGUF file: metadata, copied from a file byte for byte or made anew, and the list of tensors.
 
 use super::kind::Kind;
 use anyhow::{Context, bail};
@@ -31,7 +31,7 @@ pub struct Tensor {
     pub offset: u64,
 }
 
-/// The keys that a quantised file has other values of.
+/// The keys whose values change when a file is quantised.
 const QUANTISATION: &str = "general.quantization_version";
 const FILE_TYPE: &str = "general.file_type";
 
@@ -170,7 +170,7 @@ fn put_value(out: &mut Vec<u8>, value: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the number of the type of a value, which is no list. `integer` is that of integers.
+/// Returns the number of the type of a value that is not a list. Integers get the number `integer`.
 fn kind(value: &Value, integer: u32) -> anyhow::Result<u32> {
     Ok(match value {
         Value::Integer(_) => integer,

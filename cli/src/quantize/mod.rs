@@ -16,7 +16,7 @@ mod write;
 
 use crate::output;
 use anyhow::{bail, ensure};
-use importance::Importance;
+pub use importance::Importance;
 use kernels_io::escape_path;
 use kernels_quant::Dtype;
 use std::path::PathBuf;

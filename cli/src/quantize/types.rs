@@ -74,7 +74,7 @@ pub struct Chooser<'a> {
     downs: usize,
 }
 
-/// Parts of the names of matrices that are never quantised: they are small, or a product with them is none of rows.
+/// Parts of the names of matrices that are never quantised: they are small, or no rows are multiplied by them.
 const KEPT: [&str; 24] = [
     "_norm.weight",
     "ffn_gate_inp.weight",

@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// A tensor of a new file, with its numbers before.
+/// A tensor of a new file, and the place of its numbers.
 #[derive(Debug)]
 pub struct Input {
     /// The name in the new file.
@@ -29,7 +29,7 @@ pub struct Input {
     /// The type after, of a tensor that is never quantised.
     pub plain: Kind,
     pub place: Place,
-    /// What the new file has differently.
+    /// The change of its rows or numbers in the new file.
     pub change: Change,
 }
 

@@ -1,7 +1,7 @@
 //! The tokenizer of a folder as the metadata of a GGUF file.
 //!
-//! What llama.cpp can't do in the same way is refused: another kind of tokenizer, another way to split a text, other steps
-//! before and after.
+//! llama.cpp must find the same tokens: other kinds of tokenizers, other ways to split a text, and other steps before and
+//! after are refused.
 
 mod byte_level;
 mod sentence_piece;
@@ -66,6 +66,11 @@ fn of_kind(json: &Json, tokens: &Tokens) -> anyhow::Result<Pairs> {
         let is_none = value.is_null() || value == "";
         ensure!(is_none, "field `model.{field}`: {value} is not supported");
     }
+    let dropout = &json["model"]["dropout"];
+    ensure!(
+        dropout.is_null() || *dropout == 0.0,
+        "field `model.dropout`: {dropout} is not supported, it leaves out merges at random"
+    );
     match json["model"]["byte_fallback"] == true {
         true => sentence_piece::pairs(json, tokens),
         false => byte_level::pairs(json, tokens),

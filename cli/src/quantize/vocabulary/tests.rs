@@ -110,7 +110,7 @@ fn embeddings_without_a_token_get_one() {
 }
 
 #[test]
-fn what_llama_cpp_does_otherwise_is_named() {
+fn differences_from_llama_cpp_are_named() {
     let said =
         |name, change: &dyn Fn(&mut Json)| format!("{:#}", changed(name, change).unwrap_err());
     for (name, field, value, words) in [
@@ -143,13 +143,26 @@ fn what_llama_cpp_does_otherwise_is_named() {
             "tiny",
             "/model/merges/0",
             json!(["e", "zz"]),
-            "`zz` is no token",
+            "`zz` is not a token",
         ),
         (
             "tiny",
             "/model/merges/0",
             json!("e"),
             "number 0 is not two tokens",
+        ),
+        ("tiny", "/model/dropout", json!(0.1), "model.dropout"),
+        (
+            "spm",
+            "/model/ignore_merges",
+            json!(true),
+            "model.ignore_merges",
+        ),
+        (
+            "tiny",
+            "/added_tokens/0/lstrip",
+            json!(true),
+            "has `lstrip`",
         ),
         ("tiny", "/model/vocab/!", json!(4), "the same id, 4"),
         ("tiny", "/added_tokens/0/id", json!(7), "the same id, 7"),
@@ -177,6 +190,13 @@ fn what_llama_cpp_does_otherwise_is_named() {
         });
         assert!(said.contains(words), "{field}: {said}");
     }
+    let long = changed("spm", |json| {
+        let vocabulary = json["model"]["vocab"].as_object_mut().unwrap();
+        let id = vocabulary.remove("river").unwrap();
+        vocabulary.insert("x".repeat(513), id);
+    });
+    let long = format!("{:#}", long.unwrap_err());
+    assert!(long.contains("has 513 bytes"), "{long}");
     let merges = |json: &mut Json| json["model"]["merges"].as_array_mut().unwrap().len();
     let said_of_merges = |change: fn(&mut Vec<Json>)| {
         said("spm", &|json| {
