@@ -74,8 +74,11 @@ fn model(input: &gguf::File, tensors: &[Input]) -> anyhow::Result<Model> {
             })
             .transpose()
     };
-    // Some models have a list, one number for each layer; none of them is told apart by it.
-    let heads = |name| number(name).ok().flatten().unwrap_or(0);
+    // Some models have a list, one number for each layer. The types of their tensors don't depend on it.
+    let heads = |name: &str| match metadata.get(&format!("{architecture}.{name}")) {
+        Some(gguf::Value::List(_)) => Ok(None),
+        _ => number(name),
+    };
     let layers = number("block_count")?;
     let layers = layers.with_context(|| {
         format!(
@@ -89,8 +92,8 @@ fn model(input: &gguf::File, tensors: &[Input]) -> anyhow::Result<Model> {
         architecture: architecture.to_owned(),
         layers,
         experts: number("expert_count")?.unwrap_or(0),
-        heads: heads("attention.head_count"),
-        key_value_heads: heads("attention.head_count_kv"),
+        heads: heads("attention.head_count")?.unwrap_or(0),
+        key_value_heads: heads("attention.head_count_kv")?.unwrap_or(0),
         has_output: tensors.iter().any(|tensor| tensor.name == "output.weight"),
         values: tensors.iter().filter(is_values).count(),
     })

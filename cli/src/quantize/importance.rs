@@ -1,5 +1,5 @@
-//! Importance matrices of llama.cpp's `llama-imatrix`: for each column of a weight, the mean square of the numbers that it
-//! was multiplied by in a text.
+//! Importance matrices of llama.cpp's `llama-imatrix`: for each column of a weight, the mean square of the numbers
+//! that it was multiplied by in a text.
 //!
 //! Two kinds of files are read. A GGUF file has the sums of the squares (`NAME.in_sum2`) and their counts
 //! (`NAME.counts`), with a row for each expert. An older file, without a mark at its beginning, is a list of names with

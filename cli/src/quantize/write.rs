@@ -159,7 +159,7 @@ fn converted(files: &mut [File], planned: &Planned<'_>) -> anyhow::Result<Vec<u8
             bytes = plus_one(dtype, &bytes);
             from = Kind::Float(Dtype::F32);
         }
-        (Change::PlusOne, _) => bail!("tensor `{}` is not of floats", escape(&input.name)),
+        (Change::PlusOne, _) => bail!("tensor `{}` does not hold floats", escape(&input.name)),
     }
     match from {
         Kind::Float(dtype) if from != *to && elements > 0 => {

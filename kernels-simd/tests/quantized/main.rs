@@ -196,6 +196,9 @@ fn products_of_larger_weights_in_words() {
     check_all(&gptq([1096, 128], 4, 64, true), &[1, 3], "wide gptq");
     check_all(&awq([1096, 128], 64), &[1, 3], "wide awq");
     check_all(&gptq([1096, 32], 8, 32, false), &[1, 20], "low gptq");
+    // A thread gets the largest number of outputs, and the last one fewer.
+    check_all(&gptq([8264, 32], 4, 32, true), &[1, 3], "widest gptq");
+    check_all(&awq([8264, 32], 32), &[1, 3], "widest awq");
     for (columns, bits, scales, zeros) in [
         (640, 4, Scales::Groups(128), false),
         (640, 4, Scales::Groups(32), true),

@@ -1,7 +1,7 @@
 //! Byte-level BPE, `gpt2` in GGUF files.
 
 use super::tokens::Tokens;
-use super::{Pairs, merges, pair, steps};
+use super::{Pairs, merges, pair, shown, steps};
 use crate::splits::SPLITS;
 use anyhow::{Context, ensure};
 use kernels_io::escape;
@@ -27,7 +27,7 @@ pub fn pairs(json: &Json, tokens: &Tokens) -> anyhow::Result<Pairs> {
     ensure!(
         is_usual,
         "field `normalizer`: {} is not supported for the pre-tokenizer `{name}`",
-        json["normalizer"]
+        shown(&json["normalizer"])
     );
     let (ignores, expected) = (
         json["model"]["ignore_merges"] == true,

@@ -1,7 +1,7 @@
 //! SentencePiece's BPE, `llama` in GGUF files: tokens with scores in place of merges.
 
 use super::tokens::{NORMAL, Tokens};
-use super::{Pairs, merges, pair, steps};
+use super::{Pairs, merges, pair, shown, steps};
 use crate::splits::LONGEST;
 use anyhow::{Context, bail, ensure};
 use kernels_io::escape;
@@ -57,7 +57,8 @@ fn prefix(json: &Json) -> anyhow::Result<bool> {
     found.with_context(|| {
         format!(
             "fields `normalizer` and `pre_tokenizer`: llama.cpp does not prepare texts as {} and {} say",
-            json["normalizer"], json["pre_tokenizer"]
+            shown(&json["normalizer"]),
+            shown(&json["pre_tokenizer"])
         )
     })
 }

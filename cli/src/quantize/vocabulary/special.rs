@@ -1,7 +1,7 @@
 //! The tokens that begin and end texts.
 
 use super::tokens::Tokens;
-use super::{Pairs, pair, steps};
+use super::{Pairs, pair, shown, steps};
 use crate::tokenizer_settings::Settings;
 use anyhow::{Context, bail, ensure};
 use kernels_io::escape;
@@ -89,7 +89,7 @@ fn first(json: &Json) -> anyhow::Result<Option<&str>> {
         }
         _ => bail!(
             "field `post_processor`: only a token before each text is written to GGUF files, and this adds others: {}",
-            json["post_processor"]
+            shown(&json["post_processor"])
         ),
     }
 }

@@ -9,8 +9,8 @@ use super::{Change, Contents, Metadata, Value, change, read_configuration, rope}
 use crate::config::Architecture;
 use crate::{ModelConfig, ModelError};
 
-/// The contents of a model's GGUF file without the tokenizer: the metadata of its configuration, and the names and layouts
-/// of its tensors, as in llama.cpp's own files.
+/// The contents of a model's GGUF file without the tokenizer: the metadata of its configuration, and the names and
+/// layouts of its tensors, as in llama.cpp's own files.
 #[derive(Debug)]
 pub struct Form {
     dialect: &'static Dialect,
