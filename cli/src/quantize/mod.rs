@@ -93,8 +93,8 @@ impl Format {
 /// Runs the command.
 ///
 /// # Errors
-/// Returns an error if the checkpoint can't be read or does not go with the format, if a weight is not finite, or if the
-/// output can't be written.
+/// Returns an error if the checkpoint can't be read or does not go with the format, if a weight is not finite, or
+/// if the output can't be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(
         args.imatrix.is_none() || matches!(args.to, Format::Q4_0 | Format::Q4KM),

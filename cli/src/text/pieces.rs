@@ -1,9 +1,9 @@
 //! Token ids of long texts.
 //!
-//! A tokenizer takes hundreds of bytes of memory for each byte of a text. A long text is divided into pieces that overlap.
-//! The tokens of a place depend on the text near it. Two pieces therefore have the same tokens in the middle of the text that
-//! they share, and are joined there. Pieces are encoded by all cores. Where neighbours have no such place, as in a long run
-//! of blanks, they are encoded again together.
+//! A tokenizer takes hundreds of bytes of memory for each byte of a text. A long text is divided into pieces that
+//! overlap. The tokens of a place depend on the text near it. Two pieces therefore have the same tokens in the middle of
+//! the text that they share, and are joined there. Pieces are encoded by all cores. Where neighbours have no such place,
+//! as in a long run of blanks, they are encoded again together.
 
 use super::{Offsets, TextError, Tokenizer};
 use rayon::prelude::*;

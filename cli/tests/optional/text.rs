@@ -608,8 +608,8 @@ fn long_texts_have_the_tokens_of_the_whole() {
             );
         }
     }
-    // Tokens of two equal characters begin at odd places, or at even ones where a piece begins with them: pieces of such
-    // a run can't be joined, and are encoded again together.
+    // Tokens of two equal characters begin at odd places, or at even ones where a piece begins with them: pieces of
+    // such a run can't be joined, and are encoded again together.
     for (tokenizer, run) in [
         (tiny(), format!("b{}", "l".repeat(300_000))),
         (spm(), format!("ab{}", " ".repeat(300_000))),

@@ -241,7 +241,11 @@ fn products_of_larger_weights_of_bytes() {
 /// Shapes whose panels are of several sizes, and which threads share.
 #[test]
 fn results_dont_depend_on_the_number_of_threads() {
-    for stored in [blocks(gguf::Block::Q4K, [300, 512]), int8([515, 301])] {
+    for stored in [
+        blocks(gguf::Block::Q4K, [300, 512]),
+        int8([515, 301]),
+        gptq([1096, 128], 4, 64, true),
+    ] {
         let weight = stored.weight().unwrap();
         let [outputs, inputs] = weight.shape();
         for count in [1, 3, 64, 200] {

@@ -15,8 +15,8 @@ const NAMED: [(&str, &str); 3] = [
     ("pad_token", "padding_token_id"),
 ];
 
-/// Returns the ids of special tokens, and whether texts begin with one. `ends` are the tokens that end what the model
-/// generates.
+/// Returns the ids of special tokens, and whether texts begin with one. `ends` are the tokens that end a
+/// generated text.
 pub fn pairs(
     json: &Json,
     settings: &Settings,
