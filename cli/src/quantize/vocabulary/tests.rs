@@ -110,6 +110,29 @@ fn embeddings_without_a_token_get_one() {
 }
 
 #[test]
+fn added_tokens_without_an_embedding_are_left_out() {
+    let mut own = json("spm");
+    let extra = json!({"id": 400, "content": "<extra>", "special": true});
+    own["added_tokens"].as_array_mut().unwrap().push(extra);
+    let read = |own: &Json| tokens("spm", own, 325).unwrap();
+    assert_eq!(read(&own).texts, read(&json("spm")).texts);
+    // Also if the vocabulary has it.
+    own["model"]["vocab"]["<extra>"] = json!(400);
+    assert_eq!(read(&own).id("<extra>"), None);
+}
+
+#[test]
+fn more_ends_than_keys_are_refused() {
+    let own = json("tiny");
+    let settings = Settings::open(&fixture("tiny")).unwrap();
+    let tokens = tokens("tiny", &own, 325).unwrap();
+    assert!(special::pairs(&own, &settings, &tokens, &[2, 85, 86]).is_ok());
+    let said = special::pairs(&own, &settings, &tokens, &[2, 85, 86, 87]);
+    let said = said.unwrap_err().to_string();
+    assert!(said.contains("has 1 more"), "{said}");
+}
+
+#[test]
 fn differences_from_llama_cpp_are_named() {
     let said =
         |name, change: &dyn Fn(&mut Json)| format!("{:#}", changed(name, change).unwrap_err());
