@@ -1,5 +1,5 @@
 //! The program `kernels`, which `src/main.rs` starts, and what its tests and the fuzz targets use of it: records of a built
-//! file, results of benchmarks, and, with the feature `text`, tokenizers and chat templates.
+//! file, results of benchmarks, importance matrices, and, with the feature `text`, tokenizers and chat templates.
 
 mod bench;
 mod bisect;
@@ -55,3 +55,4 @@ mod tune;
 mod verify;
 
 pub use program::main;
+pub use quantize::Importance;

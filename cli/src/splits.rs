@@ -1,4 +1,5 @@
-//! The ways to split a text before its bytes are merged, which have a name in GGUF files (`tokenizer.ggml.pre`).
+//! The tokenizers of GGUF files: the ways to split a text before its bytes are merged, by their names
+//! (`tokenizer.ggml.pre`), and the longest token with a score.
 
 use serde_json::{Value, json};
 
@@ -14,6 +15,10 @@ pub const SPLITS: [(&str, Split); 6] = [
 
 const QWEN2: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
+
+/// The largest number of bytes of a token with a score. Every way to divide one is tried. Known files have at most a
+/// hundred.
+pub const LONGEST: usize = 512;
 
 /// The division of a text before its bytes are merged.
 #[derive(Clone, Copy, Debug)]

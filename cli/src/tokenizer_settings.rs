@@ -105,6 +105,7 @@ fn special_tokens(
     }
     Ok(tokens)
 }
+
 /// Returns the chat template: that of `chat_template.jinja`, `chat_template.json` or `tokenizer_config.json`.
 fn template(
     folder: &Path,

@@ -35,7 +35,7 @@ pub fn decode_floats(dtype: Dtype, bytes: &[u8], out: &mut [f32]) {
 ///
 /// # Panics
 ///
-/// Panics if `bytes` has not two bytes for each number.
+/// Panics if `bytes` does not hold two bytes for each number.
 pub fn encode_halves(numbers: &[f32], bytes: &mut [u8]) -> Result<(), QuantError> {
     assert_eq!(bytes.len(), 2 * numbers.len(), "two bytes for each number");
     let halves = numbers.iter().map(|&x| f16::from_f32(x));
@@ -55,7 +55,7 @@ pub fn encode_halves(numbers: &[f32], bytes: &mut [u8]) -> Result<(), QuantError
 ///
 /// # Panics
 ///
-/// Panics if `bytes` has not two bytes for each number.
+/// Panics if `bytes` does not hold two bytes for each number.
 pub fn encode_bfloats(numbers: &[f32], bytes: &mut [u8]) -> Result<(), QuantError> {
     assert_eq!(bytes.len(), 2 * numbers.len(), "two bytes for each number");
     let halves = numbers.iter().map(|&x| bf16::from_f32(x));

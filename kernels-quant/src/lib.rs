@@ -31,7 +31,7 @@
 //!
 //! An [`OwnedWeight`] has the memory of its parts, and [`Codes`] are for products that decode in registers.
 //!
-//! [`QuantConfig`] is what `config.json` of a checkpoint says of them.
+//! [`QuantConfig`] holds the settings of encodings in `config.json` of a checkpoint.
 //!
 //! An encoding is one file in `encodings/`: its settings, its parts with their dtypes and shapes, and the decoding of
 //! rows. Three can be written, with the codes that their own packages choose: [`gguf::Block::encode`], [`nf4`] and

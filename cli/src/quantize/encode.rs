@@ -52,7 +52,7 @@ impl Floats<'_> {
     /// Returns an error if a number has no code.
     ///
     /// # Panics
-    /// Panics if rows are not whole blocks of the kind, or if the kind is none that tensors get.
+    /// Panics if rows are not whole blocks of the kind, or if tensors never get the kind.
     pub fn in_kind(self, kind: Kind) -> anyhow::Result<Vec<u8>> {
         let elements = self.bytes.len() / self.dtype.size();
         let (unit, size) = match kind {

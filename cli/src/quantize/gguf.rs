@@ -11,6 +11,9 @@ use kernels_models::gguf::{self, Change};
 use std::io::BufReader;
 use std::path::Path;
 
+/// The largest alignment of tensors. Each is followed by up to as many bytes, and files have 32.
+const LARGEST: u64 = 1 << 16;
+
 /// Writes a file in blocks. Returns a sentence about it.
 ///
 /// # Errors
@@ -25,15 +28,15 @@ pub fn quantise(
     let alignment = input.metadata().integer("general.alignment")?;
     let alignment = u64::try_from(alignment.unwrap_or(32)).unwrap_or(0);
     ensure!(
-        alignment > 0,
-        "{path}: `general.alignment` must be positive"
+        (1..=LARGEST).contains(&alignment),
+        "{path}: `general.alignment` is {alignment}, and must be from 1 to {LARGEST}"
     );
     if input.metadata().integer("split.count")?.unwrap_or(1) > 1 {
         bail!(
             "{path} is one of several parts of a model; join them first, by llama.cpp's `llama-gguf-split --merge`"
         );
     }
-    // Refuses what is in the way before the work.
+    // An existing file is refused before the work.
     let mut file = NewFile::beside(out)?;
     let source = kernels_io::open(input.path())?;
     let read = Head::read(BufReader::new(&source), alignment);
@@ -71,8 +74,11 @@ fn model(input: &gguf::File, tensors: &[Input]) -> anyhow::Result<Model> {
             })
             .transpose()
     };
-    // Some models have a list, one number for each layer; none of them is told apart by it.
-    let heads = |name| number(name).ok().flatten().unwrap_or(0);
+    // Some models have a list, one number for each layer. The types of their tensors don't depend on it.
+    let heads = |name: &str| match metadata.get(&format!("{architecture}.{name}")) {
+        Some(gguf::Value::List(_)) => Ok(None),
+        _ => number(name),
+    };
     let layers = number("block_count")?;
     let layers = layers.with_context(|| {
         format!(
@@ -86,8 +92,8 @@ fn model(input: &gguf::File, tensors: &[Input]) -> anyhow::Result<Model> {
         architecture: architecture.to_owned(),
         layers,
         experts: number("expert_count")?.unwrap_or(0),
-        heads: heads("attention.head_count"),
-        key_value_heads: heads("attention.head_count_kv"),
+        heads: heads("attention.head_count")?.unwrap_or(0),
+        key_value_heads: heads("attention.head_count_kv")?.unwrap_or(0),
         has_output: tensors.iter().any(|tensor| tensor.name == "output.weight"),
         values: tensors.iter().filter(is_values).count(),
     })
@@ -98,7 +104,7 @@ fn inputs(head: &Head) -> anyhow::Result<Vec<Input>> {
     let input = |tensor: &Tensor| {
         let from = Kind::of(tensor.id).with_context(|| {
             format!(
-                "tensor `{}` is in a type that is neither quantised nor copied, number {} of ggml",
+                "tensor `{}` has type {} of ggml, which is neither quantised nor copied",
                 escape(&tensor.name),
                 tensor.id
             )

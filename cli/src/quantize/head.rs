@@ -1,4 +1,4 @@
-//! The beginning of a GGUF file: metadata, of a file whose bytes are kept as they are or made anew, and the list of tensors.
+//! The beginning of a GGUF file: metadata, copied from a file byte for byte or made anew, and the list of tensors.
 
 use super::kind::Kind;
 use anyhow::{Context, bail};
@@ -31,7 +31,7 @@ pub struct Tensor {
     pub offset: u64,
 }
 
-/// The keys that a quantised file has other values of.
+/// The keys whose values change when a file is quantised.
 const QUANTISATION: &str = "general.quantization_version";
 const FILE_TYPE: &str = "general.file_type";
 
@@ -140,8 +140,8 @@ fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend(text.as_bytes());
 }
 
-/// Puts the type of a value and the value. Numbers have the types that llama.cpp asks for: sizes and ids are unsigned, and
-/// integers in lists have a sign.
+/// Puts the type of a value and the value. Numbers have the types that llama.cpp asks for: sizes and ids are unsigned,
+/// and integers in lists have a sign.
 fn put_value(out: &mut Vec<u8>, value: &Value) -> anyhow::Result<()> {
     let (kind, list) = match value {
         Value::List(list) => (LIST, list.as_slice()),
@@ -170,7 +170,7 @@ fn put_value(out: &mut Vec<u8>, value: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the number of the type of a value, which is no list. `integer` is that of integers.
+/// Returns the number of the type of a value that is not a list. Integers get the number `integer`.
 fn kind(value: &Value, integer: u32) -> anyhow::Result<u32> {
     Ok(match value {
         Value::Integer(_) => integer,
@@ -189,14 +189,14 @@ const FLAG: u32 = 7;
 const TEXT: u32 = 8;
 const LIST: u32 = 9;
 
-/// Reads a file and keeps what was read.
+/// Reads a file and keeps the bytes.
 struct Cursor<R> {
     file: R,
     bytes: Vec<u8>,
 }
 
 impl<R: Read> Cursor<R> {
-    /// Reads bytes. Memory grows with what the file holds, not with what it says.
+    /// Reads bytes. Memory grows with the bytes in the file, not with the sizes that it names.
     fn take(&mut self, count: u64) -> io::Result<&[u8]> {
         let begin = self.bytes.len();
         let read = self

@@ -1,5 +1,5 @@
-//! Importance matrices, as llama.cpp's `llama-imatrix` writes them: for each column of a weight, the mean square of the
-//! numbers that it was multiplied by in a text.
+//! Importance matrices of llama.cpp's `llama-imatrix`: for each column of a weight, the mean square of the numbers
+//! that it was multiplied by in a text.
 //!
 //! Two kinds of files are read. A GGUF file has the sums of the squares (`NAME.in_sum2`) and their counts
 //! (`NAME.counts`), with a row for each expert. An older file, without a mark at its beginning, is a list of names with
@@ -51,7 +51,8 @@ impl Importance {
     /// length of rows, their number, and the number of matrices. Returns `None` if the file does not have it.
     ///
     /// # Errors
-    /// Returns an error if the entry is of a weight of another size, or if a number is negative or not finite.
+    /// Returns an error if the entry is of a weight of another size, if a number is negative or not finite, or if all
+    /// columns of a matrix are 0.
     pub fn of(&self, name: &str, dims: &[u64]) -> anyhow::Result<Option<Vec<f32>>> {
         let path = escape_path(&self.path);
         let found = match &self.entries {
@@ -62,8 +63,8 @@ impl Importance {
             return Ok(None);
         };
         let shown = escape(name);
-        let matrices = dims.iter().skip(2).product::<u64>();
-        let expected = dims.first().copied().unwrap_or(1).checked_mul(matrices);
+        let mut sides = dims.iter().take(1).chain(dims.iter().skip(2));
+        let expected = sides.try_fold(1_u64, |all, &side| all.checked_mul(side));
         if expected != Some(found.len() as u64) {
             // An embedding is looked up, not multiplied, unless it is the head as well.
             if name == "token_embd.weight" {
@@ -78,14 +79,20 @@ impl Importance {
         let wrong = found
             .iter()
             .find(|number| !number.is_finite() || **number < 0.0);
-        match wrong {
-            None => Ok(Some(found)),
-            Some(number) => bail!(
-                "{path}: the entry of `{shown}` holds {number}, and means of squares are from 0"
-            ),
+        if let Some(number) = wrong {
+            bail!("{path}: the entry of `{shown}` holds {number}, and means of squares are from 0");
         }
+        let columns = dims.first().map_or(1, |&columns| columns as usize).max(1);
+        let mut matrices = found.chunks(columns);
+        ensure!(
+            matrices.all(|matrix| matrix.iter().any(|&number| number > 0.0)),
+            "{path}: the entry of `{shown}` is 0 in all columns of a matrix, whose codes would be arbitrary; make it from \
+             a longer text"
+        );
+        Ok(Some(found))
     }
 
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -103,8 +110,8 @@ fn opened(path: &Path) -> anyhow::Result<gguf::File> {
     Ok(file)
 }
 
-/// Returns the means of a weight. Matrices that nothing was multiplied by, such as experts that no token chose, count
-/// columns equally.
+/// Returns the means of a weight. All columns of a matrix without a count, such as of an expert that no token chose, are
+/// equally important.
 fn means(file: &gguf::File, name: &str) -> anyhow::Result<Option<Vec<f32>>> {
     let [sums, counts] = ["in_sum2", "counts"].map(|end| format!("{name}.{end}"));
     let Some(shape) = file.shape(&sums) else {
@@ -121,6 +128,12 @@ fn means(file: &gguf::File, name: &str) -> anyhow::Result<Option<Vec<f32>>> {
         sums.len().checked_div(columns).unwrap_or(0)
     );
     for (row, count) in sums.chunks_mut(columns).zip(counts) {
+        ensure!(
+            count.is_finite() && count >= 0.0,
+            "{}: `{}` has the count {count}",
+            escape_path(file.path()),
+            escape(name)
+        );
         match count > 0.0 {
             true => row.iter_mut().for_each(|sum| *sum /= count),
             false => row.fill(1.0),
@@ -129,7 +142,7 @@ fn means(file: &gguf::File, name: &str) -> anyhow::Result<Option<Vec<f32>>> {
     Ok(Some(sums))
 }
 
-/// Reads a file of the older kind. What follows the entries is about the text.
+/// Reads a file of the older kind. The bytes after the entries describe the text and are not read.
 fn old(bytes: &[u8]) -> anyhow::Result<HashMap<String, Vec<f32>>> {
     const WRONG: &str = "not an importance matrix";
     let mut rest = bytes;
@@ -220,6 +233,7 @@ mod tests {
         let entries = [
             ("w", &[1.0, 2.0][..]),
             ("bad", &[1.0, -1.0]),
+            ("idle", &[1.0, 0.0, 0.0, 0.0]),
             ("token_embd.weight", &[1.0]),
         ];
         let own = Importance {
@@ -238,5 +252,7 @@ mod tests {
         let said = |name, dims: &[u64]| own.of(name, dims).unwrap_err().to_string();
         assert!(said("w", &[3, 5]).contains("another model"));
         assert!(said("bad", &[2, 5]).contains("holds -1"));
+        assert!(said("idle", &[2, 5, 2]).contains("is 0 in all columns"));
+        assert!(said("w", &[2, 5, 1 << 32, 1 << 32]).contains("another model"));
     }
 }

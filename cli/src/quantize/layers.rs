@@ -47,7 +47,7 @@ pub fn skipped<'a>(tensors: impl IntoIterator<Item = (&'a str, &'a [usize])>) ->
 /// tensor.
 ///
 /// # Errors
-/// Returns an error that names a tensor and says what to do.
+/// Returns an error that names a tensor of an expert, and another way to quantise the model.
 pub fn refuse_experts<'a>(names: impl IntoIterator<Item = &'a str>) -> anyhow::Result<()> {
     for name in names {
         if name.contains(".experts.") {

@@ -16,7 +16,7 @@ mod write;
 
 use crate::output;
 use anyhow::{bail, ensure};
-use importance::Importance;
+pub use importance::Importance;
 use kernels_io::escape_path;
 use kernels_quant::Dtype;
 use std::path::PathBuf;
@@ -92,8 +92,9 @@ impl Format {
 
 /// Runs the command.
 ///
-/// # Errors Returns an error if the checkpoint can't be read or does not go with the format, if a weight is not finite,
-/// or if the output can't be written.
+/// # Errors
+/// Returns an error if the checkpoint can't be read or does not go with the format, if a weight is not finite, or
+/// if the output can't be written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     ensure!(
         args.imatrix.is_none() || matches!(args.to, Format::Q4_0 | Format::Q4KM),

@@ -24,7 +24,7 @@ pub struct Shard {
     pub tensors: Vec<(String, TensorInfo)>,
 }
 
-/// A tensor of a file with what replaces it.
+/// A tensor of a file, and the tensors that replace it.
 struct Change<'a> {
     name: &'a str,
     info: &'a TensorInfo,
@@ -138,7 +138,7 @@ impl Shard {
     }
 }
 
-/// Returns what replaces a tensor.
+/// Returns the tensors that replace one.
 fn change<'a>(name: &'a str, info: &'a TensorInfo, method: Method) -> anyhow::Result<Change<'a>> {
     let Some(layer) = layers::quantised(name, &info.shape) else {
         let same = New {
@@ -177,7 +177,7 @@ fn change<'a>(name: &'a str, info: &'a TensorInfo, method: Method) -> anyhow::Re
     })
 }
 
-/// Reads a tensor, and returns the bytes of what replaces it.
+/// Reads a tensor, and returns the bytes of the tensors that replace it.
 fn converted(
     file: &mut File,
     start: u64,

@@ -74,7 +74,7 @@ pub struct Chooser<'a> {
     downs: usize,
 }
 
-/// Parts of the names of matrices that are never quantised: they are small, or a product with them is none of rows.
+/// Parts of the names of matrices that are never quantised: they are small, or no rows are multiplied by them.
 const KEPT: [&str; 24] = [
     "_norm.weight",
     "ffn_gate_inp.weight",
@@ -215,7 +215,9 @@ impl<'a> Chooser<'a> {
 
 /// The first and the last eighth of the layers, and every third between them.
 fn needs_more_bits(layer: usize, layers: usize) -> bool {
-    layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2
+    // Seven eighths. A file can claim so many layers that a product has no place in a number.
+    let last = layers - layers.div_ceil(8);
+    layer < layers / 8 || layer >= last || (layer - layers / 8) % 3 == 2
 }
 
 /// Returns the number of the layer of a tensor `blk.N.…`.

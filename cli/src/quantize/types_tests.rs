@@ -2,6 +2,22 @@
 
 use super::*;
 
+#[test]
+fn any_number_of_layers_is_divided() {
+    for layers in 0..100 {
+        for layer in 0..layers {
+            let expected =
+                layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
+            assert_eq!(
+                needs_more_bits(layer, layers),
+                expected,
+                "{layer} of {layers}"
+            );
+        }
+    }
+    assert!(needs_more_bits(0, usize::MAX));
+}
+
 /// Returns the names of a model's matrices with the length of their rows, in llama.cpp's order.
 fn tensors(
     layers: usize,

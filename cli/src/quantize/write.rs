@@ -17,7 +17,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// A tensor of a new file, with its numbers before.
+/// A tensor of a new file, and the place of its numbers.
 #[derive(Debug)]
 pub struct Input {
     /// The name in the new file.
@@ -29,7 +29,7 @@ pub struct Input {
     /// The type after, of a tensor that is never quantised.
     pub plain: Kind,
     pub place: Place,
-    /// What the new file has differently.
+    /// The change of its rows or numbers in the new file.
     pub change: Change,
 }
 
@@ -159,7 +159,7 @@ fn converted(files: &mut [File], planned: &Planned<'_>) -> anyhow::Result<Vec<u8
             bytes = plus_one(dtype, &bytes);
             from = Kind::Float(Dtype::F32);
         }
-        (Change::PlusOne, _) => bail!("tensor `{}` is not of floats", escape(&input.name)),
+        (Change::PlusOne, _) => bail!("tensor `{}` does not hold floats", escape(&input.name)),
     }
     match from {
         Kind::Float(dtype) if from != *to && elements > 0 => {

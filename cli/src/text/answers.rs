@@ -203,7 +203,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// Returns the length of what belongs to the turn of an answer, of all that is behind its text.
+    /// Returns the number of bytes behind the text of an answer that belong to its turn.
     fn own(&mut self, at: usize, behind: &str) -> Result<usize, TextError> {
         if let Some(tail) = &self.tail
             && self.messages[at].calls().is_empty()

@@ -5,7 +5,7 @@
 
 use super::TextError;
 use super::config::TokenizerConfig;
-use crate::splits::{SPLITS, bytes};
+use crate::splits::{LONGEST, SPLITS, bytes};
 use kernels_models::gguf::{File, Metadata};
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, HashMap};
@@ -23,9 +23,6 @@ const SPECIAL: [(&str, &str); 4] = [
 const UNKNOWN: i64 = 2;
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
-
-/// The largest number of bytes of a token with a score. Every way to divide one is tried. Known files have at most a hundred.
-const LONGEST: usize = 512;
 
 /// Opens the GGUF file that a path means, unless a `tokenizer.json` lies there or beside it.
 pub(super) fn find(path: &Path) -> Result<Option<File>, TextError> {

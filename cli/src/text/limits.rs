@@ -14,7 +14,7 @@ const STEPS: usize = 256;
 /// The largest number of tokens that are added to a whole text.
 const ADDED: usize = 4096;
 
-/// The largest number of times that a text stands in what is made of it.
+/// The largest number of copies of a text in the text that steps make of it.
 const REPEATS: usize = 4;
 
 /// The largest number of bytes that are added to each part of a text between special tokens.
@@ -29,7 +29,7 @@ struct Parts {
     decoder: Option<Value>,
 }
 
-/// Returns what is wrong with the steps of a `tokenizer.json`.
+/// Refuses steps of a `tokenizer.json` that make long texts of short ones.
 pub(super) fn check(json: &[u8]) -> Result<(), String> {
     let parts: Parts =
         serde_json::from_slice(json).map_err(|error| format!("not a tokenizer: {error}"))?;

@@ -59,7 +59,8 @@ impl<'a> Writer<'a> {
         Ok(self.take(&new, false))
     }
 
-    /// Ends the text. Returns its last piece: what was held back, and the bytes of an incomplete character as `U+FFFD`.
+    /// Ends the text. Returns its last piece: the text that was held back, and the bytes of an incomplete character as
+    /// `U+FFFD`.
     ///
     /// # Errors
     /// Returns an error if the tokenizer fails.
@@ -83,7 +84,7 @@ impl<'a> Writer<'a> {
         &self.text
     }
 
-    /// Adds text to what is held. Returns what no stop string can begin in, or all of it at the end.
+    /// Adds text to the held one. Returns the part that no stop string can begin in, or all of it at the end.
     fn take(&mut self, new: &str, end: bool) -> String {
         self.held.push_str(new);
         // The one that is complete first ends the text, whatever the tokens are.
@@ -110,7 +111,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Returns the text behind what is known.
+/// Returns the text behind the known one.
 fn behind<'a>(all: &'a str, known: &str) -> &'a str {
     // A decoder may change the end of earlier text, by taking a blank away. What was returned stays.
     all.get(known.len()..).unwrap_or_default()

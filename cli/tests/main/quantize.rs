@@ -407,6 +407,10 @@ fn formats_go_with_their_checkpoints() {
     part.number("split.count", 2);
     let said = refused(&write(&folder, &part), "q8_0");
     assert!(said.contains("llama-gguf-split --merge"), "{said}");
+    let mut wide = Gguf::default();
+    wide.number("general.alignment", 1 << 17);
+    let said = refused(&write(&folder, &wide), "q8_0");
+    assert!(said.contains("`general.alignment` is 131072"), "{said}");
 }
 
 /// Weights that are not floats, and a checkpoint without weights.

@@ -608,9 +608,18 @@ fn long_texts_have_the_tokens_of_the_whole() {
             );
         }
     }
-    // Without a place where pieces could be joined, the text is encoded as a whole.
-    let same = "a".repeat(150_000);
-    assert!(spm().encode_long(&same).unwrap() == spm().encode(&same).unwrap());
+    // Tokens of two equal characters begin at odd places, or at even ones where a piece begins with them: pieces of
+    // such a run can't be joined, and are encoded again together.
+    for (tokenizer, run) in [
+        (tiny(), format!("b{}", "l".repeat(300_000))),
+        (spm(), format!("ab{}", " ".repeat(300_000))),
+    ] {
+        for text in [format!("{text}{run}{text}"), run] {
+            assert!(tokenizer.encode_long(&text).unwrap() == tokenizer.encode(&text).unwrap());
+            let whole = tokenizer.encode_plain(&text).unwrap();
+            assert!(tokenizer.encode_plain_long(&text).unwrap() == whole);
+        }
+    }
     let (first, last) = spm().added().unwrap();
     assert_eq!((first, last.len()), (vec![1], 0));
 }

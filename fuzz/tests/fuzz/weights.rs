@@ -1,7 +1,8 @@
-//! Checkpoints: configuration, index, the headers of safetensors files, and GGUF files.
+//! Checkpoints: configuration, index, the headers of safetensors files, and GGUF files; importance matrices.
 
 use crate::{target, text};
 use burn::tensor::{Device, FloatDType};
+use kernels_cli::Importance;
 use kernels_fuzz::{Target, fuzz};
 use kernels_io::header::Header;
 use kernels_models::{Generation, ModelConfig, Qwen3Size, inspect, load};
@@ -175,6 +176,42 @@ fn gguf() {
     fuzz(target, |input| {
         fs::write(&path, input).expect("a file");
         loaded(&path)
+    });
+}
+
+#[test]
+fn importance() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("matrix");
+    let words = [
+        "GGUF\x03\0\0\0",
+        "general.type\x08\0\0\0",
+        "\x07\0\0\0\0\0\0\0imatrix",
+        "w.in_sum2\x02\0\0\0",
+        "w.counts\x02\0\0\0",
+        "\x01\0\0\0w",
+        "\0\0\0\u{7f}",
+        "\u{1b}",
+    ];
+    // The reader of GGUF files reserves the number of entries, at most 100,000, at once.
+    let target = Target {
+        memory: 24 << 20,
+        ..target("importance", &words)
+    };
+    fuzz(target, |input| {
+        fs::write(&path, input).expect("a file");
+        let matrix = Importance::open(&path).map_err(|error| format!("{error:#}"))?;
+        // The weight has one matrix or two.
+        let of = |dims: &[u64]| {
+            let found = matrix.of("w", dims);
+            found.map_err(|error| format!("{error:#}"))
+        };
+        let found = of(&[2, 3]).or_else(|_| of(&[2, 3, 2]))?;
+        assert!(found.is_none_or(|means| {
+            [2, 4].contains(&means.len())
+                && means.iter().all(|mean| mean.is_finite() && *mean >= 0.0)
+        }));
+        Ok(())
     });
 }
 

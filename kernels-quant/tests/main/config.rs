@@ -154,7 +154,7 @@ fn configurations_of_files_are_read() {
 }
 
 #[test]
-fn what_a_decoded_model_does_not_do_is_said() {
+fn differences_of_a_decoded_model_are_named() {
     let mut config = compressed(
         "int-quantized",
         json!({"num_bits": 8, "type": "int", "strategy": "channel"}),

@@ -119,7 +119,7 @@ pub struct Case {
 }
 
 impl Case {
-    /// Returns the weight, and what its package decodes.
+    /// Returns the weight, and the numbers that its package decodes.
     pub fn read(&self) -> (Stored, Vec<f32>) {
         // Tests of `kernels-simd` read them too.
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -135,9 +135,10 @@ fn check_all(stored: &Stored, counts: &[usize], what: &str) {
         .zip(&decoded)
         .position(|(ours, theirs)| ours.to_bits() != theirs.to_bits());
     assert_eq!(differ, None, "{what}: the same bits");
-    if decoded.iter().any(|number| !number.is_finite()) {
-        return;
-    }
+    assert!(
+        decoded.iter().all(|number| number.is_finite()),
+        "{what}: products are of finite numbers"
+    );
     for &count in counts {
         check::<f64>(&weight, &decoded, count, what);
         check::<f32>(&weight, &decoded, count, what);
@@ -196,6 +197,9 @@ fn products_of_larger_weights_in_words() {
     check_all(&gptq([1096, 128], 4, 64, true), &[1, 3], "wide gptq");
     check_all(&awq([1096, 128], 64), &[1, 3], "wide awq");
     check_all(&gptq([1096, 32], 8, 32, false), &[1, 20], "low gptq");
+    // A thread gets the largest number of outputs, and the last one fewer.
+    check_all(&gptq([8264, 32], 4, 32, true), &[1, 3], "widest gptq");
+    check_all(&awq([8264, 32], 32), &[1, 3], "widest awq");
     for (columns, bits, scales, zeros) in [
         (640, 4, Scales::Groups(128), false),
         (640, 4, Scales::Groups(32), true),
@@ -238,7 +242,11 @@ fn products_of_larger_weights_of_bytes() {
 /// Shapes whose panels are of several sizes, and which threads share.
 #[test]
 fn results_dont_depend_on_the_number_of_threads() {
-    for stored in [blocks(gguf::Block::Q4K, [300, 512]), int8([515, 301])] {
+    for stored in [
+        blocks(gguf::Block::Q4K, [300, 512]),
+        int8([515, 301]),
+        gptq([1096, 128], 4, 64, true),
+    ] {
         let weight = stored.weight().unwrap();
         let [outputs, inputs] = weight.shape();
         for count in [1, 3, 64, 200] {

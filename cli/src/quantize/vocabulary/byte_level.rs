@@ -1,7 +1,7 @@
 //! Byte-level BPE, `gpt2` in GGUF files.
 
 use super::tokens::Tokens;
-use super::{Pairs, merges, pair, steps};
+use super::{Pairs, merges, pair, shown, steps};
 use crate::splits::SPLITS;
 use anyhow::{Context, ensure};
 use kernels_io::escape;
@@ -27,7 +27,7 @@ pub fn pairs(json: &Json, tokens: &Tokens) -> anyhow::Result<Pairs> {
     ensure!(
         is_usual,
         "field `normalizer`: {} is not supported for the pre-tokenizer `{name}`",
-        json["normalizer"]
+        shown(&json["normalizer"])
     );
     let (ignores, expected) = (
         json["model"]["ignore_merges"] == true,
@@ -42,7 +42,7 @@ pub fn pairs(json: &Json, tokens: &Tokens) -> anyhow::Result<Pairs> {
             let known = tokens.id(side).is_some() && !side.contains(' ');
             ensure!(
                 known,
-                "field `model.merges`: `{}` is no token",
+                "field `model.merges`: `{}` is not a token",
                 escape(side)
             );
         }
@@ -58,7 +58,7 @@ pub fn pairs(json: &Json, tokens: &Tokens) -> anyhow::Result<Pairs> {
     ])
 }
 
-/// Returns a step without what changes no tokens, and with what older files leave out.
+/// Returns a step without the field that changes no tokens, and with the one that older files leave out.
 fn plain(step: &Json) -> Json {
     let mut step = step.clone();
     if let Some(fields) = step.as_object_mut() {

@@ -1,7 +1,7 @@
 //! The tokenizer of a folder as the metadata of a GGUF file.
 //!
-//! What llama.cpp can't do in the same way is refused: another kind of tokenizer, another way to split a text, other steps
-//! before and after.
+//! llama.cpp must find the same tokens: other kinds of tokenizers, other ways to split a text, and other steps before
+//! and after are refused.
 
 mod byte_level;
 mod sentence_piece;
@@ -12,7 +12,7 @@ mod tokens;
 
 use crate::tokenizer_settings::Settings;
 use anyhow::{Context, ensure};
-use kernels_io::{Limit, escape_path};
+use kernels_io::{Limit, escape_path, shorten};
 use kernels_models::ModelConfig;
 use kernels_models::gguf::Value;
 use serde_json::Value as Json;
@@ -59,17 +59,32 @@ fn of_kind(json: &Json, tokens: &Tokens) -> anyhow::Result<Pairs> {
     ensure!(
         kind.is_none_or(|kind| kind == "BPE"),
         "field `model.type`: {} is not written to GGUF files, only BPE is",
-        json["model"]["type"]
+        shown(&json["model"]["type"])
     );
     for field in ["continuing_subword_prefix", "end_of_word_suffix"] {
         let value = &json["model"][field];
         let is_none = value.is_null() || value == "";
-        ensure!(is_none, "field `model.{field}`: {value} is not supported");
+        ensure!(
+            is_none,
+            "field `model.{field}`: {} is not supported",
+            shown(value)
+        );
     }
+    let dropout = &json["model"]["dropout"];
+    ensure!(
+        dropout.is_null() || *dropout == 0.0,
+        "field `model.dropout`: {} is not supported, it leaves out merges at random",
+        shown(dropout)
+    );
     match json["model"]["byte_fallback"] == true {
         true => sentence_piece::pairs(json, tokens),
         false => byte_level::pairs(json, tokens),
     }
+}
+
+/// Returns the start of a value for a message.
+fn shown(value: &Json) -> String {
+    shorten(&value.to_string(), 200).into_owned()
 }
 
 fn pair(key: &str, value: Value) -> (String, Value) {

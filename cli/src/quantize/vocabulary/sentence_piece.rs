@@ -1,7 +1,8 @@
 //! SentencePiece's BPE, `llama` in GGUF files: tokens with scores in place of merges.
 
 use super::tokens::{NORMAL, Tokens};
-use super::{Pairs, merges, pair, steps};
+use super::{Pairs, merges, pair, shown, steps};
+use crate::splits::LONGEST;
 use anyhow::{Context, bail, ensure};
 use kernels_io::escape;
 use kernels_models::gguf::Value;
@@ -10,6 +11,10 @@ use std::collections::HashSet;
 
 /// Returns the scores of the tokens, and whether a text begins with a blank.
 pub fn pairs(json: &Json, tokens: &Tokens) -> anyhow::Result<Pairs> {
+    ensure!(
+        json["model"]["ignore_merges"] != true,
+        "field `model.ignore_merges`: true is not supported with a fallback to bytes"
+    );
     let has_prefix = prefix(json)?;
     let scores = scores(&merges(json)?, tokens)?;
     let scores = scores.into_iter().map(Value::F32);
@@ -21,11 +26,11 @@ pub fn pairs(json: &Json, tokens: &Tokens) -> anyhow::Result<Pairs> {
     ])
 }
 
-/// Returns whether a blank is put before each text. Blanks become `▁`.
+/// Returns whether a blank is put before each text. In both cases, blanks must become `▁`.
 fn prefix(json: &Json) -> anyhow::Result<bool> {
     let blanks = json!({"type": "Replace", "pattern": {"String": " "}, "content": "▁"});
     let prepend = json!({"type": "Prepend", "prepend": "▁"});
-    // It has no blank to find.
+    // No blank is left for this step.
     let idle = json!({"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious", "invert": false});
     let normalizers = steps(&json["normalizer"], "normalizers");
     let before = steps(&json["pre_tokenizer"], "pretokenizers");
@@ -52,19 +57,35 @@ fn prefix(json: &Json) -> anyhow::Result<bool> {
     found.with_context(|| {
         format!(
             "fields `normalizer` and `pre_tokenizer`: llama.cpp does not prepare texts as {} and {} say",
-            json["normalizer"], json["pre_tokenizer"]
+            shown(&json["normalizer"]),
+            shown(&json["pre_tokenizer"])
         )
     })
 }
+
+/// The number from which single precision does not hold every integer.
+const ORDERED: usize = 1 << 24;
 
 /// Returns scores by which SentencePiece joins tokens in the order of the merges: it joins, of all adjacent tokens, those
 /// whose result has the highest score.
 ///
 /// # Errors
 /// Returns an error if no scores do, because merges to one token are apart, or because tokens that could be joined have
-/// no merge.
+/// no merge. Returns an error, too, if a token is very long, because every way to divide it is tried.
 fn scores(merges: &[(&str, &str)], tokens: &Tokens) -> anyhow::Result<Vec<f32>> {
     const FIELD: &str = "field `model.merges`";
+    ensure!(
+        merges.len() < ORDERED,
+        "{FIELD}: scores order fewer than {ORDERED} merges, and these are {}",
+        merges.len()
+    );
+    let mut texts = tokens.texts.iter().enumerate();
+    if let Some((id, text)) = texts.find(|(_, text)| text.len() > LONGEST) {
+        bail!(
+            "field `model.vocab`: token {id} has {} bytes, more than {LONGEST}",
+            text.len()
+        );
+    }
     let lowest = -(merges.len() as f32) - 1.0;
     let mut scores = vec![lowest; tokens.texts.len()];
     let mut seen = HashSet::new();
@@ -73,7 +94,7 @@ fn scores(merges: &[(&str, &str)], tokens: &Tokens) -> anyhow::Result<Vec<f32>> 
         let joined = format!("{left}{right}");
         let Some(id) = tokens.id(&joined) else {
             bail!(
-                "{FIELD}: the result of number {at}, `{}`, is no token",
+                "{FIELD}: the result of number {at}, `{}`, is not a token",
                 escape(&joined)
             );
         };

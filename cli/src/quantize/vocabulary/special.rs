@@ -1,7 +1,7 @@
 //! The tokens that begin and end texts.
 
 use super::tokens::Tokens;
-use super::{Pairs, pair, steps};
+use super::{Pairs, pair, shown, steps};
 use crate::tokenizer_settings::Settings;
 use anyhow::{Context, bail, ensure};
 use kernels_io::escape;
@@ -15,8 +15,8 @@ const NAMED: [(&str, &str); 3] = [
     ("pad_token", "padding_token_id"),
 ];
 
-/// Returns the ids of special tokens, and whether texts begin with one. `ends` are the tokens that end what the model
-/// generates.
+/// Returns the ids of special tokens, and whether texts begin with one. `ends` are the tokens that end a
+/// generated text.
 pub fn pairs(
     json: &Json,
     settings: &Settings,
@@ -89,7 +89,7 @@ fn first(json: &Json) -> anyhow::Result<Option<&str>> {
         }
         _ => bail!(
             "field `post_processor`: only a token before each text is written to GGUF files, and this adds others: {}",
-            json["post_processor"]
+            shown(&json["post_processor"])
         ),
     }
 }

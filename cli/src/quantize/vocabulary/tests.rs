@@ -110,7 +110,30 @@ fn embeddings_without_a_token_get_one() {
 }
 
 #[test]
-fn what_llama_cpp_does_otherwise_is_named() {
+fn added_tokens_without_an_embedding_are_left_out() {
+    let mut own = json("spm");
+    let extra = json!({"id": 400, "content": "<extra>", "special": true});
+    own["added_tokens"].as_array_mut().unwrap().push(extra);
+    let read = |own: &Json| tokens("spm", own, 325).unwrap();
+    assert_eq!(read(&own).texts, read(&json("spm")).texts);
+    // Also if the vocabulary has it.
+    own["model"]["vocab"]["<extra>"] = json!(400);
+    assert_eq!(read(&own).id("<extra>"), None);
+}
+
+#[test]
+fn more_ends_than_keys_are_refused() {
+    let own = json("tiny");
+    let settings = Settings::open(&fixture("tiny")).unwrap();
+    let tokens = tokens("tiny", &own, 325).unwrap();
+    assert!(special::pairs(&own, &settings, &tokens, &[2, 85, 86]).is_ok());
+    let said = special::pairs(&own, &settings, &tokens, &[2, 85, 86, 87]);
+    let said = said.unwrap_err().to_string();
+    assert!(said.contains("has 1 more"), "{said}");
+}
+
+#[test]
+fn differences_from_llama_cpp_are_named() {
     let said =
         |name, change: &dyn Fn(&mut Json)| format!("{:#}", changed(name, change).unwrap_err());
     for (name, field, value, words) in [
@@ -143,13 +166,26 @@ fn what_llama_cpp_does_otherwise_is_named() {
             "tiny",
             "/model/merges/0",
             json!(["e", "zz"]),
-            "`zz` is no token",
+            "`zz` is not a token",
         ),
         (
             "tiny",
             "/model/merges/0",
             json!("e"),
             "number 0 is not two tokens",
+        ),
+        ("tiny", "/model/dropout", json!(0.1), "model.dropout"),
+        (
+            "spm",
+            "/model/ignore_merges",
+            json!(true),
+            "model.ignore_merges",
+        ),
+        (
+            "tiny",
+            "/added_tokens/0/lstrip",
+            json!(true),
+            "has `lstrip`",
         ),
         ("tiny", "/model/vocab/!", json!(4), "the same id, 4"),
         ("tiny", "/added_tokens/0/id", json!(7), "the same id, 7"),
@@ -177,6 +213,13 @@ fn what_llama_cpp_does_otherwise_is_named() {
         });
         assert!(said.contains(words), "{field}: {said}");
     }
+    let long = changed("spm", |json| {
+        let vocabulary = json["model"]["vocab"].as_object_mut().unwrap();
+        let id = vocabulary.remove("river").unwrap();
+        vocabulary.insert("x".repeat(513), id);
+    });
+    let long = format!("{:#}", long.unwrap_err());
+    assert!(long.contains("has 513 bytes"), "{long}");
     let merges = |json: &mut Json| json["model"]["merges"].as_array_mut().unwrap().len();
     let said_of_merges = |change: fn(&mut Vec<Json>)| {
         said("spm", &|json| {

@@ -7,7 +7,7 @@ use anyhow::{Context, bail, ensure};
 use kernels_io::escape;
 use kernels_models::gguf::Value;
 use serde_json::Value as Json;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// ggml's kinds of tokens.
 pub const NORMAL: i32 = 1;
@@ -37,7 +37,7 @@ impl Tokens {
     /// added tokens without an embedding are left out, with a note.
     ///
     /// # Errors
-    /// Returns an error if an id is used twice or is none, or if a token of the vocabulary has no embedding.
+    /// Returns an error if an id is used twice or is not a number, or if a token of the vocabulary has no embedding.
     pub fn read(json: &Json, settings: &Settings, embeddings: usize) -> anyhow::Result<Self> {
         let vocabulary = json.pointer("/model/vocab").and_then(Json::as_object);
         let vocabulary = vocabulary.context("field `model.vocab`: expected an object of ids")?;
@@ -45,10 +45,12 @@ impl Tokens {
         let unknown = json["model"]["unk_token"].as_str().filter(|_| fallback);
         let mut slots: Vec<Option<(&str, i32)>> = vec![None; embeddings];
         let added = added(json, settings)?;
-        let is_added = |text: &str| added.iter().any(|token| token.text == text);
+        let texts_added: HashSet<&str> = added.iter().map(|token| token.text).collect();
         for (text, id) in vocabulary {
             let id = id.as_u64().and_then(|id| usize::try_from(id).ok());
-            let id = id.with_context(|| format!("token `{}`: its id is none", escape(text)))?;
+            let id = id.with_context(|| {
+                format!("token `{}`: its id is not a number from 0 on", escape(text))
+            })?;
             let kind = match () {
                 () if Some(text.as_str()) == unknown => UNKNOWN,
                 () if fallback && is_byte(text) => BYTE,
@@ -61,7 +63,7 @@ impl Tokens {
                     escape(text)
                 ),
                 Some(slot) => *slot = Some((text, kind)),
-                None if is_added(text) => {}
+                None if texts_added.contains(text.as_str()) => {}
                 None => bail!(
                     "token `{}` has the id {id}, and the model {embeddings} embeddings (vocab_size); the tokenizer is \
                      not that of this model",
@@ -145,6 +147,13 @@ fn added<'a>(json: &'a Json, settings: &'a Settings) -> anyhow::Result<Vec<Added
         let wrong = || format!("field `{field}`: a token has no id or no text");
         let (id, text) = id.zip(text).with_context(wrong)?;
         ensure!(!text.is_empty(), "field `{field}`: token {id} is empty");
+        for setting in ["lstrip", "rstrip", "single_word"] {
+            ensure!(
+                token.get(setting) != Some(&Json::Bool(true)),
+                "field `{field}`: token `{}` has `{setting}`, which GGUF files do not hold",
+                escape(text)
+            );
+        }
         anyhow::Ok(Added {
             id,
             text,

@@ -173,7 +173,7 @@ impl Style {
     }
 }
 
-/// Returns what each level is indented by.
+/// Returns the indentation of each level.
 fn indentation(value: &Value) -> Result<Option<String>, Error> {
     if value.is_none() || value.is_undefined() {
         return Ok(None);

@@ -161,6 +161,15 @@ fn other_files_are_refused() {
         said_of_size.contains("the file is of another model"),
         "{said_of_size}"
     );
+    // The last tensor holds the count of the output projection.
+    let mut wrong = new("imatrix");
+    let at = wrong.len() - 32;
+    wrong[at..at + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    let said_of_count = said(&wrong, "q4_0");
+    assert!(
+        said_of_count.contains("`output.weight` has the count NaN"),
+        "{said_of_count}"
+    );
     let mut none = 1_u32.to_le_bytes().to_vec();
     none.extend(
         [

@@ -163,7 +163,7 @@ fn floats_between_change_nothing() {
 }
 
 #[test]
-fn what_has_no_place_in_a_file_is_named() {
+fn settings_without_a_place_in_a_file_are_named() {
     let scratch = TempDir::new().unwrap();
     let said = |name: &str, change: &dyn Fn(&mut serde_json::Value)| {
         let source = folder(name, &scratch, change);

@@ -8,8 +8,9 @@ use crate::QuantError;
 
 impl Block {
     /// Encodes rows into blocks that follow each other, as ggml does with an importance matrix: to the bit of a build of
-    /// ggml that doesn't fuse products and sums. `importance` has a number from 0 for each column: of llama.cpp, the mean
-    /// square of what the column is multiplied by. Q8_0 and MXFP4 have the same codes as [without](Self::encode).
+    /// ggml that doesn't fuse products and sums. `importance` has a number from 0 for each column: in llama.cpp, the mean
+    /// square of the numbers that the column is multiplied by. Q8_0 and MXFP4 have the same codes as
+    /// [without](Self::encode).
     ///
     /// # Errors
     ///

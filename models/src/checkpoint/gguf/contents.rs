@@ -1,4 +1,4 @@
-//! What a configuration is read from: a file, or one that is to be written.
+//! The source of a configuration: a file, or one that is to be written.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The model families that are read from GGUF files, and what their files do differently from the Hugging Face layout.
+//! The model families of GGUF files, and the differences between their files and the Hugging Face layout.
 
 use crate::config::Architecture;
 

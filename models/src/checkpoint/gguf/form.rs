@@ -9,8 +9,8 @@ use super::{Change, Contents, Metadata, Value, change, read_configuration, rope}
 use crate::config::Architecture;
 use crate::{ModelConfig, ModelError};
 
-/// What a GGUF file of a model holds besides the tokenizer: the metadata of its configuration, and the names and layouts
-/// of its tensors, as llama.cpp's own files have them.
+/// The contents of a model's GGUF file without the tokenizer: the metadata of its configuration, and the names and
+/// layouts of its tensors, as in llama.cpp's own files.
 #[derive(Debug)]
 pub struct Form {
     dialect: &'static Dialect,

@@ -145,7 +145,8 @@ fn llama3_divisors(factor: f64, theta: f64, pairs: usize) -> impl Iterator<Item 
 /// The keys of rotary positions, without the family before them, and Llama 3's divisors of frequencies.
 pub(super) type Written = (Vec<(&'static str, Value)>, Option<Vec<f32>>);
 
-/// Returns what a file says about rotary positions. What it can't say is found by [reading](add) it again.
+/// Returns the keys of rotary positions in a file. Settings that have no key are found by [reading](add) the file
+/// again.
 pub(super) fn written(config: &ModelConfig) -> Written {
     let theta = config.rope.theta;
     let mut keys = vec![("rope.freq_base", Value::F32(theta as f32))];
