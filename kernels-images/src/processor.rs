@@ -74,6 +74,11 @@ impl Processor {
         self.resizer
     }
 
+    /// Returns the side of a patch in pixels.
+    pub fn patch_size(&self) -> usize {
+        self.patch
+    }
+
     /// Returns the number of patches, by side, that one token of the language model is made of.
     pub fn merge_size(&self) -> usize {
         self.merge

@@ -74,6 +74,10 @@ impl Picture {
         match *self {}
     }
 
+    pub fn bytes(&self) -> usize {
+        match *self {}
+    }
+
     pub fn patches(&self) -> anyhow::Result<Vec<f32>> {
         match *self {}
     }

@@ -5,7 +5,7 @@ use crate::training::identity::Fingerprint;
 use anyhow::{bail, ensure};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 pub use kernels_images::Source;
-use kernels_images::{Decoding, Part, Patches, Placeholders, Processor};
+use kernels_images::{Decoding, Part, Patches, Picture as Pixels, Placeholders, Processor};
 use kernels_io::{escape, escape_path, is_there};
 use kernels_models::vision::{Grid, Tokens};
 use kernels_models::{ModelConfig, VisionConfig, gguf};
@@ -50,12 +50,23 @@ impl Reader {
         }
         let processor = Processor::open(model)?;
         let placeholders = Placeholders::of_folder(model, processor.merge_size())?;
-        if processor.patch_width() != vision.pixels() {
-            bail!(
-                "the checkpoint's image processor makes patches of {} values, but those of `vision_config` in \
-                 config.json have {}; patch_size and temporal_patch_size of both must be equal",
+        for (name, own, tower) in [
+            ("patch_size", processor.patch_size(), vision.patch_size),
+            (
+                "merge_size, in `vision_config` spatial_merge_size,",
+                processor.merge_size(),
+                vision.spatial_merge_size,
+            ),
+            (
+                "number of values of a patch, by temporal_patch_size,",
                 processor.patch_width(),
-                vision.pixels()
+                vision.pixels(),
+            ),
+        ] {
+            ensure!(
+                own == tower,
+                "the {name} of the checkpoint's image processor is {own}, but that of `vision_config` in config.json is \
+                 {tower}; both must be equal"
             );
         }
         Ok(Self {
@@ -71,8 +82,7 @@ impl Reader {
     /// Returns an error that names a picture that can't be read.
     pub fn grids(&self, pictures: &[Source]) -> anyhow::Result<Vec<[usize; 3]>> {
         let one = |picture: &Source| -> anyhow::Result<[usize; 3]> {
-            let pixels = picture.read(&Decoding::default())?;
-            Ok(self.processor.grid(&picture.to_string(), pixels.size())?)
+            self.grid(picture, &picture.read(&Decoding::default())?)
         };
         pictures.iter().map(one).collect()
     }
@@ -131,29 +141,22 @@ impl Reader {
         pictures.iter().map(one).collect()
     }
 
-    /// Reads a picture of training data whole, to check it, and keeps its size and a number that tells its pixels apart.
-    ///
-    /// # Errors
-    /// Returns an error that names the picture if it can't be read, or not be resized.
-    pub fn picture(self: &Arc<Self>, source: &Source) -> anyhow::Result<Picture> {
-        let (patches, fingerprint) = self.look(source)?;
-        Ok(Picture {
-            source: source.clone(),
-            grid: patches.grid(),
-            fingerprint,
-            reader: self.clone(),
-        })
+    fn grid(&self, picture: &Source, pixels: &Pixels) -> anyhow::Result<[usize; 3]> {
+        Ok(self.processor.grid(&picture.to_string(), pixels.size())?)
     }
 
-    fn look(&self, source: &Source) -> anyhow::Result<(Patches, String)> {
+    /// Decodes a picture of training data to check it, and keeps its size and a checksum of its pixels.
+    ///
+    /// # Errors
+    /// Returns an error that names the picture if it can't be read or resized.
+    pub fn picture(self: &Arc<Self>, source: &Source) -> anyhow::Result<Picture> {
         let pixels = source.read(&Decoding::default())?;
-        let mut fingerprint = Fingerprint::default();
-        for side in pixels.size() {
-            fingerprint.add(&(side as u64).to_le_bytes());
-        }
-        fingerprint.add(pixels.rgb());
-        let patches = self.processor.patches(&source.to_string(), &pixels)?;
-        Ok((patches, fingerprint.to_string()))
+        Ok(Picture {
+            grid: self.grid(source, &pixels)?,
+            fingerprint: fingerprint(&pixels),
+            source: source.clone(),
+            reader: self.clone(),
+        })
     }
 
     /// Returns the positions in time, height and width of the tokens of a conversation with these pictures, as
@@ -187,7 +190,17 @@ impl Reader {
     }
 }
 
-/// Returns the file of a picture. A picture in a URL has none.
+/// Returns a text that tells pixels apart.
+fn fingerprint(pixels: &Pixels) -> String {
+    let mut fingerprint = Fingerprint::default();
+    for side in pixels.size() {
+        fingerprint.add(&(side as u64).to_le_bytes());
+    }
+    fingerprint.add(pixels.rgb());
+    fingerprint.to_string()
+}
+
+/// Returns the file of a picture, or `None` for a picture in a `data:` URL.
 pub fn file(source: &Source) -> Option<&Path> {
     match source {
         Source::File(file) => Some(file),
@@ -195,8 +208,8 @@ pub fn file(source: &Source) -> Option<&Path> {
     }
 }
 
-/// A picture of training data, which was read once to check it. Its patches are read again for each use, so that memory holds
-/// those of one batch.
+/// A picture of training data that was decoded once to check it. Each use decodes it again, so that memory holds the patches
+/// of one batch.
 #[derive(Debug)]
 pub struct Picture {
     source: Source,
@@ -216,22 +229,31 @@ impl Picture {
         &self.fingerprint
     }
 
+    /// Returns the bytes of memory that its file takes: those of a `data:` URL.
+    pub fn bytes(&self) -> usize {
+        match &self.source {
+            Source::File(_) => 0,
+            Source::Bytes(bytes) => bytes.len(),
+        }
+    }
+
     /// Returns the values of its patches.
     ///
     /// # Errors
-    /// Returns an error that names the picture if it can't be read, or is another than when the run began.
+    /// Returns an error that names the picture if it can't be read, or if its pixels have changed since it was checked.
     pub fn patches(&self) -> anyhow::Result<Vec<f32>> {
-        let (patches, fingerprint) = self.reader.look(&self.source)?;
+        let name = self.source.to_string();
+        let pixels = self.source.read(&Decoding::default())?;
         ensure!(
-            fingerprint == self.fingerprint && patches.grid() == self.grid,
+            fingerprint(&pixels) == self.fingerprint,
             "{}: the picture has changed since the data was read; restore it, and go on with --resume",
-            escape(&self.source.to_string())
+            escape(&name)
         );
-        Ok(patches.into_values())
+        Ok(self.reader.processor.patches(&name, &pixels)?.into_values())
     }
 }
 
-/// Compares pixels, and not places.
+/// Compares pixels, whatever the files.
 impl PartialEq for Picture {
     fn eq(&self, other: &Self) -> bool {
         (self.grid, &self.fingerprint) == (other.grid, &other.fingerprint)
@@ -333,7 +355,7 @@ mod tests {
         fixtures.join(name)
     }
 
-    /// Pictures are read again for each use, and a file that changed in between is told.
+    /// Pictures are read again for each use, and a file that changed in between is an error.
     #[test]
     fn a_picture_that_changed_is_refused() {
         let (folder, reader) = reader();
@@ -347,6 +369,34 @@ mod tests {
         fs::remove_file(file).unwrap();
         let said = picture.patches().unwrap_err().to_string();
         assert!(said.contains("wide.png"), "{said}");
+    }
+
+    /// 8 × 8 grey pixels, all black, and with one that is white.
+    const BLACK: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAAAAADhZOFXAAAADElEQVR42mNgoA4AAABIAAEQRe/SAAAAAElFTkSuQmCC";
+    const WHITE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAAAAADhZOFXAAAAD0lEQVR42mNgIAD+MxAFACchAQDjl0PSAAAAAElFTkSuQmCC";
+
+    #[test]
+    fn another_pixel_is_another_picture() {
+        let (folder, reader) = reader();
+        let file = folder.path().join("dot.png");
+        let write = |png: &str| {
+            let bytes = data_encoding::BASE64.decode(png.as_bytes()).unwrap();
+            fs::write(&file, &bytes).unwrap();
+            bytes
+        };
+        let bytes = write(BLACK);
+        let picture = reader.picture(&Source::File(file.clone())).unwrap();
+        let patches = picture.patches().unwrap();
+        write(WHITE);
+        let other = reader.picture(&Source::File(file.clone())).unwrap();
+        assert_eq!(picture.grid(), other.grid());
+        assert!(picture != other && patches != other.patches().unwrap());
+        let said = picture.patches().unwrap_err().to_string();
+        assert!(said.contains("dot.png: the picture has changed"), "{said}");
+        // The bytes of a URL can't change.
+        let own = reader.picture(&Source::Bytes(bytes.clone())).unwrap();
+        assert!(own == picture && own.patches().unwrap() == patches);
+        assert_eq!([own.bytes(), picture.bytes()], [bytes.len(), 0]);
     }
 
     /// Pictures stay with their tokens where examples are cut off, packed and divided.

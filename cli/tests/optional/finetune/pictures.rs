@@ -187,7 +187,7 @@ fn a_run_goes_on_with_the_same_pictures() {
     };
     let picture = fs::read(place.path("wide.png")).unwrap();
     fs::copy(fixture("tall.png"), place.path("wide.png")).unwrap();
-    refuses(resume(), 1, &["data."]);
+    refuses(resume(), 1, &["`data.", " there and "]);
     fs::write(place.path("wide.png"), picture).unwrap();
     succeeds(resume());
     assert_eq!(place.losses("cut"), place.losses("whole"));
@@ -286,6 +286,10 @@ fn pictures_that_can_not_be_seen_are_refused_with_their_record() {
         (
             with("a", json!(["wide.png"])),
             &["the record names 1 picture"],
+        ),
+        (
+            with("<|image_pad|>", json!([])),
+            &["has 1 placeholder (token 322) for 0 pictures"],
         ),
     ] {
         place.write("data.jsonl", &lines([record(2), bad].into_iter()));

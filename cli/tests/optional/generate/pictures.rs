@@ -247,12 +247,19 @@ fn checkpoints_that_take_no_pictures_are_refused() {
         folder.path(),
         &args,
         &[
-            "patches of 96 values, but those of `vision_config`",
-            "have 24",
+            "the patch_size of the checkpoint's image processor is 4, but that of `vision_config`",
+            "is 2;",
         ],
     );
-    // A template for texts alone leaves pictures out.
     edit("preprocessor_config.json", "patch_size", json!(2));
+    edit("preprocessor_config.json", "temporal_patch_size", json!(1));
+    refused(
+        folder.path(),
+        &args,
+        &["the number of values of a patch", "is 12, but", "is 24;"],
+    );
+    edit("preprocessor_config.json", "temporal_patch_size", json!(2));
+    // A template for texts alone leaves pictures out.
     edit(
         "tokenizer_config.json",
         "chat_template",
