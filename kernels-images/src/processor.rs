@@ -79,6 +79,11 @@ impl Processor {
         self.patch
     }
 
+    /// Returns the number of frames that a patch joins.
+    pub fn temporal_patch_size(&self) -> usize {
+        self.frames
+    }
+
     /// Returns the number of patches, by side, that one token of the language model is made of.
     pub fn merge_size(&self) -> usize {
         self.merge

@@ -50,23 +50,36 @@ impl Reader {
         }
         let processor = Processor::open(model)?;
         let placeholders = Placeholders::of_folder(model, processor.merge_size())?;
-        for (name, own, tower) in [
-            ("patch_size", processor.patch_size(), vision.patch_size),
+        for (name, own, tower_name, tower) in [
             (
-                "merge_size, in `vision_config` spatial_merge_size,",
+                "patch_size",
+                processor.patch_size(),
+                "patch_size",
+                vision.patch_size,
+            ),
+            (
+                "temporal_patch_size",
+                processor.temporal_patch_size(),
+                "temporal_patch_size",
+                vision.temporal_patch_size,
+            ),
+            (
+                "merge_size",
                 processor.merge_size(),
+                "spatial_merge_size",
                 vision.spatial_merge_size,
             ),
             (
-                "number of values of a patch, by temporal_patch_size,",
+                "number of values of a patch",
                 processor.patch_width(),
+                "number by patch_size, temporal_patch_size and channels",
                 vision.pixels(),
             ),
         ] {
             ensure!(
                 own == tower,
-                "the {name} of the checkpoint's image processor is {own}, but that of `vision_config` in config.json is \
-                 {tower}; both must be equal"
+                "the checkpoint's image processor has a {name} of {own}, but `vision_config` in config.json has a \
+                 {tower_name} of {tower}; both must be equal"
             );
         }
         Ok(Self {
@@ -371,15 +384,17 @@ mod tests {
         assert!(said.contains("wide.png"), "{said}");
     }
 
-    /// 8 × 8 grey pixels, all black, and with one that is white.
-    const BLACK: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAAAAADhZOFXAAAADElEQVR42mNgoA4AAABIAAEQRe/SAAAAAElFTkSuQmCC";
-    const WHITE: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAAAAADhZOFXAAAAD0lEQVR42mNgIAD+MxAFACchAQDjl0PSAAAAAElFTkSuQmCC";
+    /// The common beginning of two files of 8 × 8 grey pixels, and their ends: all black, and with one that is white.
+    const BEGIN: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAAAAADhZOFXAAAAD";
+    const BLACK: &str = "ElEQVR42mNgoA4AAABIAAEQRe/SAAAAAElFTkSuQmCC";
+    const WHITE: &str = "0lEQVR42mNgIAD+MxAFACchAQDjl0PSAAAAAElFTkSuQmCC";
 
     #[test]
     fn another_pixel_is_another_picture() {
         let (folder, reader) = reader();
         let file = folder.path().join("dot.png");
-        let write = |png: &str| {
+        let write = |end: &str| {
+            let png = [BEGIN, end].concat();
             let bytes = data_encoding::BASE64.decode(png.as_bytes()).unwrap();
             fs::write(&file, &bytes).unwrap();
             bytes

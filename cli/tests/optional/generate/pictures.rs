@@ -247,8 +247,8 @@ fn checkpoints_that_take_no_pictures_are_refused() {
         folder.path(),
         &args,
         &[
-            "the patch_size of the checkpoint's image processor is 4, but that of `vision_config`",
-            "is 2;",
+            "image processor has a patch_size of 4, but `vision_config`",
+            "has a patch_size of 2;",
         ],
     );
     edit("preprocessor_config.json", "patch_size", json!(2));
@@ -256,7 +256,7 @@ fn checkpoints_that_take_no_pictures_are_refused() {
     refused(
         folder.path(),
         &args,
-        &["the number of values of a patch", "is 12, but", "is 24;"],
+        &["has a temporal_patch_size of 1, but", "of 2;"],
     );
     edit("preprocessor_config.json", "temporal_patch_size", json!(2));
     // A template for texts alone leaves pictures out.
