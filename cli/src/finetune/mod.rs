@@ -1,9 +1,9 @@
 //! `kernels finetune`: trains a checkpoint further, as a whole or by low-rank adapters.
 //!
 //! The modules, in the order in which a run uses them: [`settings`] (the checked arguments) and [`loss`] with [`grpo`] and
-//! [`distill`], [`data`] (examples and batches) and [`answers`] (those of losses of answers), [`rollouts`] (completions with
-//! rewards, by a [`writer`] and a [`judge`]), [`model`] (the checkpoint, adapters, and what is saved) and [`reward`] (that of reward models),
-//! [`crate::training`] (the run itself), [`summary`].
+//! [`distill`], [`data`] (examples and batches) and [`answers`] (those of losses of answers), [`rollouts`] (completions
+//! with rewards, by a [`writer`] and a [`judge`]), [`model`] (the checkpoint, adapters, and saved files) and [`reward`]
+//! (reward models), [`crate::training`] (the run itself), [`summary`].
 
 mod answers;
 #[cfg(test)]

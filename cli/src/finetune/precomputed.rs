@@ -6,7 +6,7 @@ use crate::output;
 use crate::training::folder::RunFolder;
 use crate::training::preference::Preference;
 use anyhow::{Context, ensure};
-use kernels_io::{Limit, escape_path};
+use kernels_io::{Limit, escape_path, is_there};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,20 +14,20 @@ use std::time::{Duration, Instant};
 /// The file of all log-probabilities, inside the run folder.
 const ALL: &str = "reference.json";
 
-/// The file of those of the first answers, while others are computed.
+/// The file of the first log-probabilities, while others are computed.
 const PART: &str = "reference.part.json";
 
-/// The time between two writes of that.
+/// The time between two writes of [`PART`].
 const SAVE_EVERY: Duration = Duration::from_secs(60);
 
 const LIMIT: Limit = Limit::mib("log-probabilities of a reference", 1024);
 
-/// Log-probabilities of answers in order, and what they are of.
+/// Log-probabilities of answers in order, and the checksums of their data and weights.
 #[derive(Serialize, Deserialize)]
 struct Precomputed {
     /// The checksum of the data.
     fingerprint: String,
-    /// That of the weights of the reference.
+    /// The checksum of the weights of the reference.
     #[serde(default)]
     reference: Option<String>,
     log_probs: Vec<f64>,
@@ -37,22 +37,22 @@ struct Precomputed {
 pub fn is_precomputed(args: &Args) -> bool {
     let run = args.resume.as_ref();
     let run = run.filter(|_| args.loss.precompute_reference);
-    run.is_some_and(|run| run.join(ALL).exists())
+    run.is_some_and(|run| is_there(&run.join(ALL)))
 }
 
-/// What log-probabilities are of.
+/// The checksums that tell log-probabilities apart.
 #[derive(Clone, Copy)]
 pub struct Of<'a> {
     /// The checksum of the data.
     pub data: &'a str,
-    /// That of the weights of the reference. `None` where a run that goes on does without them.
+    /// The checksum of the weights of the reference. `None` if a run goes on without them.
     pub reference: Option<&'a str>,
 }
 
 impl Of<'_> {
     /// Reads the log-probabilities of a file, if it is there.
     fn read(self, path: &Path, count: usize) -> anyhow::Result<Option<Vec<f64>>> {
-        if !path.exists() {
+        if !is_there(path) {
             return Ok(None);
         }
         let text = kernels_io::read_text(path, LIMIT)?;
@@ -82,7 +82,8 @@ impl Of<'_> {
     }
 }
 
-/// Gives all answers their log-probabilities by the reference, and frees it. A run that goes on reads those that its folder has.
+/// Gives all answers their log-probabilities by the reference, and frees it. A run that goes on reads the file of its
+/// folder.
 ///
 /// # Errors
 /// Returns an error if the device fails, or if a file can't be read or written.

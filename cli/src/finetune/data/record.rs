@@ -56,8 +56,8 @@ impl Record {
         "instruction",
     ];
 
-    /// Reads a record from a JSON value. Paths of pictures are relative to `folder`. `ordered` returns the value with the order
-    /// of its fields, which only some records need.
+    /// Reads a record from a JSON value. Paths of pictures are relative to `folder`. `ordered` returns the value with
+    /// the order of its fields, which only some records need.
     ///
     /// # Errors
     /// Returns what is wrong with it.

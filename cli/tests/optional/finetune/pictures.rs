@@ -96,6 +96,31 @@ fn steps_have_the_losses_of_transformers() {
     }
 }
 
+/// In bf16, the tower has the dtype of the embeddings, in whole models and below adapters.
+#[test]
+fn the_first_loss_in_bf16_is_near() {
+    let goldens = goldens();
+    for name in CHECKPOINTS {
+        let (model, place) = (checkpoint(name), place());
+        let cases = goldens[name].as_object().unwrap();
+        let (case, golden) = cases.iter().next().unwrap();
+        let chosen = golden["records"].as_array().unwrap().iter();
+        let records = chosen.map(|at| record(at.as_u64().unwrap() as usize));
+        place.write("data.jsonl", &lines(records));
+        for (way, extra) in [
+            ("whole", &[][..]),
+            ("recomputed", &["--gradient-checkpointing"]),
+            ("lora", &["--lora-rank=2"]),
+        ] {
+            let run = format!("{name}-{case}-{way}");
+            let extra = [&["--dtype=bf16", "--steps=1"][..], extra].concat();
+            succeeds(begin(&place, model.path(), &run, &extra));
+            let losses = numbers(&place, &run, "loss");
+            near(&run, losses[0], golden["losses"][0].as_f64().unwrap(), 1e-2);
+        }
+    }
+}
+
 /// Returns the tensors of a file whose names begin so.
 fn part(file: &Path, begin: &str) -> models::File {
     let mut tensors = models::read(file);
