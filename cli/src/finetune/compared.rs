@@ -1,4 +1,4 @@
-//! The table in `docs/preferences.md` of what is compared with TRL's and other results, for each loss.
+//! The table in `docs/preferences.md` of the results of each loss that are compared with TRL's and others.
 //!
 //! The tests that compare read every case of the same files. `BLESS=1 cargo test --lib the_table_of_losses` writes the
 //! table anew.
@@ -20,7 +20,7 @@ const NEXT: &str = "\n## ";
 struct Compared {
     /// Losses, metrics and gradients of formulas.
     formulas: [usize; 3],
-    /// The same of a model.
+    /// Losses, metrics and gradients of a model.
     of_model: [usize; 3],
     /// Steps on records.
     steps: usize,

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Loss {
-    /// The cross-entropy of what is learned (supervised tuning).
+    /// The cross-entropy of learned tokens (supervised tuning).
     Sft,
     /// DPO; with --label-smoothing, conservative DPO.
     Dpo,
@@ -41,7 +41,7 @@ pub enum Loss {
     ApoZeroUnpaired,
     /// The loss of reward models (Bradley–Terry).
     Reward,
-    /// GRPO and its variants: the model completes prompts, and learns from the rewards of what it wrote.
+    /// GRPO and its variants: the model completes prompts, and learns from the rewards of its completions.
     Grpo,
     /// Distillation: the divergence from the probabilities of a teacher, on the data of sft.
     Distill,

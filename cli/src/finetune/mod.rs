@@ -363,7 +363,7 @@ fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
     }))
 }
 
-/// Refuses what several processes can't share.
+/// Refuses losses and options that several processes can't share.
 fn check_ranks(args: &Args, ranks: &Ranks) -> anyhow::Result<()> {
     let of_tokens = args.loss.kind().is_none() && !args.loss.is_distillation();
     ensure!(

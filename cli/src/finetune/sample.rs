@@ -1,4 +1,4 @@
-//! An example of what a run learns.
+//! An example of a run, with its learned tokens.
 
 use super::data::Example;
 use crate::text::{TextError, Tokenizer};

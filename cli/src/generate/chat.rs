@@ -72,7 +72,7 @@ struct Talk<'a> {
 
 impl Talk<'_> {
     fn reset(&mut self) {
-        // The session keeps what the next prompt begins with: the system message.
+        // The session keeps the system message, with which the next prompt begins.
         self.messages.clone_from(&self.opening);
         output::note("a new conversation");
     }

@@ -17,7 +17,7 @@ pub struct Marks {
 /// A clip among tokens.
 #[derive(Debug, Clone, Copy)]
 pub enum Clip {
-    /// All frames stand one after the other, so many positions apart, rounded down (Qwen2.5-VL).
+    /// All frames stand one after the other, `interval` positions apart, rounded down (Qwen2.5-VL).
     Whole {
         /// The numbers of patches.
         grid: Grid,

@@ -107,7 +107,7 @@ fn farthest(model: &CausalLm, one: &GradientsParams, other: &GradientsParams) ->
     compare.2
 }
 
-/// Tokens without a target don't count in the loss, and what follows a document does not change it.
+/// Tokens without a target don't count in the loss, and tokens behind a document do not change it.
 #[test]
 fn ignored_targets_and_padding_have_no_effect() {
     let device = Device::flex().autodiff();
@@ -133,7 +133,7 @@ fn ignored_targets_and_padding_have_no_effect() {
     ];
     padded.targets = tensor(&targets, [1, 7], &device);
     assert!((number(padded.clone()) - alone).abs() < 1e-12);
-    // A causal mask hides what follows, without lengths too.
+    // A causal mask hides later tokens, without lengths too.
     padded.documents = None;
     assert!((number(padded) - alone).abs() < 1e-12);
 }
