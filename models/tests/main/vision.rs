@@ -10,14 +10,16 @@ use kernels_models::{CausalLm, ModelConfig, QuantisedWeights, VisionTower, load_
 use std::path::Path;
 
 const TOWERS: [&str; 3] = ["qwen2_5_vl_tower", "qwen2_5_omni_tower", "qwen3_vl_tower"];
-const WHOLE: [&str; 4] = [
+/// The models with pictures.
+pub const WHOLE: [&str; 4] = [
     "qwen2_5_vl_pictures",
     "qwen3_vl_pictures",
     "qwen3_5_pictures",
     "qwen3_vl_moe_pictures",
 ];
 
-fn golden(name: &str) -> File {
+/// Returns the results of `transformers`.
+pub fn golden(name: &str) -> File {
     read(&model_dir(name).join("golden.safetensors"))
 }
 
