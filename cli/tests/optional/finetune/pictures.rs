@@ -242,11 +242,10 @@ fn a_plan_counts_pictures_and_placeholders_are_never_learned() {
     assert!(found["memory"]["pictures"].as_u64().unwrap() > 0);
     // All tokens but the first of each record, and those of pictures.
     let all = plan(&["--all-tokens", "--no-packing"]);
-    let parts = all["example"].as_array().unwrap();
-    for part in parts {
-        let is_picture = part["text"].as_str().unwrap().contains("<|image_pad|>");
-        assert!(!is_picture || part["learned"] == false, "{part}");
-    }
+    let parts = all["example"].as_array().unwrap().iter();
+    let is_picture = |part: &&Value| part["text"].as_str().unwrap().contains("<|image_pad|>");
+    let pictures: Vec<&Value> = parts.filter(is_picture).collect();
+    assert!(!pictures.is_empty() && pictures.iter().all(|part| part["learned"] == false));
     let grids = cases("qwen2_5_vl")
         .into_iter()
         .map(|case| case["grids"][0].clone());
@@ -263,8 +262,13 @@ fn a_plan_counts_pictures_and_placeholders_are_never_learned() {
     let expected = sum("tokens") - 3 - 2 * wide - tall;
     assert_eq!(all["data"]["targets"].as_u64(), Some(expected));
 
-    // The second picture does not fit, so that the example ends before it.
+    // The picture of 24 tokens does not fit, so that the example ends before it, without an answer.
     place.write("data.jsonl", &lines([record(0)].into_iter()));
+    let cut = &plan(&["--all-tokens", "--seq=20"])["data"];
+    let tokens = cut["tokens"].as_u64().unwrap();
+    assert!(tokens < 20, "{cut}");
+    assert_eq!(cut["targets"].as_u64(), Some(tokens - 1));
+    assert_eq!((&cut["cut"], &cut["pictures"]), (&json!(1), &Value::Null));
     let mut short = begin(&place, model.path(), "short", &["--seq=30"]);
     short.arg("--dry-run");
     refuses(
