@@ -103,15 +103,8 @@ impl Pictures {
         let shape = [self.patches(), tower.config().pixels()];
         let values = TensorData::new(values.concat(), shape);
         let values = Tensor::from_data(values, (&device.clone().inner(), DType::F32));
-        let grid = |placed: &Placed| {
-            let [frames, rows, columns] = placed.picture.grid();
-            Grid {
-                frames,
-                rows,
-                columns,
-            }
-        };
-        let grids: Vec<Grid> = self.list.iter().map(grid).collect();
+        let grids = self.list.iter();
+        let grids: Vec<Grid> = grids.map(|placed| placed.picture.grid().into()).collect();
         let axes = (0..3).flat_map(|axis| self.positions.iter().map(move |all| all[axis]));
         let axes = TensorData::new(axes.collect::<Vec<i64>>(), [3, sequences, length]);
         Ok(SequencePictures {

@@ -179,12 +179,7 @@ impl Reader {
     /// Returns an error if the tokens are not those of the pictures, or stand for parts of a clip.
     pub fn positions(&self, ids: &[u32], grids: &[[usize; 3]]) -> anyhow::Result<Vec<[i64; 3]>> {
         let ids: Vec<i64> = ids.iter().map(|id| i64::from(*id)).collect();
-        let grid = |[frames, rows, columns]: [usize; 3]| Grid {
-            frames,
-            rows,
-            columns,
-        };
-        let grids: Vec<Grid> = grids.iter().copied().map(grid).collect();
+        let grids: Vec<Grid> = grids.iter().copied().map(Grid::from).collect();
         let Some(marks) = self.vision.marks() else {
             bail!("the vision tower is not part of a language model");
         };
