@@ -141,7 +141,7 @@ impl Processor {
     }
 
     /// Returns the number that each sample of each colour becomes, rounded as the package's processor rounds.
-    fn levels(&self) -> [[f32; 256]; 3] {
+    pub fn levels(&self) -> [[f32; 256]; 3] {
         let level = |colour: usize, sample: usize| {
             let normal = self.normal.map(|both| both.map(|one| one[colour] as f32));
             let x = sample as f32;

@@ -21,6 +21,8 @@ pub struct Reader {
     processor: Processor,
     placeholders: Placeholders,
     vision: VisionConfig,
+    /// The settings that decide the patches of resized pictures, for fingerprints.
+    settings: Vec<u8>,
 }
 
 /// The files that hold the settings of an image processor.
@@ -83,6 +85,7 @@ impl Reader {
             );
         }
         Ok(Self {
+            settings: settings(&processor),
             processor,
             placeholders,
             vision,
@@ -158,7 +161,7 @@ impl Reader {
         Ok(self.processor.grid(&picture.to_string(), pixels.size())?)
     }
 
-    /// Decodes a picture of training data to check it, and keeps its size and a checksum of its pixels.
+    /// Decodes a picture of training data to check it, and keeps its size and its fingerprint.
     ///
     /// # Errors
     /// Returns an error that names the picture if it can't be read or resized.
@@ -166,10 +169,21 @@ impl Reader {
         let pixels = source.read(&Decoding::default())?;
         Ok(Picture {
             grid: self.grid(source, &pixels)?,
-            fingerprint: fingerprint(&pixels),
+            fingerprint: self.fingerprint(&pixels),
             source: source.clone(),
             reader: self.clone(),
         })
+    }
+
+    /// Returns a text that tells pixels apart, and the settings by which they become patches.
+    fn fingerprint(&self, pixels: &Pixels) -> String {
+        let mut fingerprint = Fingerprint::default();
+        fingerprint.add(&self.settings);
+        for side in pixels.size() {
+            fingerprint.add(&(side as u64).to_le_bytes());
+        }
+        fingerprint.add(pixels.rgb());
+        fingerprint.to_string()
     }
 
     /// Returns the positions in time, height and width of the tokens of a conversation with these pictures, as
@@ -198,14 +212,15 @@ impl Reader {
     }
 }
 
-/// Returns a text that tells pixels apart.
-fn fingerprint(pixels: &Pixels) -> String {
-    let mut fingerprint = Fingerprint::default();
-    for side in pixels.size() {
-        fingerprint.add(&(side as u64).to_le_bytes());
-    }
-    fingerprint.add(pixels.rgb());
-    fingerprint.to_string()
+/// Returns the settings of a processor that neither the model's configuration nor the sizes of pictures decide.
+fn settings(processor: &Processor) -> Vec<u8> {
+    let resizer = format!("{:?}", processor.resizer());
+    let levels = processor.levels();
+    let levels = levels
+        .iter()
+        .flatten()
+        .flat_map(|level| level.to_le_bytes());
+    resizer.into_bytes().into_iter().chain(levels).collect()
 }
 
 /// Returns the file of a picture, or `None` for a picture in a `data:` URL.
@@ -232,7 +247,7 @@ impl Picture {
         self.grid
     }
 
-    /// Returns a text that tells its pixels apart.
+    /// Returns a text that tells its pixels apart, and the settings by which they become patches.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
@@ -253,7 +268,7 @@ impl Picture {
         let name = self.source.to_string();
         let pixels = self.source.read(&Decoding::default())?;
         ensure!(
-            fingerprint(&pixels) == self.fingerprint,
+            self.reader.fingerprint(&pixels) == self.fingerprint,
             "{}: the picture has changed since the data was read; restore it, and go on with --resume",
             escape(&name)
         );
@@ -261,7 +276,7 @@ impl Picture {
     }
 }
 
-/// Compares pixels, whatever the files.
+/// Compares pixels and settings, whatever the files.
 impl PartialEq for Picture {
     fn eq(&self, other: &Self) -> bool {
         (self.grid, &self.fingerprint) == (other.grid, &other.fingerprint)
@@ -407,6 +422,29 @@ mod tests {
         let own = reader.picture(&Source::Bytes(bytes.clone())).unwrap();
         assert!(own == picture && own.patches().unwrap() == patches);
         assert_eq!([own.bytes(), picture.bytes()], [bytes.len(), 0]);
+    }
+
+    #[test]
+    fn other_settings_make_another_picture() {
+        let (folder, reader) = reader();
+        let source = Source::File(folder.path().join("wide.png"));
+        let picture = reader.picture(&source).unwrap();
+        let file = folder.path().join("preprocessor_config.json");
+        let text = fs::read_to_string(&file).unwrap();
+        let settings: Value = serde_json::from_str(&text).unwrap();
+        for (field, value) in [
+            ("image_std", serde_json::json!([0.5, 0.5, 0.25])),
+            ("image_processor_type", "Qwen2VLImageProcessorFast".into()),
+        ] {
+            let mut settings = settings.clone();
+            settings[field] = value;
+            fs::write(&file, settings.to_string()).unwrap();
+            let config = ModelConfig::of_checkpoint(folder.path()).unwrap();
+            let other = Arc::new(Reader::open(folder.path(), &config).unwrap());
+            let other = other.picture(&source).unwrap();
+            assert_eq!(picture.grid(), other.grid(), "{field}");
+            assert_ne!(picture, other, "{field}");
+        }
     }
 
     /// Pictures stay with their tokens where examples are cut off, packed and divided.
