@@ -193,7 +193,7 @@ impl Part {
 fn place<'v>(value: &'v Value, name: &str) -> Result<&'v str, Error> {
     let found = match value {
         Value::Object(fields) => {
-            // OpenAI's `auto` leaves the size to the model, as it is here.
+            // OpenAI's `auto` leaves the size to the model, as this crate does.
             let is_auto = fields
                 .get("detail")
                 .is_none_or(|detail| detail.is_null() || detail == "auto");

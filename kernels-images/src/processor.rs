@@ -74,6 +74,16 @@ impl Processor {
         self.resizer
     }
 
+    /// Returns the side of a patch in pixels.
+    pub fn patch_size(&self) -> usize {
+        self.patch
+    }
+
+    /// Returns the number of frames that a patch joins.
+    pub fn temporal_patch_size(&self) -> usize {
+        self.frames
+    }
+
     /// Returns the number of patches, by side, that one token of the language model is made of.
     pub fn merge_size(&self) -> usize {
         self.merge
@@ -131,7 +141,7 @@ impl Processor {
     }
 
     /// Returns the number that each sample of each colour becomes, rounded as the package's processor rounds.
-    fn levels(&self) -> [[f32; 256]; 3] {
+    pub fn levels(&self) -> [[f32; 256]; 3] {
         let level = |colour: usize, sample: usize| {
             let normal = self.normal.map(|both| both.map(|one| one[colour] as f32));
             let x = sample as f32;

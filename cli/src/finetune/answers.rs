@@ -60,7 +60,7 @@ pub fn check(
     Ok(Some(reference))
 }
 
-/// Refuses a model of --reference whose tokenizer has other tokens. A folder may have none.
+/// Refuses a model of --reference whose tokenizer has other tokens. A folder may lack a tokenizer.
 fn check_tokens(folder: &Path, tokenizer: &Tokenizer) -> anyhow::Result<()> {
     if !kernels_io::is_there(&folder.join("tokenizer.json")) {
         return Ok(());
@@ -133,7 +133,7 @@ pub fn reference(
     Ok(Some(reference))
 }
 
-/// Tells what answers lost to the limit of their tokens.
+/// Tells how many answers are cut off or left out by the limit of their tokens.
 pub fn tell_lost(found: &Groups, seq: usize) {
     if found.cut > 0 {
         output::note(format_args!(

@@ -20,7 +20,7 @@ const NEXT: &str = "\n## ";
 struct Compared {
     /// Losses, metrics and gradients of formulas.
     formulas: [usize; 3],
-    /// The same of a model.
+    /// Losses, metrics and gradients of a model.
     of_model: [usize; 3],
     /// Steps on records.
     steps: usize,

@@ -28,7 +28,7 @@ impl Judge {
     /// Reads a regular expression.
     ///
     /// # Errors
-    /// Returns an error if the text is not one.
+    /// Returns an error if the text is not a regular expression.
     pub fn of_regex(text: &str) -> anyhow::Result<Self> {
         let regex = Regex::new(text);
         let wrong = |error: regex::Error| {
@@ -202,7 +202,7 @@ impl Program {
     }
 }
 
-/// Ends the program and what it started.
+/// Ends the program and its children.
 impl Drop for Program {
     fn drop(&mut self) {
         self.requests = None;
@@ -228,7 +228,7 @@ fn shell(command: &str) -> Command {
     }
 }
 
-/// Writes what is received, until the program no longer reads or nothing more can come.
+/// Writes received bytes until the program no longer reads or the sender is gone.
 fn write(mut stdin: ChildStdin, received: &Receiver<Vec<u8>>) {
     for text in received {
         if stdin.write_all(&text).and_then(|()| stdin.flush()).is_err() {

@@ -1,9 +1,9 @@
 //! `kernels finetune`: trains a checkpoint further, as a whole or by low-rank adapters.
 //!
 //! The modules, in the order in which a run uses them: [`settings`] (the checked arguments) and [`loss`] with [`grpo`] and
-//! [`distill`], [`data`] (examples and batches) and [`answers`] (those of losses of answers), [`rollouts`] (completions with
-//! rewards, by a [`writer`] and a [`judge`]), [`model`] (the checkpoint, adapters, and what is saved) and [`reward`] (that of reward models),
-//! [`crate::training`] (the run itself), [`summary`].
+//! [`distill`], [`data`] (examples and batches) and [`answers`] (those of losses of answers), [`rollouts`] (completions
+//! with rewards, by a [`writer`] and a [`judge`]), [`model`] (the checkpoint, adapters, and saved files) and [`reward`]
+//! (reward models), [`crate::training`] (the run itself), [`summary`].
 
 mod answers;
 #[cfg(test)]
@@ -360,7 +360,7 @@ fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
     }))
 }
 
-/// Refuses what several processes can't share.
+/// Refuses losses and options that several processes can't share.
 fn check_ranks(args: &Args, ranks: &Ranks) -> anyhow::Result<()> {
     let of_tokens = args.loss.kind().is_none() && !args.loss.is_distillation();
     ensure!(

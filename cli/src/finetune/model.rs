@@ -1,4 +1,4 @@
-//! The checkpoint that a run begins with, its adapters, and what is saved at the end.
+//! The checkpoint that a run begins with, its adapters, and the files that it saves.
 
 use super::settings::Settings;
 use crate::companions::{GENERATION, copy_companions};

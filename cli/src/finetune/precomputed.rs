@@ -6,7 +6,7 @@ use crate::output;
 use crate::training::folder::RunFolder;
 use crate::training::preference::Preference;
 use anyhow::{Context, bail, ensure};
-use kernels_io::{Limit, escape_path};
+use kernels_io::{Limit, escape_path, is_there};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use std::time::{Duration, Instant};
 /// The file of all log-probabilities, inside the run folder.
 const ALL: &str = "reference.json";
 
-/// The file of those of the first answers, while others are computed.
+/// The file of the first log-probabilities, while others are computed.
 const PART: &str = "reference.part.json";
 
-/// The time between two writes of that.
+/// The time between two writes of [`PART`].
 const SAVE_EVERY: Duration = Duration::from_secs(60);
 
 const LIMIT: Limit = Limit::mib("log-probabilities of a reference", 1024);
@@ -37,7 +37,7 @@ struct Precomputed {
 pub fn is_precomputed(args: &Args) -> bool {
     let run = args.resume.as_ref();
     let run = run.filter(|_| args.loss.precompute_reference);
-    run.is_some_and(|run| run.join(ALL).exists())
+    run.is_some_and(|run| is_there(&run.join(ALL)))
 }
 
 /// The data and the weights that log-probabilities are computed from.
@@ -52,7 +52,7 @@ pub struct Origin<'a> {
 impl Origin<'_> {
     /// Reads the log-probabilities of a file, if it is there.
     fn read(self, path: &Path, count: usize) -> anyhow::Result<Option<Vec<f64>>> {
-        if !path.exists() {
+        if !is_there(path) {
             return Ok(None);
         }
         let text = kernels_io::read_text(path, LIMIT)?;
@@ -87,7 +87,8 @@ impl Origin<'_> {
     }
 }
 
-/// Gives all answers their log-probabilities by the reference, and frees it. A run that goes on reads those that its folder has.
+/// Gives all answers their log-probabilities by the reference, and frees it. A run that goes on reads the file of its
+/// folder.
 ///
 /// # Errors
 /// Returns an error if the device fails, if a file can't be read or written, or if a log-probability is not finite.

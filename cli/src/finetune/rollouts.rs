@@ -92,7 +92,7 @@ pub fn batches(args: &Args, prompts: &Prompts, packs: bool) -> (Batches, Facts) 
 /// The prompts of a run, and how they are completed and judged.
 pub struct Rollouts {
     prompts: Vec<Prompt>,
-    /// The writer of completions. `None` if all prompts have theirs.
+    /// The writer of completions. `None` if the records have them.
     writer: Option<Writer>,
     scale: AdvantageScale,
     /// The tokens that end a completion.

@@ -1,10 +1,11 @@
-//! An example of what a run learns.
+//! An example of a run, with its learned tokens.
 
 use super::data::Example;
 use crate::text::{TextError, Tokenizer};
 use anstyle::{AnsiColor, Style};
 use kernels_io::{Look, escape_lines};
 use serde::Serialize;
+use std::ops::Range;
 
 /// An example as text, in parts.
 #[derive(Serialize)]
@@ -37,7 +38,7 @@ impl Sample {
         Ok(all)
     }
 
-    /// Returns the text of an example.
+    /// Returns the text of an example, with one placeholder for each picture.
     ///
     /// # Errors
     /// Returns an error if the tokenizer fails.
@@ -50,13 +51,22 @@ impl Sample {
             }
             Ok(())
         };
+        let pictures = &example.pictures.list;
+        let repeats = |at: usize| {
+            let mut pictures = pictures.iter();
+            pictures.any(|picture| picture.tokens.start < at && at < picture.tokens.end)
+        };
+        let shown = |range: Range<usize>| -> Vec<u32> {
+            let places = range.filter(|at| !repeats(*at));
+            places.map(|at| example.ids[at]).collect()
+        };
         let mut done = 0;
         for range in &example.learned {
-            part(false, &example.ids[done..range.start])?;
-            part(true, &example.ids[range.clone()])?;
+            part(false, &shown(done..range.start))?;
+            part(true, &shown(range.clone()))?;
             done = range.end;
         }
-        part(false, &example.ids[done..])?;
+        part(false, &shown(done..example.ids.len()))?;
         Ok(Self(parts))
     }
 

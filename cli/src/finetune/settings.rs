@@ -213,7 +213,7 @@ impl Settings {
         }))
     }
 
-    /// Returns what the loss is a mean of.
+    /// Returns the unit that the loss is a mean of.
     pub fn unit(&self) -> &'static str {
         match self.loss.kind() {
             None if self.loss.is_distillation() => "of divergence per token",

@@ -40,7 +40,7 @@ pub struct Memory {
     pub optimiser: usize,
     /// The tensors that a step keeps for its gradients.
     pub activations: usize,
-    /// The patches of a batch's pictures, and what the vision tower makes of them.
+    /// The patches of a batch's pictures, and the activations of the vision tower.
     pub pictures: usize,
     /// The tokens of all examples.
     pub data: usize,

@@ -2,7 +2,7 @@
 
 use super::images::Reader;
 use super::interrupt::{Interrupt, Interrupted};
-use super::{Args, Encoded, load};
+use super::{Args, Encoded, load, tell_of_no_end};
 use crate::output;
 use crate::text::{Tokenizer, Writer};
 use kernels_models::{CausalLm, Finish, Generated, Generation, NewToken};
@@ -43,6 +43,7 @@ pub fn print(
     settings: &Generation,
 ) -> anyhow::Result<()> {
     let model = load(args, reader.is_some())?;
+    tell_of_no_end(args, tokenizer, settings);
     let interrupt = Interrupt::listen()?;
     let mut run = Run {
         args,

@@ -2,7 +2,7 @@
 
 use super::interrupt::Interrupt;
 use super::lines::{Lines, Next};
-use super::{Args, load, opening};
+use super::{Args, load, opening, tell_of_no_end};
 use crate::output;
 use crate::text::{Chat, Message, TextError, Writer};
 use kernels_models::{Finish, Generation, Session};
@@ -16,6 +16,7 @@ use std::ops::ControlFlow;
 /// read, or if the device fails.
 pub fn converse(args: &Args, chat: &Chat, settings: &Generation) -> anyhow::Result<()> {
     let model = load(args, false)?;
+    tell_of_no_end(args, chat.tokenizer(), settings);
     let interrupt = Interrupt::listen()?;
     let mut talk = Talk {
         chat,
@@ -57,7 +58,7 @@ pub fn converse(args: &Args, chat: &Chat, settings: &Generation) -> anyhow::Resu
     }
 }
 
-/// A conversation and what it is held with.
+/// A conversation, with its session and settings.
 struct Talk<'a> {
     chat: &'a Chat,
     settings: &'a Generation,
@@ -71,7 +72,7 @@ struct Talk<'a> {
 
 impl Talk<'_> {
     fn reset(&mut self) {
-        // The session keeps what the next prompt begins with: the system message.
+        // The session keeps the system message, with which the next prompt begins.
         self.messages.clone_from(&self.opening);
         output::note("a new conversation");
     }

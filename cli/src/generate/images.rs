@@ -10,7 +10,7 @@ use minijinja::value::Serde;
 use serde_json::Value;
 use std::path::Path;
 
-/// Adds the pictures of `--image` to the only prompt, in a conversation before the text of the last message.
+/// Adds the pictures of `--image` to the only prompt, in a conversation before the content of the last message.
 ///
 /// # Errors
 /// Returns an error if there are several prompts, or if the prompt names pictures itself.
@@ -29,9 +29,13 @@ pub fn add(args: &Args, prompts: &mut [Prompt]) -> anyhow::Result<()> {
     if let Content::Messages(messages) = &mut prompt.content
         && let Some(last) = messages.last_mut()
     {
-        let text = Part::Text(std::mem::take(&mut last.content));
-        let pictures = prompt.pictures.iter().cloned().map(Part::Image);
-        last.parts = for_template(pictures.chain([text]));
+        // A message in parts has no text of its own.
+        let own = match last.parts.is_empty() {
+            true => for_template([Part::Text(std::mem::take(&mut last.content))].into_iter()),
+            false => std::mem::take(&mut last.parts),
+        };
+        last.parts = for_template(prompt.pictures.iter().cloned().map(Part::Image));
+        last.parts.extend(own);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Messages from standard input: lines of a file or pipe, or what is typed into a terminal.
+//! Messages from standard input: lines of a file or pipe, or of a terminal.
 
 use super::interrupt::{Interrupt, Interrupted};
 use crate::screen;
@@ -85,7 +85,7 @@ fn mark_pastes(on: bool) {
         .and_then(|()| out.flush());
 }
 
-/// Reads what is typed or pasted until Enter.
+/// Reads a typed or pasted text until Enter.
 fn edited(editor: &mut rustyline::Editor<(), MemHistory>) -> anyhow::Result<Next> {
     let read = editor.readline("> ");
     mark_pastes(true);

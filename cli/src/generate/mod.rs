@@ -19,7 +19,8 @@ use crate::text::{Chat, Message, Tokenizer};
 use anyhow::{Context, anyhow, bail};
 use clap::builder::NonEmptyStringValueParser;
 pub use interrupt::Interrupted;
-use kernels_models::{AdapterConfig, CausalLm, ModelConfig, load_as, load_with_vision};
+use kernels_io::is_there;
+use kernels_models::{AdapterConfig, CausalLm, Generation, ModelConfig, load_as, load_with_vision};
 use prompts::{Content, Prompt};
 use std::path::{Path, PathBuf};
 
@@ -126,9 +127,6 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let folder = holder(args, "tokenizer.json");
     let mut tokenizer = Tokenizer::open(folder, config.vocab_size)?;
     tokenizer.hide(&settings.end_tokens);
-    if settings.end_tokens.is_empty() && args.stop.is_empty() {
-        tell_of_no_end(&tokenizer);
-    }
     let text = match args.chat {
         true => Text::Chat(Chat::open(folder, tokenizer)?),
         false => Text::Plain(tokenizer),
@@ -152,8 +150,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Tells that texts end at the limit of their tokens alone.
-fn tell_of_no_end(tokenizer: &Tokenizer) {
+/// Tells that texts end at the limit of their tokens alone, if nothing else ends them. Callers load the weights first, so
+/// that this note never stands before the error of a broken file.
+fn tell_of_no_end(args: &Args, tokenizer: &Tokenizer, settings: &Generation) {
+    if !settings.end_tokens.is_empty() || !args.stop.is_empty() {
+        return;
+    }
     let of_tokenizer = tokenizer
         .special("eos_token")
         .and_then(|token| Some((token, tokenizer.id(token)?)));
@@ -173,7 +175,7 @@ fn tell_of_no_end(tokenizer: &Tokenizer) {
 fn holder<'a>(args: &'a Args, file: &str) -> &'a Path {
     let adapter = args.adapter.as_deref();
     adapter
-        .filter(|folder| folder.join(file).exists())
+        .filter(|folder| is_there(&folder.join(file)))
         .unwrap_or(&args.model)
 }
 

@@ -26,7 +26,7 @@ pub fn file(source: &Source) -> Option<&Path> {
     match *source {}
 }
 
-/// The pictures of a record, which must have none.
+/// The pictures of a record, which must be none in this build.
 pub struct Images<'a>(PhantomData<&'a ()>);
 
 impl Reader {
@@ -71,6 +71,10 @@ impl Picture {
     }
 
     pub fn fingerprint(&self) -> &str {
+        match *self {}
+    }
+
+    pub fn bytes(&self) -> usize {
         match *self {}
     }
 

@@ -35,25 +35,27 @@ impl Pictures {
         self.list.iter().map(patches).sum()
     }
 
-    /// Returns the bytes of memory that places and positions take.
+    /// Returns the bytes of memory that places, positions, and pictures of `data:` URLs take.
     pub fn bytes(&self) -> usize {
-        size_of_val(&self.positions[..]) + size_of_val(&self.list[..])
+        let own = self.list.iter().map(|placed| placed.picture.bytes());
+        size_of_val(&self.positions[..]) + size_of_val(&self.list[..]) + own.sum::<usize>()
     }
 
-    /// Returns where `length` tokens can be cut off without a part of a picture left: there, or before that picture.
+    /// Returns the largest number of tokens, up to `length`, that ends with no part of a picture: `length`, or the start of
+    /// the picture across it.
     pub fn end(&self, length: usize) -> usize {
         let across = |placed: &&Placed| placed.tokens.contains(&length);
         let across = self.list.iter().find(across);
         across.map_or(length, |placed| placed.tokens.start)
     }
 
-    /// Removes what is behind so many tokens.
+    /// Removes the positions and pictures behind the first `length` tokens.
     pub fn cut(&mut self, length: usize) {
         self.positions.truncate(length);
         self.list.retain(|placed| placed.tokens.end <= length);
     }
 
-    /// Adds those of a document of so many tokens behind the last.
+    /// Adds the positions and pictures of a document of `length` tokens.
     pub fn append(&mut self, document: &Self, length: usize) {
         let start = self.positions.len();
         match document.positions.is_empty() {
@@ -66,12 +68,12 @@ impl Pictures {
         }));
     }
 
-    /// Adds so many tokens of a document without pictures.
+    /// Adds the positions of a document of `length` tokens without pictures.
     pub fn pad(&mut self, length: usize) {
         self.positions.extend((0..length as i64).map(|at| [at; 3]));
     }
 
-    /// Returns those of some tokens, which are whole sequences.
+    /// Returns the positions and pictures of some tokens, which are whole sequences.
     pub fn part(&self, tokens: Range<usize>) -> Self {
         let inside = |placed: &&Placed| tokens.contains(&placed.tokens.start);
         let moved = |placed: &Placed| Placed {
@@ -101,15 +103,8 @@ impl Pictures {
         let shape = [self.patches(), tower.config().pixels()];
         let values = TensorData::new(values.concat(), shape);
         let values = Tensor::from_data(values, (&device.clone().inner(), DType::F32));
-        let grid = |placed: &Placed| {
-            let [frames, rows, columns] = placed.picture.grid();
-            Grid {
-                frames,
-                rows,
-                columns,
-            }
-        };
-        let grids: Vec<Grid> = self.list.iter().map(grid).collect();
+        let grids = self.list.iter();
+        let grids: Vec<Grid> = grids.map(|placed| placed.picture.grid().into()).collect();
         let axes = (0..3).flat_map(|axis| self.positions.iter().map(move |all| all[axis]));
         let axes = TensorData::new(axes.collect::<Vec<i64>>(), [3, sequences, length]);
         Ok(SequencePictures {

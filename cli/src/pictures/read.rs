@@ -5,7 +5,7 @@ use crate::training::identity::Fingerprint;
 use anyhow::{bail, ensure};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 pub use kernels_images::Source;
-use kernels_images::{Decoding, Part, Patches, Placeholders, Processor};
+use kernels_images::{Decoding, Part, Patches, Picture as Pixels, Placeholders, Processor};
 use kernels_io::{escape, escape_path, is_there};
 use kernels_models::vision::{Grid, Tokens};
 use kernels_models::{ModelConfig, VisionConfig, gguf};
@@ -21,6 +21,8 @@ pub struct Reader {
     processor: Processor,
     placeholders: Placeholders,
     vision: VisionConfig,
+    /// The settings that decide the patches of resized pictures, for fingerprints.
+    settings: Vec<u8>,
 }
 
 /// The files that hold the settings of an image processor.
@@ -50,15 +52,40 @@ impl Reader {
         }
         let processor = Processor::open(model)?;
         let placeholders = Placeholders::of_folder(model, processor.merge_size())?;
-        if processor.patch_width() != vision.pixels() {
-            bail!(
-                "the checkpoint's image processor makes patches of {} values, but those of `vision_config` in \
-                 config.json have {}; patch_size and temporal_patch_size of both must be equal",
+        for (name, own, tower_name, tower) in [
+            (
+                "patch_size",
+                processor.patch_size(),
+                "patch_size",
+                vision.patch_size,
+            ),
+            (
+                "temporal_patch_size",
+                processor.temporal_patch_size(),
+                "temporal_patch_size",
+                vision.temporal_patch_size,
+            ),
+            (
+                "merge_size",
+                processor.merge_size(),
+                "spatial_merge_size",
+                vision.spatial_merge_size,
+            ),
+            (
+                "number of values of a patch",
                 processor.patch_width(),
-                vision.pixels()
+                "number by patch_size, temporal_patch_size and channels",
+                vision.pixels(),
+            ),
+        ] {
+            ensure!(
+                own == tower,
+                "the checkpoint's image processor has a {name} of {own}, but `vision_config` in config.json has a \
+                 {tower_name} of {tower}; both must be equal"
             );
         }
         Ok(Self {
+            settings: settings(&processor),
             processor,
             placeholders,
             vision,
@@ -71,8 +98,7 @@ impl Reader {
     /// Returns an error that names a picture that can't be read.
     pub fn grids(&self, pictures: &[Source]) -> anyhow::Result<Vec<[usize; 3]>> {
         let one = |picture: &Source| -> anyhow::Result<[usize; 3]> {
-            let pixels = picture.read(&Decoding::default())?;
-            Ok(self.processor.grid(&picture.to_string(), pixels.size())?)
+            self.grid(picture, &picture.read(&Decoding::default())?)
         };
         pictures.iter().map(one).collect()
     }
@@ -131,29 +157,33 @@ impl Reader {
         pictures.iter().map(one).collect()
     }
 
-    /// Reads a picture of training data whole, to check it, and keeps its size and a number that tells its pixels apart.
+    fn grid(&self, picture: &Source, pixels: &Pixels) -> anyhow::Result<[usize; 3]> {
+        Ok(self.processor.grid(&picture.to_string(), pixels.size())?)
+    }
+
+    /// Decodes a picture of training data to check it, and keeps its size and its fingerprint.
     ///
     /// # Errors
-    /// Returns an error that names the picture if it can't be read, or not be resized.
+    /// Returns an error that names the picture if it can't be read or resized.
     pub fn picture(self: &Arc<Self>, source: &Source) -> anyhow::Result<Picture> {
-        let (patches, fingerprint) = self.look(source)?;
+        let pixels = source.read(&Decoding::default())?;
         Ok(Picture {
+            grid: self.grid(source, &pixels)?,
+            fingerprint: self.fingerprint(&pixels),
             source: source.clone(),
-            grid: patches.grid(),
-            fingerprint,
             reader: self.clone(),
         })
     }
 
-    fn look(&self, source: &Source) -> anyhow::Result<(Patches, String)> {
-        let pixels = source.read(&Decoding::default())?;
+    /// Returns a text that tells pixels apart, and the settings by which they become patches.
+    fn fingerprint(&self, pixels: &Pixels) -> String {
         let mut fingerprint = Fingerprint::default();
+        fingerprint.add(&self.settings);
         for side in pixels.size() {
             fingerprint.add(&(side as u64).to_le_bytes());
         }
         fingerprint.add(pixels.rgb());
-        let patches = self.processor.patches(&source.to_string(), &pixels)?;
-        Ok((patches, fingerprint.to_string()))
+        fingerprint.to_string()
     }
 
     /// Returns the positions in time, height and width of the tokens of a conversation with these pictures, as
@@ -163,12 +193,7 @@ impl Reader {
     /// Returns an error if the tokens are not those of the pictures, or stand for parts of a clip.
     pub fn positions(&self, ids: &[u32], grids: &[[usize; 3]]) -> anyhow::Result<Vec<[i64; 3]>> {
         let ids: Vec<i64> = ids.iter().map(|id| i64::from(*id)).collect();
-        let grid = |[frames, rows, columns]: [usize; 3]| Grid {
-            frames,
-            rows,
-            columns,
-        };
-        let grids: Vec<Grid> = grids.iter().copied().map(grid).collect();
+        let grids: Vec<Grid> = grids.iter().copied().map(Grid::from).collect();
         let Some(marks) = self.vision.marks() else {
             bail!("the vision tower is not part of a language model");
         };
@@ -187,7 +212,18 @@ impl Reader {
     }
 }
 
-/// Returns the file of a picture. A picture in a URL has none.
+/// Returns the settings of a processor that neither the model's configuration nor the sizes of pictures decide.
+fn settings(processor: &Processor) -> Vec<u8> {
+    let resizer = format!("{:?}", processor.resizer());
+    let levels = processor.levels();
+    let levels = levels
+        .iter()
+        .flatten()
+        .flat_map(|level| level.to_le_bytes());
+    resizer.into_bytes().into_iter().chain(levels).collect()
+}
+
+/// Returns the file of a picture, or `None` for a picture in a `data:` URL.
 pub fn file(source: &Source) -> Option<&Path> {
     match source {
         Source::File(file) => Some(file),
@@ -195,8 +231,8 @@ pub fn file(source: &Source) -> Option<&Path> {
     }
 }
 
-/// A picture of training data, which was read once to check it. Its patches are read again for each use, so that memory holds
-/// those of one batch.
+/// A picture of training data that was decoded once to check it. Each use decodes it again, so that memory holds the patches
+/// of one batch.
 #[derive(Debug)]
 pub struct Picture {
     source: Source,
@@ -211,27 +247,36 @@ impl Picture {
         self.grid
     }
 
-    /// Returns a text that tells its pixels apart.
+    /// Returns a text that tells its pixels apart, and the settings by which they become patches.
     pub fn fingerprint(&self) -> &str {
         &self.fingerprint
+    }
+
+    /// Returns the bytes of memory that its file takes: those of a `data:` URL.
+    pub fn bytes(&self) -> usize {
+        match &self.source {
+            Source::File(_) => 0,
+            Source::Bytes(bytes) => bytes.len(),
+        }
     }
 
     /// Returns the values of its patches.
     ///
     /// # Errors
-    /// Returns an error that names the picture if it can't be read, or is another than when the run began.
+    /// Returns an error that names the picture if it can't be read, or if its pixels have changed since it was checked.
     pub fn patches(&self) -> anyhow::Result<Vec<f32>> {
-        let (patches, fingerprint) = self.reader.look(&self.source)?;
+        let name = self.source.to_string();
+        let pixels = self.source.read(&Decoding::default())?;
         ensure!(
-            fingerprint == self.fingerprint && patches.grid() == self.grid,
+            self.reader.fingerprint(&pixels) == self.fingerprint,
             "{}: the picture has changed since the data was read; restore it, and go on with --resume",
-            escape(&self.source.to_string())
+            escape(&name)
         );
-        Ok(patches.into_values())
+        Ok(self.reader.processor.patches(&name, &pixels)?.into_values())
     }
 }
 
-/// Compares pixels, and not places.
+/// Compares pixels and settings, whatever the files.
 impl PartialEq for Picture {
     fn eq(&self, other: &Self) -> bool {
         (self.grid, &self.fingerprint) == (other.grid, &other.fingerprint)
@@ -333,7 +378,7 @@ mod tests {
         fixtures.join(name)
     }
 
-    /// Pictures are read again for each use, and a file that changed in between is told.
+    /// Pictures are read again for each use, and a file that changed in between is an error.
     #[test]
     fn a_picture_that_changed_is_refused() {
         let (folder, reader) = reader();
@@ -347,6 +392,59 @@ mod tests {
         fs::remove_file(file).unwrap();
         let said = picture.patches().unwrap_err().to_string();
         assert!(said.contains("wide.png"), "{said}");
+    }
+
+    /// The common beginning of two files of 8 × 8 grey pixels, and their ends: all black, and with one that is white.
+    const BEGIN: &str = "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAAAAADhZOFXAAAAD";
+    const BLACK: &str = "ElEQVR42mNgoA4AAABIAAEQRe/SAAAAAElFTkSuQmCC";
+    const WHITE: &str = "0lEQVR42mNgIAD+MxAFACchAQDjl0PSAAAAAElFTkSuQmCC";
+
+    #[test]
+    fn another_pixel_is_another_picture() {
+        let (folder, reader) = reader();
+        let file = folder.path().join("dot.png");
+        let write = |end: &str| {
+            let png = [BEGIN, end].concat();
+            let bytes = data_encoding::BASE64.decode(png.as_bytes()).unwrap();
+            fs::write(&file, &bytes).unwrap();
+            bytes
+        };
+        let bytes = write(BLACK);
+        let picture = reader.picture(&Source::File(file.clone())).unwrap();
+        let patches = picture.patches().unwrap();
+        write(WHITE);
+        let other = reader.picture(&Source::File(file.clone())).unwrap();
+        assert_eq!(picture.grid(), other.grid());
+        assert!(picture != other && patches != other.patches().unwrap());
+        let said = picture.patches().unwrap_err().to_string();
+        assert!(said.contains("dot.png: the picture has changed"), "{said}");
+        // The bytes of a URL can't change.
+        let own = reader.picture(&Source::Bytes(bytes.clone())).unwrap();
+        assert!(own == picture && own.patches().unwrap() == patches);
+        assert_eq!([own.bytes(), picture.bytes()], [bytes.len(), 0]);
+    }
+
+    #[test]
+    fn other_settings_make_another_picture() {
+        let (folder, reader) = reader();
+        let source = Source::File(folder.path().join("wide.png"));
+        let picture = reader.picture(&source).unwrap();
+        let file = folder.path().join("preprocessor_config.json");
+        let text = fs::read_to_string(&file).unwrap();
+        let settings: Value = serde_json::from_str(&text).unwrap();
+        for (field, value) in [
+            ("image_std", serde_json::json!([0.5, 0.5, 0.25])),
+            ("image_processor_type", "Qwen2VLImageProcessorFast".into()),
+        ] {
+            let mut settings = settings.clone();
+            settings[field] = value;
+            fs::write(&file, settings.to_string()).unwrap();
+            let config = ModelConfig::of_checkpoint(folder.path()).unwrap();
+            let other = Arc::new(Reader::open(folder.path(), &config).unwrap());
+            let other = other.picture(&source).unwrap();
+            assert_eq!(picture.grid(), other.grid(), "{field}");
+            assert_ne!(picture, other, "{field}");
+        }
     }
 
     /// Pictures stay with their tokens where examples are cut off, packed and divided.

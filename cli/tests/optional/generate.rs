@@ -608,6 +608,13 @@ fn a_checkpoint_without_an_end_is_told_once() {
     let hint = "its tokenizer ends texts with `<|im_end|>`: with `\"eos_token_id\": 2` in";
     assert!(found.contains(hint), "{found}");
     assert!(!said(&["--stop", "."]).contains(told));
+    // The error of a broken file stands alone.
+    fs::write(folder.path().join("model.safetensors"), "").unwrap();
+    let found = said(&[]);
+    assert!(
+        found.contains("model.safetensors") && !found.contains(told),
+        "{found}"
+    );
 }
 
 /// A checkpoint whose texts do not end for a long time.

@@ -6,7 +6,7 @@ use crate::error::ModelError;
 use crate::model::loss::{IGNORED, next_tokens, require_next_token};
 use crate::model::pictures::Pictures;
 
-/// Token ids `[b, s]`, and if they differ from the usual, their positions and the padding and pictures among them.
+/// Token ids `[b, s]`, with optional explicit positions, padding and pictures.
 ///
 /// ```no_run
 /// use burn::tensor::{Device, FloatDType, Int, Tensor};
@@ -27,7 +27,7 @@ use crate::model::pictures::Pictures;
 #[derive(Clone, Debug)]
 pub struct Batch {
     pub(crate) input_ids: Tensor<2, Int>,
-    /// The inputs of the layers in place of the embedded ids, `[b, s, width]`.
+    /// The inputs of the layers in place of the embedded token ids, `[b, s, width]`.
     pub(crate) inputs_embeds: Option<Tensor<3>>,
     pub(crate) position_ids: Option<PositionIds>,
     pub(crate) padding: Option<Padding>,
@@ -170,6 +170,9 @@ impl Batch {
 impl Padding {
     fn new(shape: [usize; 2], mask: &[i64]) -> Result<Self, ModelError> {
         let [_, columns] = shape;
+        if columns == 0 {
+            return fail("rows have no token".into());
+        }
         let other = mask.iter().position(|value| ![0, 1].contains(value));
         if let Some(at) = other {
             return fail(format!(
@@ -180,7 +183,7 @@ impl Padding {
             ));
         }
         let is_token: Vec<bool> = mask.iter().map(|&value| value == 1).collect();
-        for (row, is_token) in is_token.chunks(columns.max(1)).enumerate() {
+        for (row, is_token) in is_token.chunks(columns).enumerate() {
             let mut columns = is_token.iter();
             let Some(first) = columns.position(|&token| token) else {
                 return fail(format!("row {row} has no token"));

@@ -58,8 +58,8 @@ pub(crate) struct SeenPictures {
     pub(crate) shared: Vec<usize>,
 }
 
-/// The pictures of [`Sequences`](crate::Sequences), as the vision tower sees them: a tower that is not trained has seen them
-/// without autodiff.
+/// The pictures of [`Sequences`](crate::Sequences), as features of the vision tower. The features of a tower that is not
+/// trained have no autodiff.
 #[derive(Clone, Debug)]
 pub struct SequencePictures {
     /// The features of all pictures, in the dtype of the weights.
@@ -240,7 +240,15 @@ impl SeenPictures {
     }
 
     /// Puts the tokens of pictures in their places among embedded tokens `[b, s, hidden]`.
+    ///
+    /// # Panics
+    /// Panics if the features have another dtype than the embedded tokens.
     pub(crate) fn insert(&self, embedded: Tensor<3>) -> Tensor<3> {
+        assert_eq!(
+            self.embeddings.dtype(),
+            embedded.dtype(),
+            "features of pictures have the dtype of the weights"
+        );
         let shape @ [rows, columns, hidden] = embedded.dims();
         let tokens = rows * columns;
         let mut order: Vec<usize> = (0..tokens).collect();

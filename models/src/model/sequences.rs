@@ -24,7 +24,7 @@ pub struct Sequences {
     /// alone.
     pub documents: Option<Vec<usize>>,
     /// 1 for tokens and 0 for padding, `[b, s]`, if there is padding. The load-balancing loss leaves padding out. It
-    /// stands behind the tokens of a sequence, as a document of its own if there are several, so that no token sees it.
+    /// stands behind the tokens of a sequence, and is a document of its own if there are several, so that no token sees it.
     pub attention_mask: Option<Tensor<2, Int>>,
     /// The pictures that some tokens stand for parts of. Their positions are then in place of `position_ids`.
     pub pictures: Option<SequencePictures>,
@@ -68,11 +68,13 @@ impl Sequences {
         }
         let [batch, seq] = shape;
         // Each sequence ends with a document.
-        let sums = documents.iter().scan(0_usize, |end, length| {
-            *end = end.saturating_add(*length);
+        let ends = documents.iter().scan(Some(0_usize), |end, length| {
+            *end = end.and_then(|end| end.checked_add(*length));
             Some(*end)
         });
-        let ends: Vec<usize> = sums.collect();
+        // Lengths whose sum overflows have no ends.
+        let ends: Option<Vec<usize>> = ends.collect();
+        let ends = ends.unwrap_or_default();
         let is_end = |sequence: usize| ends.binary_search(&(sequence * seq)).is_ok();
         if ends.last() != Some(&(batch * seq)) || !(1..batch).all(is_end) {
             let problem =
@@ -86,14 +88,14 @@ impl Sequences {
 /// The lengths of the documents of all sequences, if a sequence has several.
 pub(crate) type Documents = Option<Arc<[usize]>>;
 
-/// What a pass of sequences takes.
+/// The inputs of a pass over sequences.
 pub(crate) struct Packed {
     pub(crate) batch: Batch,
     pub(crate) documents: Documents,
     pub(crate) seen: Option<SeenPictures>,
 }
 
-/// What the losses of a pass are computed from, beside its results.
+/// The targets of the losses of a pass, and the tokens that count.
 pub(crate) struct Counted {
     /// The target of each token, `[b · s]`.
     pub(crate) targets: Tensor<1, Int>,
@@ -102,7 +104,7 @@ pub(crate) struct Counted {
 }
 
 impl Sequences {
-    /// Returns what a pass takes, and what its losses count.
+    /// Returns the inputs of a pass, and the targets of its losses.
     ///
     /// # Panics
     /// Panics if there are documents that the model can't keep apart.

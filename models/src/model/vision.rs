@@ -121,15 +121,17 @@ impl VisionTower {
     /// frames, then rows of pixels; patches lie as [`Grid`] says: by picture, frame and block.
     ///
     /// # Panics
-    /// Panics if the sizes are not those of [`VisionConfig::grids`] for these patches.
+    /// Panics without a picture, and if the sizes are not those of [`VisionConfig::grids`] for these patches.
     pub fn forward(&self, pixel_values: Tensor<2>, grids: &[Grid]) -> VisionFeatures {
         let config = &self.config;
         let merge = config.spatial_merge_size;
         let add = |sum: usize, grid: &Grid| sum.checked_add(grid.whole(merge)?);
         let patches = grids.iter().try_fold(0, add);
         assert!(
-            patches.is_some_and(|patches| pixel_values.dims() == [patches, config.pixels()]),
-            "pixel_values are those of the pictures, whose patches are whole blocks"
+            patches.is_some_and(|patches| {
+                patches > 0 && pixel_values.dims() == [patches, config.pixels()]
+            }),
+            "pixel_values are those of at least one picture, whose patches are whole blocks"
         );
         let mut places = positions(grids, merge);
         let frames = frame_lengths(grids);

@@ -26,17 +26,13 @@ impl Grid {
                 .ok_or_else(|| format!("the number of {axis} must be from 1 to {}", u32::MAX))?
                 as usize;
         }
-        let [frames, rows, columns] = sizes;
+        let [_, rows, columns] = sizes;
         if !rows.is_multiple_of(merge) || !columns.is_multiple_of(merge) {
             return Err(format!(
                 "{rows} rows of {columns} patches are not whole blocks of {merge} by {merge}, which become one token"
             ));
         }
-        Ok(Self {
-            frames,
-            rows,
-            columns,
-        })
+        Ok(sizes.into())
     }
 
     /// Returns the number of patches, which may be more than memory holds.
@@ -73,6 +69,17 @@ impl Grid {
     /// Returns the number of patches, or of tokens, of all frames of a grid that fits in memory.
     pub(crate) fn count(self) -> usize {
         self.frames * self.rows * self.columns
+    }
+}
+
+/// Takes frames, rows and columns, in this order.
+impl From<[usize; 3]> for Grid {
+    fn from([frames, rows, columns]: [usize; 3]) -> Self {
+        Self {
+            frames,
+            rows,
+            columns,
+        }
     }
 }
 

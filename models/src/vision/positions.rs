@@ -17,7 +17,7 @@ pub struct Marks {
 /// A clip among tokens.
 #[derive(Debug, Clone, Copy)]
 pub enum Clip {
-    /// All frames stand one after the other, so many positions apart, rounded down (Qwen2.5-VL).
+    /// All frames stand one after the other, `interval` positions apart, rounded down (Qwen2.5-VL).
     Whole {
         /// The numbers of patches.
         grid: Grid,
@@ -82,7 +82,8 @@ impl Tokens<'_> {
     ///
     /// # Errors
     /// Returns [`ModelError::Input`] if there are more or fewer marks than tokens of pictures and clips, for a picture or
-    /// clip without tokens, for positions between frames beyond 0 to 1000000, and if rows are not whole.
+    /// clip without tokens or not of whole blocks, for positions between frames beyond 0 to 1000000, and if rows are not
+    /// whole.
     pub fn positions(
         self,
         pictures: &[Grid],
@@ -99,7 +100,10 @@ impl Tokens<'_> {
                     .into()
             }
             _ if !are_countable(pictures, clips, merge, tokens) => {
-                "a picture or clip has no tokens, or more than can be counted".into()
+                format!(
+                    "a picture or clip has no tokens or more than can be counted, or is not whole blocks of {merge} by \
+                     {merge} patches"
+                )
             }
             Some(mask) if mask.len() != tokens => {
                 format!("there are {tokens}, but a mask of {}", mask.len())
@@ -261,20 +265,11 @@ impl TokenPositions {
     }
 }
 
-/// Returns `true` if every picture and clip has tokens, and each has at most as many frames as all rows have tokens.
+/// Returns `true` if every picture and clip has whole blocks, and each has at most as many frames as all rows have tokens.
 fn are_countable(pictures: &[Grid], clips: &[Clip], merge: usize, tokens: usize) -> bool {
     let clips = clips.iter().map(|clip| match *clip {
         Clip::Whole { grid, .. } | Clip::Frames { grid } => grid,
     });
-    pictures.iter().copied().chain(clips).all(|grid| {
-        let Grid {
-            frames,
-            rows,
-            columns,
-        } = grid.merged(merge);
-        let count = frames
-            .checked_mul(rows)
-            .and_then(|count| count.checked_mul(columns));
-        frames <= tokens && count.is_some_and(|count| count > 0)
-    })
+    let mut grids = pictures.iter().copied().chain(clips);
+    grids.all(|grid| grid.frames <= tokens && grid.whole(merge).is_some())
 }

@@ -184,6 +184,12 @@ fn other_numbers_of_tokens_are_refused() {
             &[grid(2, 2), grid(2, 2)],
             "pictures without tokens 7: the last 1",
         ),
+        (
+            &[1, 7, 7],
+            &[grid(3, 4)],
+            "is not whole blocks of 2 by 2 patches",
+        ),
+        (&[1, 7], &[grid(0, 2)], "a picture or clip has no tokens"),
     ] {
         let said = said(ids, pictures);
         assert!(said.contains(words), "{said}");

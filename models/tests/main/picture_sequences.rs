@@ -2,21 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{File, axes, ints, model_dir, read, to_f64};
+use crate::common::{File, axes, ints, model_dir, to_f64};
 use crate::comparison::relative_to;
+use crate::vision::{WHOLE, golden};
 use burn::module::Module;
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
 use kernels_models::{
     Batch, CausalLm, ModelConfig, QuantisedWeights, SequencePictures, Sequences, VisionFeatures,
     load, load_with_vision,
 };
-
-const WHOLE: [&str; 4] = [
-    "qwen2_5_vl_pictures",
-    "qwen3_vl_pictures",
-    "qwen3_5_pictures",
-    "qwen3_vl_moe_pictures",
-];
 
 /// `image_token_id` of all of them.
 const IMAGE: i64 = 60;
@@ -28,10 +22,6 @@ fn device() -> Device {
 fn model(name: &str) -> (ModelConfig, CausalLm) {
     let (dtype, decoded) = (FloatDType::F64, QuantisedWeights::Decoded);
     load_with_vision(&model_dir(name), &device(), dtype, decoded, &mut |_| {}).unwrap()
-}
-
-fn golden(name: &str) -> File {
-    read(&model_dir(name).join("golden.safetensors"))
 }
 
 fn pictures(golden: &File) -> (Tensor<2>, Tensor<2, Int>) {
@@ -111,7 +101,7 @@ fn check(label: &str, found: &Gradients, wanted: &Gradients, frozen: bool) {
     }
 }
 
-/// The loss and the gradients of packed documents are those of rows with padding, which `vision.rs` compares with
+/// The loss and the gradients of packed documents are those of rows with padding, which `vision/models.rs` compares with
 /// transformers', with a tower that is trained or frozen, and with layers that are computed twice.
 #[test]
 fn packed_documents_see_their_own_pictures() {

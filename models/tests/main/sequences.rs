@@ -107,7 +107,7 @@ fn farthest(model: &CausalLm, one: &GradientsParams, other: &GradientsParams) ->
     compare.2
 }
 
-/// Tokens without a target don't count in the loss, and what follows a document does not change it.
+/// Tokens without a target don't count in the loss, and tokens behind a document do not change it.
 #[test]
 fn ignored_targets_and_padding_have_no_effect() {
     let device = Device::flex().autodiff();
@@ -133,7 +133,7 @@ fn ignored_targets_and_padding_have_no_effect() {
     ];
     padded.targets = tensor(&targets, [1, 7], &device);
     assert!((number(padded.clone()) - alone).abs() < 1e-12);
-    // A causal mask hides what follows, without lengths too.
+    // A causal mask hides later tokens, without lengths too.
     padded.documents = None;
     assert!((number(padded) - alone).abs() < 1e-12);
 }
@@ -200,7 +200,14 @@ fn what_does_not_go_together_is_refused() {
     assert!(said(&|s| s.targets = other(), &config).starts_with("targets: expected shape [2, 7]"));
     assert!(said(&|s| s.position_ids = other(), &config).starts_with("position_ids"));
     assert!(said(&|s| s.attention_mask = Some(other()), &config).starts_with("attention_mask"));
-    for documents in [vec![5, 2, 4, 2], vec![14], vec![6, 8], vec![]] {
+    // The sums of the last overflow, and would then be right.
+    for documents in [
+        vec![5, 2, 4, 2],
+        vec![14],
+        vec![6, 8],
+        vec![],
+        vec![7, usize::MAX, 1, 7],
+    ] {
         let said = said(&|s| s.documents = Some(documents.clone()), &config);
         assert!(said.contains("2 sequences of 7"), "{said}");
     }

@@ -385,7 +385,7 @@ impl Columns {
     }
 
     /// Adds tokens without a target. They are a document of their own. Where documents are not kept apart, the example
-    /// before them can't see what follows it.
+    /// before them can't see later tokens.
     fn pad(&mut self, count: usize) {
         if count == 0 {
             return;

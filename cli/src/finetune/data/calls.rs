@@ -19,7 +19,7 @@ const TEXTS: [&str; 5] = [
 /// Returns the functions of a record or a message.
 ///
 /// # Errors
-/// Returns what is wrong with them.
+/// Returns the problem.
 pub fn tools(fields: &Value) -> Result<Option<Value>, String> {
     for name in TOOLS {
         let Some(tools) = list(fields, name)? else {
@@ -38,10 +38,10 @@ pub fn tools(fields: &Value) -> Result<Option<Value>, String> {
     Ok(None)
 }
 
-/// Returns what a message has beside its role and its text.
+/// Returns the fields of a message other than its role and its text.
 ///
 /// # Errors
-/// Returns what is wrong with it.
+/// Returns the problem.
 pub fn fields(message: &Value) -> Result<Vec<(&'static str, Value)>, String> {
     let mut fields = Vec::new();
     for name in [Message::CALLS, "function_call"] {
@@ -70,7 +70,7 @@ pub fn fields(message: &Value) -> Result<Vec<(&'static str, Value)>, String> {
 /// Returns the calls in the text of a turn, as ShareGPT writes them.
 ///
 /// # Errors
-/// Returns what is wrong with them.
+/// Returns the problem.
 pub fn of_text(text: &str) -> Result<(&'static str, Value), String> {
     let message = Value::from_pairs([(Message::CALLS, text)]);
     let calls = fields(&message)?.into_iter().next();

@@ -367,10 +367,7 @@ impl Encoder {
             false => learned.into_iter().map(|(range, _)| range).collect(),
         };
         let example = Example::new(tokens.ids, learned);
-        let example = match record.pictures.is_empty() {
-            true => example,
-            false => self.with_pictures(example, &record.pictures)?,
-        };
+        let example = self.with_pictures(example, &record.pictures)?;
         Ok((vec![example], ends))
     }
 }

@@ -20,12 +20,11 @@ const LISTED: usize = 100;
 /// A record and its place, for messages: `data.jsonl:3`.
 pub type Placed = (String, Record);
 
-/// Reads all records of files. The end of a file's name says what it holds. `answers` says which records of answers a
-/// loss takes, if it takes such.
+/// Reads all records of files, whose kind is known by the ends of their names. `answers` is the kind of records that a
+/// loss of answers takes.
 ///
 /// # Errors
-/// Returns an error if a file can't be read or is of another kind, and one that lists everything that is wrong with
-/// records.
+/// Returns an error if a file can't be read or is of another kind, and one that lists all problems of records.
 pub fn read(files: &[PathBuf], answers: Option<Answers>) -> anyhow::Result<Vec<Placed>> {
     let mut found = Found {
         answers,

@@ -16,7 +16,7 @@ pub fn parse<T: DeserializeOwned>(text: &str) -> Result<T, serde_json::Error> {
     })
 }
 
-/// Returns what an error says, without its line.
+/// Returns the text of an error without its line.
 pub fn problem(error: &serde_json::Error) -> String {
     let said = error.to_string();
     let said = match said.split(" at line ").next().unwrap_or_default() {

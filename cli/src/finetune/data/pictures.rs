@@ -49,13 +49,18 @@ impl Encoder {
     }
 
     /// Puts the tokens of pictures in the places of their placeholders. They are never learned.
+    ///
+    /// # Errors
+    /// Returns an error that names a picture that can't be read, and one for more or fewer placeholders than pictures.
     pub(super) fn with_pictures(
         &self,
         example: Example,
         sources: &[Source],
     ) -> Result<Example, TextError> {
-        let known = self.pictures.as_ref();
-        let known = known.expect("records with pictures have a reader");
+        let Some(known) = &self.pictures else {
+            assert!(sources.is_empty(), "records with pictures have a reader");
+            return Ok(example);
+        };
         known
             .seen(example, sources)
             .map_err(|error| TextError::Conversation(format!("{error:#}")))
@@ -68,6 +73,10 @@ impl Known {
         let pictures: Vec<Arc<Picture>> = pictures.collect::<anyhow::Result<_>>()?;
         let grids: Vec<[usize; 3]> = pictures.iter().map(|picture| picture.grid()).collect();
         let (ids, tokens) = self.reader.expanded(&example.ids, &grids)?;
+        if sources.is_empty() {
+            // Its tokens have their places as positions.
+            return Ok(example);
+        }
         let positions = self.reader.positions(&ids, &grids)?;
         let learned = example.learned.iter().flat_map(|range| {
             let moved = moved(range.start, &tokens)..moved(range.end, &tokens);

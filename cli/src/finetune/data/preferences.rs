@@ -60,7 +60,7 @@ impl Preference {
     /// Reads a record from its fields.
     ///
     /// # Errors
-    /// Returns what is wrong with it.
+    /// Returns the problem.
     pub fn parse(source: &Source<'_>, kind: Kind) -> Result<Vec<Self>, String> {
         let fields = source.fields;
         refuse(fields, &UNKNOWN)?;

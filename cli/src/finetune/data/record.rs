@@ -31,7 +31,7 @@ pub enum Record {
 /// The functions that the assistant can call.
 const TOOLS: [&str; 2] = ["tools", "functions"];
 
-/// The fields whose values templates write, with the order of what is inside.
+/// The fields whose values templates write in the order of the record.
 const WRITTEN: [&str; 9] = [
     "tools",
     "functions",
@@ -56,10 +56,11 @@ impl Record {
         "instruction",
     ];
 
-    /// Reads a record from a JSON value. Paths of pictures are relative to `folder`. `ordered` returns it with the order of its fields, which only some records need.
+    /// Reads a record from a JSON value. Paths of pictures are relative to `folder`. `ordered` returns the value with
+    /// the order of its fields, which only some records need.
     ///
     /// # Errors
-    /// Returns what is wrong with it.
+    /// Returns the problem.
     pub fn parse(
         value: &Value,
         folder: &Path,
@@ -136,7 +137,7 @@ impl Record {
     /// Reads the records of answers that a JSON value has.
     ///
     /// # Errors
-    /// Returns what is wrong with it.
+    /// Returns the problem.
     pub fn preferences(
         value: &Value,
         kind: Kind,
@@ -160,8 +161,8 @@ impl Record {
     }
 }
 
-/// Refuses a record with two things to learn, of which one would be lost. Published records repeat a part of what is
-/// learned: the first message as `prompt`, or an instruction with its output as `text`.
+/// Refuses a record with two things to learn, of which one would be lost. Published records repeat a learned
+/// part: the first message as `prompt`, or an instruction with its output as `text`.
 fn refuse_two_forms(fields: &Map<String, Value>) -> Result<(), String> {
     const FORMS: [&str; 4] = ["messages", "conversations", "completion", "text"];
     let mut there = FORMS

@@ -77,7 +77,7 @@ pub fn check_fields(fields: &Map<String, Value>) -> Result<(), String> {
 /// Returns the prompt that a record names, or `None` if its answers begin with it.
 ///
 /// # Errors
-/// Returns what is wrong with it.
+/// Returns the problem.
 pub fn prompt(source: &Source<'_>) -> Result<Option<Side>, String> {
     let fields = source.fields;
     if let Some(name) = conversation(fields) {
@@ -92,10 +92,10 @@ pub fn prompt(source: &Source<'_>) -> Result<Option<Side>, String> {
     }
 }
 
-/// Reads an instruction with what was said before, as Alpaca and LLaMA-Factory write it.
+/// Reads an instruction with the turns before it, as Alpaca and LLaMA-Factory write it.
 ///
 /// # Errors
-/// Returns what is wrong with it.
+/// Returns the problem.
 pub fn instruction(fields: &Map<String, Value>) -> Result<Vec<Message>, String> {
     let mut turns = Vec::new();
     if let Some(history) = given(fields, "history") {
@@ -122,7 +122,7 @@ pub fn instruction(fields: &Map<String, Value>) -> Result<Vec<Message>, String> 
 /// Reads a field that is a text, a list of turns, or one turn.
 ///
 /// # Errors
-/// Returns what is wrong with it.
+/// Returns the problem.
 pub fn side(source: &Source<'_>, name: &str) -> Result<Side, String> {
     match given(source.fields, name) {
         // LLaMA-Factory's answers to an instruction are texts, and so are those of conversations.
@@ -150,7 +150,7 @@ pub fn side(source: &Source<'_>, name: &str) -> Result<Side, String> {
 /// Reads turns in either spelling. All of an answer counts, so none can be marked as not to be learned.
 ///
 /// # Errors
-/// Returns what is wrong with them.
+/// Returns the problem.
 pub fn plain_turns(source: &Source<'_>, name: &str) -> Result<Vec<Message>, String> {
     let first = source.fields.get(name).and_then(|turns| turns.get(0));
     let chat: Chat = match first.and_then(Value::as_object) {
@@ -171,10 +171,10 @@ pub fn plain_turns(source: &Source<'_>, name: &str) -> Result<Vec<Message>, Stri
     }
 }
 
-/// Returns a pair of answers to the prompt, or to what both begin with.
+/// Returns a pair of answers to the prompt, or to their common beginning.
 ///
 /// # Errors
-/// Returns what is wrong with them.
+/// Returns the problem.
 pub fn pair(prompt: Option<Side>, chosen: Side, rejected: Side) -> Result<Texts, String> {
     match (chosen, rejected) {
         (Side::Plain(chosen), Side::Plain(rejected)) => plain_pair(prompt, chosen, rejected),

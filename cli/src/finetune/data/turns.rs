@@ -9,7 +9,7 @@ use crate::pictures::{Content, Images};
 use crate::text::Message;
 use serde_json::{Map, Value};
 
-/// The fields that change what a record means.
+/// The fields that change the meaning of a record.
 pub const UNKNOWN: [&str; 12] = [
     "documents",
     "chat_template",
@@ -33,9 +33,9 @@ pub const MEDIA: [&str; 6] = ["image", "images", "video", "videos", "audio", "au
 
 /// The fields of a record or a turn, in two forms.
 pub struct Source<'a> {
-    /// Those that a program looks for.
+    /// The fields that this program reads.
     pub fields: &'a Map<String, Value>,
-    /// The same with the order of fields, which templates write.
+    /// The same fields in the order that templates write.
     pub ordered: Ordered,
 }
 
@@ -93,7 +93,7 @@ pub fn optional(fields: &Map<String, Value>, name: &str) -> Result<Option<String
 /// number.
 pub const BYTES: &str = "bytes that are not UTF-8";
 
-/// Returns the error of a field that is something else than what it must be.
+/// Returns the error of a field with another value than `expected`.
 pub fn not_a_text(name: &str, expected: &str, found: &Value) -> String {
     let bytes = found.as_object().and_then(|object| object.get(BYTES));
     match bytes {

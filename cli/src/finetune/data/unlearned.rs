@@ -14,8 +14,7 @@ pub enum Part {
     Unlearned,
 }
 
-/// The fields of turns that other programs read, each with `true` if it is set for what is learned, and `false` if it is set
-/// for what is not.
+/// The fields of turns that other programs read, each with its value in a turn that is learned.
 const OF_TURNS: [(&str, bool); 9] = [
     ("weight", true),
     ("train", true),
@@ -28,7 +27,7 @@ const OF_TURNS: [(&str, bool); 9] = [
     ("masked", false),
 ];
 
-/// The same of records.
+/// The fields of records that other programs read, each with its value in a record that is learned.
 const OF_RECORDS: [(&str, bool); 5] = [
     ("weight", true),
     ("train", true),
@@ -37,7 +36,7 @@ const OF_RECORDS: [(&str, bool); 5] = [
     ("masked", false),
 ];
 
-/// The fields that say so for single tokens or characters, or of which programs differ in what they mean.
+/// The fields about single tokens or characters, and those that programs understand differently.
 const UNREADABLE: [&str; 5] = [
     "mask",
     "train_detail",
@@ -46,7 +45,7 @@ const UNREADABLE: [&str; 5] = [
     "assistant_masks",
 ];
 
-/// Returns what the model learns of a turn.
+/// Returns the part of a turn that the model learns.
 ///
 /// # Errors
 /// Returns an error if a field of the turn can't be followed.
@@ -83,7 +82,7 @@ pub fn refuse(record: &Map<String, Value>, labels: &[&'static str]) -> Result<()
     }
 }
 
-/// Returns the first of some fields that says whether a turn or a record is learned, and what it says.
+/// Returns the last of some fields that says whether a turn or a record is learned, and `true` if it is learned.
 fn said(
     fields: &Map<String, Value>,
     names: &[(&'static str, bool)],

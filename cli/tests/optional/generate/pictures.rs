@@ -130,6 +130,20 @@ fn a_prompt_can_have_the_placeholders_of_its_pictures() {
     check(&generated(folder.path(), &args)[0], &case);
 }
 
+/// Pictures of the option stand before the parts of a message, which keeps its text.
+#[test]
+fn pictures_stand_before_the_parts_of_a_message() {
+    let folder = checkpoint("qwen3_vl");
+    let case = cases("qwen3_vl")[0].clone();
+    let part = json!({"type": "text", "text": case["prompt"]});
+    let messages = json!({"messages": [{"role": "user", "content": [part]}]});
+    let file = folder.path().join("parts.jsonl");
+    fs::write(&file, messages.to_string()).unwrap();
+    let (file, wide) = (file.to_str().unwrap(), path("wide.png"));
+    let args = ["--chat", "--prompts", file, "--image", &wide];
+    check(&generated(folder.path(), &args)[0], &case);
+}
+
 /// Checks that the command fails before it generates anything, and says each of the words.
 fn refused(model: &Path, args: &[&str], words: &[&str]) {
     let mut command = command();
@@ -247,12 +261,19 @@ fn checkpoints_that_take_no_pictures_are_refused() {
         folder.path(),
         &args,
         &[
-            "patches of 96 values, but those of `vision_config`",
-            "have 24",
+            "image processor has a patch_size of 4, but `vision_config`",
+            "has a patch_size of 2;",
         ],
     );
-    // A template for texts alone leaves pictures out.
     edit("preprocessor_config.json", "patch_size", json!(2));
+    edit("preprocessor_config.json", "temporal_patch_size", json!(1));
+    refused(
+        folder.path(),
+        &args,
+        &["has a temporal_patch_size of 1, but", "of 2;"],
+    );
+    edit("preprocessor_config.json", "temporal_patch_size", json!(2));
+    // A template for texts alone leaves pictures out.
     edit(
         "tokenizer_config.json",
         "chat_template",

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use std::cell::OnceCell;
 use std::path::PathBuf;
 
-/// The records of all files, and what is wrong with others.
+/// The records of all files, and the problems of others.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) answers: Option<Answers>,

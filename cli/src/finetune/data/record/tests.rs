@@ -267,7 +267,7 @@ fn what_is_wrong_is_told() {
     }
 }
 
-/// What is said of pictures beside a conversation without a place for them.
+/// The error of a picture beside a conversation without a place for it.
 #[cfg(feature = "images")]
 const IMAGES: &str = "the record names 1 picture, but its messages have 0 places";
 #[cfg(not(feature = "images"))]
