@@ -12,7 +12,8 @@ use std::path::PathBuf;
 
 /// Show what a checkpoint holds, and every reason why it would not load
 ///
-/// Reads the configuration, the lists of tensors, and the tokenizer if there is one, and of weights only the scales of quantised ones. The exit code is 1 if the checkpoint would not load.
+/// Reads the configuration, the lists of tensors, and the tokenizer if there is one, and of weights only the scales of
+/// quantised ones. The exit code is 1 if the checkpoint would not load.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// The folder of a checkpoint (config.json and safetensors files, or one GGUF file), or a GGUF file.

@@ -102,8 +102,8 @@ pub enum ModelError {
     /// An input of the model has a wrong shape or value.
     #[error("{input}: {problem}")]
     Input {
-        /// `input_ids`, `position_ids`, `attention_mask`, `lengths`, `cache`, of generation, `prompts` or `logits`, or a tensor of a
-        /// [loss](crate::preference).
+        /// `input_ids`, `position_ids`, `attention_mask`, `lengths`, `cache`, of generation, `prompts` or `logits`, or
+        /// a tensor of a [loss](crate::preference).
         input: &'static str,
         /// The expected and the found shape or value.
         problem: String,

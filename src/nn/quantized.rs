@@ -20,8 +20,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// takes no memory and shows where something reads it. [`Param::val`] decodes all of the weight to floats, and so does
 /// [`Module::into_record`]. [`Module::load_record`] takes these floats, and panics on others.
 ///
-/// On the CPU the kernel `npu_fused_quantized_linear` decodes the weight in pieces that stay in caches. Other devices decode it to
-/// floats of the device, some outputs at a time, in each call.
+/// On the CPU the kernel `npu_fused_quantized_linear` decodes the weight in pieces that stay in caches. Other devices
+/// decode it to floats of the device, some outputs at a time, in each call.
 #[derive(Clone, Debug)]
 pub struct Quantized {
     weight: OwnedWeight,
@@ -198,7 +198,8 @@ pub struct Quantize {
 }
 
 impl Quantize {
-    /// Makes it of weights `[outputs, inputs]` by the ids of parameters `[inputs, outputs]`. `dtype` is that of the model's floats.
+    /// Makes it of weights `[outputs, inputs]` by the ids of parameters `[inputs, outputs]`. `dtype` is that of the
+    /// model's floats.
     pub fn new(weights: impl IntoIterator<Item = (ParamId, OwnedWeight)>, dtype: DType) -> Self {
         Self {
             weights: weights.into_iter().collect(),

@@ -205,7 +205,8 @@ fn memory_is_made_anew_only_now_and_then() {
 
 const STEPS: usize = 5_000;
 
-/// Appends one position at a time, and checks how much memory is made. Returns the numbers of positions and of those that are kept.
+/// Appends one position at a time, and checks how much memory is made. Returns the numbers of positions and of those
+/// that are kept.
 fn after_many_steps(mut cache: KvCache) -> (usize, usize) {
     let step = || random([1, 1, 1, 64]);
     let mut all = 0;

@@ -77,7 +77,8 @@ pub struct LossArgs {
     /// The margin of simpo [default: 1.375].
     #[arg(long, value_name = "NUMBER", value_parser = super::parse::from_zero)]
     gamma: Option<f64>,
-    /// The weight of the negative log-likelihood of chosen answers, for losses of pairs [default: 1 for orpo and cpo, otherwise 0].
+    /// The weight of the negative log-likelihood of chosen answers, for losses of pairs [default: 1 for orpo and cpo,
+    /// otherwise 0].
     #[arg(long, value_name = "NUMBER", value_parser = super::parse::from_zero)]
     nll_weight: Option<f64>,
     /// The average of that [default: tokens].

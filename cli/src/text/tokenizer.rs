@@ -48,8 +48,9 @@ pub struct Offsets {
 }
 
 impl Tokenizer {
-    /// Reads the `tokenizer.json` and the `tokenizer_config.json` of a folder, or beside a GGUF file, for a model with `vocab_size`
-    /// embeddings. Without a `tokenizer.json`, it reads the tokenizer of the GGUF file: `path` itself, or the only one in it.
+    /// Reads the `tokenizer.json` and the `tokenizer_config.json` of a folder, or beside a GGUF file, for a model with
+    /// `vocab_size` embeddings. Without a `tokenizer.json`, it reads the tokenizer of the GGUF file: `path` itself, or
+    /// the only one in it.
     ///
     /// As in transformers, truncation and padding of `tokenizer.json` are ignored, and so are `add_bos_token` and
     /// `add_eos_token` of `tokenizer_config.json`. Of a GGUF file `add_bos_token` is followed, and `add_eos_token` is not,

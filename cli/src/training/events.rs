@@ -1,8 +1,8 @@
 //! Points of a run as events for TensorBoard, under the names that transformers' and TRL's trainers give them.
 //!
 //! A file is a sequence of records, each the length of its data in 8 bytes, the checksum of these, the data, and its checksum.
-//! Data is a message of protocol buffers: `wall_time` (field 1) and `step` (2), with `file_version` (3) in the first one, and with
-//! `summary` (5) in others. Its `value`s (1) have a `tag` (1) and a `simple_value` (2).
+//! Data is a message of protocol buffers: `wall_time` (field 1) and `step` (2), with `file_version` (3) in the first
+//! one, and with `summary` (5) in others. Its `value`s (1) have a `tag` (1) and a `simple_value` (2).
 
 use super::metrics::{Point, TRAIN};
 

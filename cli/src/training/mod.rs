@@ -5,8 +5,8 @@
 //! (the loop), [`step`] (losses and gradients), [`preference`] (losses of answers),
 //! [`replicas`] (the model on each device), [`ranks`] (the processes of a run, whose gradients `exchange` adds up),
 //! [`optimiser`], [`metrics`] (with their files, [`log`] and [`events`]) and [`memory`], [`progress`] and [`plot`], [`state`]
-//! (checkpoints to go on from, with their [`tensors`] and [`identity`] and [`saving`]), [`signals`], and [`rescue`] (a place for a
-//! model whose folder can't be written).
+//! (checkpoints to go on from, with their [`tensors`] and [`identity`] and [`saving`]), [`signals`], and [`rescue`] (a
+//! place for a model whose folder can't be written).
 
 pub mod batch;
 #[cfg_attr(not(feature = "text"), allow(dead_code))] // `train` has no teacher

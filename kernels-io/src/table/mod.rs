@@ -1,5 +1,5 @@
-//! Tables of text. Libraries for tables don't escape cells, shorten paths from the left, or keep `offset = 0` on one line. Without
-//! these, they would only draw the gaps between columns.
+//! Tables of text. Libraries for tables don't escape cells, shorten paths from the left, or keep `offset = 0` on one
+//! line. Without these, they would only draw the gaps between columns.
 
 pub(crate) mod fit;
 

@@ -4,8 +4,9 @@ use super::elements::narrow;
 use burn_cubecl::cubecl;
 use burn_cubecl::cubecl::prelude::*;
 
-/// Writes the sum of `columns` columns of rows of `stride` vectors, from column `first` on. Each of a cube's `lines` lines has `across` units, one for each vector of a row, and adds every
-/// `lines`-th row. The first line then adds the sums of all of them in order.
+/// Writes the sum of `columns` columns of rows of `stride` vectors, from column `first` on. Each of a cube's `lines`
+/// lines has `across` units, one for each vector of a row, and adds every `lines`-th row. The first line then adds the
+/// sums of all of them in order.
 #[cube(launch_unchecked)]
 pub(crate) fn sum_rows<E: Float, N: Size>(
     parts: &[Vector<f32, N>],

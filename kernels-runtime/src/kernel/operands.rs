@@ -110,8 +110,8 @@ pub trait Operands: Tensors + Clone + Send + Sync + 'static {
 
     /// Returns the largest sum of magnitudes of terms that an element of a result comes from, where these may be much larger
     /// than the result, as the logits of a small loss are. Live verification allows a kernel 16 roundings of f32 (of f64 in
-    /// f64) of it in addition, if it is finite. It asks operands in f64. The default is 0: the results are as large as their terms, or their
-    /// elements are so many that the reference's largest error shows what the terms cost.
+    /// f64) of it in addition, if it is finite. It asks operands in f64. The default is 0: the results are as large as
+    /// their terms, or their elements are so many that the reference's largest error shows what the terms cost.
     fn terms(&self) -> f64 {
         0.0
     }

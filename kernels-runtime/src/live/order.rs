@@ -3,8 +3,8 @@
 //! Two orders differ by a rounding, which is well within the tolerance of a body. But they differ in many elements. A
 //! body that rounds in one of the orders gives exactly the numbers of that order, except where a neighbouring value in
 //! f32 decides. A body is therefore taken to follow the other order if nine in ten of the elements in which the two
-//! orders differ have the value of that order, and 49 in 50 of all elements. A body that also rounds elsewhere, for example after every
-//! operation, agrees with neither.
+//! orders differ have the value of that order, and 49 in 50 of all elements. A body that also rounds elsewhere, for
+//! example after every operation, agrees with neither.
 //!
 //! The order can't be found if both give the same results in f32: with weights of ones or of other powers of two.
 

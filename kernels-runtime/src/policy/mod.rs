@@ -63,8 +63,9 @@ use tune::Tune;
 /// A policy has three equivalent forms: this builder, a text ([`GRAMMAR`], the form of `BURN_KERNELS`) and TOML
 /// ([`Policy::from_toml`]).
 ///
-/// The most specific rule decides about a site: a rule for [`attention`](Policy::attention), otherwise the last matching pattern of sites, otherwise the last rule for the
-/// [`layer`] that is being computed, otherwise the rule for the kernel, otherwise the base (`all` or `none`).
+/// The most specific rule decides about a site: a rule for [`attention`](Policy::attention), otherwise the last
+/// matching pattern of sites, otherwise the last rule for the [`layer`] that is being computed, otherwise the rule for
+/// the kernel, otherwise the base (`all` or `none`).
 ///
 /// ```
 /// # extern crate kernels_runtime as burn_kernels;
@@ -234,8 +235,9 @@ impl Policy {
     /// Sets the reaction to one reason. The text form is `strict:reason`, `warn:reason` or `silent:reason`.
     ///
     /// By default, kernels that a policy or mapping switches off are silent, and so are layers that a mapping leaves out and
-    /// references that were measured to be faster. Every other reason is a warning. A site warns once for every kind of call. Requests by [`Policy::enable`], [`Policy::enable_sites`] and
-    /// [`Policy::enable_layers`] that can't be met are always errors.
+    /// references that were measured to be faster. Every other reason is a warning. A site warns once for every kind of
+    /// call. Requests by [`Policy::enable`], [`Policy::enable_sites`] and [`Policy::enable_layers`] that can't be met
+    /// are always errors.
     pub fn react(mut self, reason: Reason, reaction: Reaction) -> Self {
         self.reactions.insert(reason, reaction);
         self

@@ -401,8 +401,8 @@ fn large_scores_stay_in_range() {
     }
 }
 
-/// A bias of -10⁹ for all keys of a query, or of the lowest number, is usual for a query that is hidden: it sees all keys alike. A
-/// bias may also grow with the key. Blocks of queries are not full.
+/// A bias of -10⁹ for all keys of a query, or of the lowest number, is usual for a query that is hidden: it sees all
+/// keys alike. A bias may also grow with the key. Blocks of queries are not full.
 #[test]
 fn gradients_with_a_bias_of_any_size() {
     let device = Device::flex();

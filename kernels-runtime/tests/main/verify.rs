@@ -10,7 +10,8 @@ fn every_cpu_kernel_is_within_its_budget() {
     let report = verify_all(&device, &device);
     assert!(report.passed(), "{report}");
     // Eight shapes for each of 23 norms, of as many norms of sums and of 19 gated units, and three large shapes for 9,
-    // 9 and 12 of them. Layer norms with and without a bias have all of these shapes. Rotations have the six even shapes, partial ones seven. All have four dtypes.
+    // 9 and 12 of them. Layer norms with and without a bias have all of these shapes. Rotations have the six even
+    // shapes, partial ones seven. All have four dtypes.
     let norms = 23 * 8 + 9 * 3;
     let layer_norms = 2 * (8 + 3);
     // Both layouts of the weight, with a bias and without.

@@ -246,8 +246,8 @@ impl<T: Element> Product<'_, T> {
             let pieces = halves
                 .iter()
                 .flat_map(|half| parts.iter().map(move |part| (half, part)));
-            // SAFETY: the operands reach as far as the sizes, and the parts are disjoint. Both results have `m × n` elements, to which
-            // nothing else refers. The second one is not read before it is written.
+            // SAFETY: the operands reach as far as the sizes, and the parts are disjoint. Both results have `m × n`
+            // elements, to which nothing else refers. The second one is not read before it is written.
             each(pieces.collect(), |((product, first), part)| unsafe {
                 product.run(part.clone(), *first, parallelism);
             });

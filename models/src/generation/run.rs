@@ -96,8 +96,8 @@ impl Text {
 }
 
 impl CausalLm {
-    /// Continues prompts together, and returns the tokens after each. `on_token` is called with every token once it is chosen, and
-    /// can end its text with [`ControlFlow::Break`].
+    /// Continues prompts together, and returns the tokens after each. `on_token` is called with every token once it is
+    /// chosen, and can end its text with [`ControlFlow::Break`].
     ///
     /// A model for generation is on a device without autodiff, because the cache would keep the graph of all passes.
     ///

@@ -82,7 +82,8 @@ pub struct Output {
     pub router_logits: Vec<Tensor<2>>,
 }
 
-/// A loss and its parts; see [`CausalLm::losses`] and [`CausalLm::training_losses`]. Each has shape `[1]` and dtype `f32` (`f64` for `f64` weights).
+/// A loss and its parts; see [`CausalLm::losses`] and [`CausalLm::training_losses`]. Each has shape `[1]` and dtype
+/// `f32` (`f64` for `f64` weights).
 #[derive(Debug, Clone)]
 pub struct Losses {
     /// The loss to minimise: the cross-entropy, plus the load-balancing loss times `router_aux_loss_coef` if the

@@ -98,9 +98,9 @@ impl CausalLm {
     ///
     /// # Errors
     ///
-    /// Returns [`ModelError::Input`] if no token is given, if `lengths` does not have one length for each row, if a length is 0 or
-    /// above `s`, if a prompt is longer than `max_position_embeddings`, or if the cache is of another model or holds
-    /// tokens. The cache is then as it was.
+    /// Returns [`ModelError::Input`] if no token is given, if `lengths` does not have one length for each row, if a
+    /// length is 0 or above `s`, if a prompt is longer than `max_position_embeddings`, or if the cache is of another
+    /// model or holds tokens. The cache is then as it was.
     ///
     /// # Panics
     ///

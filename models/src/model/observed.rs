@@ -31,8 +31,8 @@ impl CausalLm {
     /// these losses. Their logits are computed once more, so a few of all tokens cost little.
     ///
     /// # Panics
-    /// Panics without a place, for places outside the sequences, for another number of targets, for losses of [`losses`](Self::losses),
-    /// which are beside logits, and for a reward model.
+    /// Panics without a place, for places outside the sequences, for another number of targets, for losses of
+    /// [`losses`](Self::losses), which are beside logits, and for a reward model.
     pub fn observe(&self, losses: &Losses, places: &[usize], targets: &[i64]) -> Observed {
         assert_eq!(places.len(), targets.len(), "each place has a target");
         let hidden = losses.hidden.clone();

@@ -15,8 +15,8 @@
 //!
 //! [`CausalLm::log_probs`](crate::CausalLm::log_probs) returns log-probabilities without the logits of all tokens, and
 //! [`answer_sums`] adds them up. All functions compute in the dtype of their tensors, and gradients flow to the
-//! policy's alone: other tensors are constants. Each type holds the settings that its loss has, so that none is ignored; a setting out of its range
-//! is an error.
+//! policy's alone: other tensors are constants. Each type holds the settings that its loss has, so that none is
+//! ignored; a setting out of its range is an error.
 
 // Numbers are multiplied by reciprocals: the gradient of Burn's division by a number has only the precision of f32.
 

@@ -75,8 +75,9 @@ pub enum PairLoss {
         beta: f64,
     },
     /// The odds ratio of ORPO: `−β·log σ(log odds_w − log odds_l)` with `log odds = A − log(1 − e^A)` (Hong et al.,
-    /// arXiv:2403.07691). The [negative log-likelihood](NllAverage) of the chosen answers is the other term of that loss: of prompt and
-    /// answer, averaged over tokens, in TRL, and of the answer alone, averaged over sequences, in LLaMA-Factory.
+    /// arXiv:2403.07691). The [negative log-likelihood](NllAverage) of the chosen answers is the other term of that
+    /// loss: of prompt and answer, averaged over tokens, in TRL, and of the answer alone, averaged over sequences, in
+    /// LLaMA-Factory.
     Orpo {
         /// `β`, `λ` in the paper; 0.1 in TRL and LLaMA-Factory.
         beta: f64,

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 /// A model, the modules of its sites, the number of sites that it uses, and the calls of one forward pass in each
 /// layer. A dense layer calls norms, MLP, rotary function and attention; a sparse one calls norms, experts, block, rotary
 /// function, attention and, if there is one, the shared expert. Qwen3 calls [`norm_and_rotate`] in place of its rotary
-/// function, whose body calls that function and two norms, and so do Gemma 3 and GLM-4-MoE. Gemma and GLM-4 also call a norm after
-/// attention and after the MLP.
+/// function, whose body calls that function and two norms, and so do Gemma 3 and GLM-4-MoE. Gemma and GLM-4 also call a
+/// norm after attention and after the MLP.
 ///
 /// [`norm_and_rotate`]: kernels_models::qwen3::norm_and_rotate
 struct Expected {

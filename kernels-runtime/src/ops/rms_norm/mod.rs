@@ -2,8 +2,8 @@
 //! last axis, or over each group of it (Zhang & Sennrich, arXiv:1910.07467).
 //!
 //! With `g = offset + w` (1 without a weight) and `n` elements in a group, the gradients are
-//! `dx = rstd · (g·dy − x̂ · Σ(g·dy·x̂) / n)`, `dw = Σ_rows dy · x̂` and `d_bias = Σ_rows dy`. Most norms have no bias, and one with a
-//! gate never has.
+//! `dx = rstd · (g·dy − x̂ · Σ(g·dy·x̂) / n)`, `dw = Σ_rows dy · x̂` and `d_bias = Σ_rows dy`. Most norms have no bias,
+//! and one with a gate never has.
 //!
 //! A gate multiplies by `s = silu(z) = z · σ(z)`, whose slope is `s' = σ(z) · (1 + z · (1 − σ(z)))`:
 //! * after the norm, `y = x̂ · g · s`: `dy · s` replaces `dy` above, and `dz = dy · x̂ · g · s'`

@@ -321,9 +321,9 @@ impl Unit {
         }
     }
 
-    /// Computes as [`two`](Self::two) does with numbers in [three parts](super::pack::bf16x3). The tiles of a step are three in each
-    /// list. Sums begin with the products of the smallest parts of a step. At `next` are rows that are read soon, if there
-    /// are any: [`AHEAD`] bytes for each step.
+    /// Computes as [`two`](Self::two) does with numbers in [three parts](super::pack::bf16x3). The tiles of a step are
+    /// three in each list. Sums begin with the products of the smallest parts of a step. At `next` are rows that are
+    /// read soon, if there are any: [`AHEAD`] bytes for each step.
     ///
     /// # Safety
     /// The requirements are those of [`two`](Self::two), for lists of three times as many tiles.

@@ -4,10 +4,10 @@
 //! computed: the other three are below 2^-25 of it, less than what f32 rounds a sum by. Tiles add 32 terms before they
 //! round a sum, so the error is less than that of a product in f32, term by term.
 //!
-//! The instruction takes numbers below 2^-126 for zero, parts, their products and sums alike. Tiles of a result in which that could
-//! be seen, and those in which parts could overflow where the result does not, are computed in f32. What is lost of a term of
-//! others is below 2^-86. Magnitudes are those of 16 rows together, so a row of numbers below 2^-102 beside rows of larger
-//! ones has that absolute bound, not a relative one.
+//! The instruction takes numbers below 2^-126 for zero, parts, their products and sums alike. Tiles of a result in
+//! which that could be seen, and those in which parts could overflow where the result does not, are computed in f32.
+//! What is lost of a term of others is below 2^-86. Magnitudes are those of 16 rows together, so a row of numbers below
+//! 2^-102 beside rows of larger ones has that absolute bound, not a relative one.
 
 #[cfg(test)]
 mod tests;
@@ -282,8 +282,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Returns what is asked for while a block is computed: a part of the tiles of the next rows, if there are any. A few blocks of
-    /// columns together ask for all of them.
+    /// Returns what is asked for while a block is computed: a part of the tiles of the next rows, if there are any. A
+    /// few blocks of columns together ask for all of them.
     fn ahead(&self, [row, column]: [usize; 2]) -> *const u8 {
         let parts = 2 * PARTS * size_of::<Tile>() / AHEAD;
         let row = match row + BLOCK < self.left.source.count {

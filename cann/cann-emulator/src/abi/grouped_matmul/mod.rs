@@ -1,11 +1,11 @@
 //! Matrix products by group, of floats, of i8, and with weights of few bits.
 //!
 //! Quantised products have the rules of Atlas A2 and A3 for every chip that has bf16 (`kind`). Sums of i8 are exact,
-//! are scaled in f32 (`integers`), and are rounded to the dtype of y at the end. CANN does not say where it rounds weights of few bits; here they are
-//! scaled in f32 and rounded to the dtype of x (`weights`). The documents name i32 of eight values only with x of i8; it is
-//! taken with half types too. Newer documents take pairs of a group and a count for every dtype and several weights of four
-//! bits with x of i8, and older ones do not; both are refused. Tensors of ACL_INT4, the format FRACTAL_NZ and offsets of
-//! products with x of i8 are not emulated.
+//! are scaled in f32 (`integers`), and are rounded to the dtype of y at the end. CANN does not say where it rounds
+//! weights of few bits; here they are scaled in f32 and rounded to the dtype of x (`weights`). The documents name i32
+//! of eight values only with x of i8; it is taken with half types too. Newer documents take pairs of a group and a
+//! count for every dtype and several weights of four bits with x of i8, and older ones do not; both are refused.
+//! Tensors of ACL_INT4, the format FRACTAL_NZ and offsets of products with x of i8 are not emulated.
 //!
 //! Versions 1 and 2 have the ends of groups on the host, the others on the device. Version 1 takes no f32, finds the split
 //! in the numbers of tensors, and can write the groups of one x to several results.

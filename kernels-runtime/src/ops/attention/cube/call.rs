@@ -235,7 +235,8 @@ impl Call {
         let Sizes { heads, queries, .. } = self.sizes();
         let count = lse.shape().num_elements();
         let (cubes, dim) = cubes_of(lse, units(count), count);
-        // SAFETY: there is a sink for each head, and a number of `lse` for each query of each head. Units beyond them end at once.
+        // SAFETY: there is a sink for each head, and a number of `lse` for each query of each head. Units beyond them
+        // end at once.
         unsafe {
             kernels::sinks_first::launch_unchecked(
                 &lse.client,

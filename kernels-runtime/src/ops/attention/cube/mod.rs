@@ -12,8 +12,8 @@
 //! of up to 64 keys go over the queries that see them, so that no two cubes add to one number.
 //!
 //! **Ranges.** Every query sees consecutive keys, whatever mask, window and lengths are. The host computes where they begin and
-//! end, and kernels skip the rest. Where they are floats, among the [statistics](kernels::row_statistics) of a query, they have at
-//! most 24 bits.
+//! end, and kernels skip the rest. Where they are floats, among the [statistics](kernels::row_statistics) of a query,
+//! they have at most 24 bits.
 //!
 //! **Half types.** Rows are widened where they are staged. Scores, weights and all sums are in f32, and what is written is
 //! rounded once.

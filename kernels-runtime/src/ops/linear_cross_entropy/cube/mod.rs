@@ -8,13 +8,13 @@
 //! | without gradients | a product, [`kernels::losses`] |
 //! | with gradients | the same; for those of the hidden states a product; for those of the weight [`kernels::counted`], and products that [`kernels::add`] adds up; for those of the bias [`kernels::sum_parts`] and the sums of the parts |
 //!
-//! **Half types.** Burn multiplies hidden states and weight as they are and adds up in f32. The logits and their gradients stay in
-//! f32, and so do all gradients until their last factor; each is rounded once. For their products, the hidden states of a chunk and
-//! the weights of some classes at a time become numbers in f32.
+//! **Half types.** Burn multiplies hidden states and weight as they are and adds up in f32. The logits and their
+//! gradients stay in f32, and so do all gradients until their last factor; each is rounded once. For their products,
+//! the hidden states of a chunk and the weights of some classes at a time become numbers in f32.
 //!
 //! **Memory.** The logits of a chunk take at most [`LOGITS`] bytes. Besides them, there are the hidden states of the chunk, and
-//! of the gradient of the weight a part of at most [`PRODUCT`] bytes, or of [`MULTIPLE`] rows. With half types, there is as much of
-//! the weight in f32, and of its product. More than [`MOST_CLASSES`] classes take the reference.
+//! of the gradient of the weight a part of at most [`PRODUCT`] bytes, or of [`MULTIPLE`] rows. With half types, there
+//! is as much of the weight in f32, and of its product. More than [`MOST_CLASSES`] classes take the reference.
 //!
 //! **Mistakes.** As for the [cross-entropy](crate::ops::cross_entropy), nothing reads the targets on the host: a target that is
 //! neither a class nor the ignored index makes the loss NaN, and so it does the gradients.

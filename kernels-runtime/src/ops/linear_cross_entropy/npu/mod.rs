@@ -98,7 +98,8 @@ pub fn forward_by(
 }
 
 /// Returns kept gradients, multiplied by the gradient of the loss, or row by row by those of losses, and rounded to their
-/// type. Zeros stay, whatever these are: those of ignored tokens, of whose logits nothing has a gradient, are not told from others.
+/// type. Zeros stay, whatever these are: those of ignored tokens, of whose logits nothing has a gradient, are not told
+/// from others.
 ///
 /// # Errors
 /// Returns an error if CANN fails.

@@ -35,12 +35,13 @@ pub struct Part {
 ///
 /// Each device uses its fused kernels, and the reference where it has none or the policy says so; the report counts both.
 /// A transfer needs the number of its rows, so
-/// the host waits for one small tensor of each part, and for the indices where a reference reads them. Burn moves tensors between its remote devices, as NPUs are, by way of
-/// the host.
+/// the host waits for one small tensor of each part, and for the indices where a reference reads them. Burn moves
+/// tensors between its remote devices, as NPUs are, by way of the host.
 ///
 /// # Panics
-/// Panics if there is no shard, if shapes or dtypes don't fit together, or if operands don't match the key. Except on an NPU, also
-/// panics if an index is below 0 or above the number of all experts; that number itself means no expert at all.
+/// Panics if there is no shard, if shapes or dtypes don't fit together, or if operands don't match the key. Except on
+/// an NPU, also panics if an index is below 0 or above the number of all experts; that number itself means no expert at
+/// all.
 pub fn sharded(
     parts: Vec<Part>,
     shards: &[Weights],

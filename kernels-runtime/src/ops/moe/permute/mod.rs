@@ -60,8 +60,8 @@ pub struct Permuted {
 /// otherwise with the [`reference`](reference()). The report counts the call. See [`fused`] for shapes.
 ///
 /// # Panics
-/// Panics if the policy requires the kernel and it can't run. Panics if the shapes don't fit together, if there is no expert, or, except on an NPU and a GPU, if an index is below 0
-/// or above `num_experts`.
+/// Panics if the policy requires the kernel and it can't run. Panics if the shapes don't fit together, if there is no
+/// expert, or, except on an NPU and a GPU, if an index is below 0 or above `num_experts`.
 pub fn moe_permute(
     tokens: Tensor<2>,
     indices: Tensor<2, Int>,

@@ -74,7 +74,8 @@ impl From<Made<DispatchTensor>> for Routed {
 /// the [`reference`](reference()). The report counts the call. See [`fused`] for shapes.
 ///
 /// # Panics
-/// Panics if the policy requires the kernel and it can't run. Panics if the shapes don't fit together, or if `bias` is not present exactly when the key has a correction.
+/// Panics if the policy requires the kernel and it can't run. Panics if the shapes don't fit together, or if `bias` is
+/// not present exactly when the key has a correction.
 pub fn route(logits: Tensor<2>, bias: Option<Tensor<1>>, routing: &Routing) -> Routed {
     let (of, correction) = (logits.clone(), bias.clone());
     ROUTE.run(

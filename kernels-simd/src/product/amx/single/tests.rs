@@ -77,8 +77,8 @@ fn exact(left: &Numbers, right: &Numbers, row: usize, column: usize) -> (f64, f6
     })
 }
 
-/// Compares a product with that in f64. The bound is the error of a sum of `k` terms in f32, with one rounding for each 32 of them and
-/// each of the six products, and what these products leave out.
+/// Compares a product with that in f64. The bound is the error of a sum of `k` terms in f32, with one rounding for each
+/// 32 of them and each of the six products, and what these products leave out.
 fn check(left: &Numbers, right: &Numbers) {
     for (gap, first) in [(0, None), (3, Some(0.5))] {
         let sums = product_of(left, right, gap, first);
