@@ -152,13 +152,12 @@
 //! training loop and one with Burn's `Learner`. `examples/third-party` is a crate with its own kernel. The book in
 //! `docs/` explains each of these subjects.
 
+#[cfg(feature = "distributed")]
+pub mod distributed;
 pub mod nn;
 #[cfg(feature = "optim")]
 pub mod optim;
 
-/// Groups of processes that train together.
-#[cfg(feature = "distributed")]
-pub use kernels_distributed as distributed;
 pub use kernels_macros::fused_kernel;
 /// Quantised weights, decoded and encoded.
 pub use kernels_quant as quant;

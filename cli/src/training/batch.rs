@@ -187,8 +187,8 @@ impl Batch {
             .collect()
     }
 
-    /// Returns the share of a rank in the batches of a step, without batches of which it has nothing to learn. Ranks take
-    /// sequences in turn from batch to batch, so that small batches leave none without work.
+    /// Returns the share of a rank in each batch of a step. Ranks take sequences in turn from batch to batch, so that small
+    /// batches leave none without work. A share can be empty, or without a target.
     #[cfg(feature = "distributed")]
     pub fn of_rank(batches: &[Self], rank: usize, ranks: usize) -> Vec<Self> {
         let mut before = 0;
@@ -197,7 +197,7 @@ impl Batch {
             before += batch.shape[0];
             batch.shares(ranks).swap_remove(share)
         });
-        shares.filter(|share| share.targets() > 0).collect()
+        shares.collect()
     }
 
     /// Returns some of the sequences.
@@ -371,9 +371,9 @@ mod tests {
             let share = Batch::of_rank(&batches, rank, 2);
             share.iter().map(|part| part.shape[0]).collect::<Vec<_>>()
         };
-        assert_eq!(of(0), [1, 2]);
-        assert_eq!(of(1), [1, 1]);
-        let of = |rank| Batch::of_rank(&batches[..1], rank, 3).len();
+        assert_eq!(of(0), [1, 0, 2]);
+        assert_eq!(of(1), [0, 1, 1]);
+        let of = |rank| Batch::of_rank(&batches[..1], rank, 3)[0].shape[0];
         assert_eq!([of(0), of(1), of(2)], [1, 0, 0]);
     }
 

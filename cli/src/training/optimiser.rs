@@ -65,10 +65,7 @@ impl Optimiser {
         gradients: GradientsParams,
         norm: f64,
     ) -> M {
-        let factor = match self.clip {
-            Some(largest) if norm > largest => Some(largest / norm),
-            _ => None,
-        };
+        let factor = self.factor(norm);
         module.map(&mut Step {
             optimiser: self,
             gradients,
@@ -76,6 +73,56 @@ impl Optimiser {
             factor,
             path: Vec::new(),
         })
+    }
+
+    /// Returns the factor of gradients whose norm is too large.
+    pub fn factor(&self, norm: f64) -> Option<f64> {
+        let largest = self.clip.filter(|largest| norm > *largest)?;
+        Some(largest / norm)
+    }
+
+    /// Returns whether a parameter of this rank decays, to which the names of fields lead. The biases of experts are the
+    /// rows of a matrix, and biases all the same.
+    pub fn decays(rank: usize, path: &[String]) -> bool {
+        let is_bias = path.last().is_some_and(|name| name.ends_with("bias"));
+        rank > 1 && !is_bias
+    }
+
+    /// Takes a step with one parameter, at a rate, with a factor of its gradient, and with or without decay.
+    pub fn step_of<const D: usize>(
+        &mut self,
+        (rate, factor, decays): (f64, Option<f64>, bool),
+        id: ParamId,
+        value: Tensor<D>,
+        gradient: Tensor<D>,
+    ) -> Tensor<D> {
+        let gradient = match factor {
+            Some(factor) => gradient * factor,
+            None => gradient,
+        };
+        let state = self.states.remove(&id);
+        // A state of another rank would be of another parameter, and ids are unique.
+        let state = state.and_then(|state| state.downcast::<AdamWState<D>>().ok());
+        let adamw = match decays {
+            true => &self.decaying,
+            false => &self.plain,
+        };
+        let (updated, state) = adamw.step(rate, value, gradient, state.map(|state| *state));
+        if let Some(state) = state {
+            self.set_state(id, state);
+        }
+        updated
+    }
+
+    /// Returns an optimiser with the same settings, but without a state.
+    #[cfg(feature = "distributed")]
+    pub fn without_states(&self) -> Self {
+        Self {
+            decaying: self.decaying.clone(),
+            plain: self.plain.clone(),
+            clip: self.clip,
+            states: HashMap::new(),
+        }
     }
 
     /// Returns the state of a parameter of rank `D`, if it had a step.
@@ -99,14 +146,6 @@ struct Step<'a> {
     path: Vec<String>,
 }
 
-impl Step<'_> {
-    /// Returns whether a parameter of this rank decays. The biases of experts are the rows of a matrix, and biases all the same.
-    fn decays(&self, rank: usize) -> bool {
-        let is_bias = self.path.last().is_some_and(|name| name.ends_with("bias"));
-        rank > 1 && !is_bias
-    }
-}
-
 impl ModuleMapper for Step<'_> {
     fn enter_module(&mut self, name: &str, _container: &str) {
         self.path.push(name.to_owned());
@@ -120,22 +159,9 @@ impl ModuleMapper for Step<'_> {
         let Some(gradient) = self.gradients.remove::<D>(param.id) else {
             return param;
         };
-        let gradient = match self.factor {
-            Some(factor) => gradient * factor,
-            None => gradient,
-        };
         let (id, tensor, mapper) = param.consume();
-        let state = self.optimiser.states.remove(&id);
-        // A state of another rank would be of another parameter, and ids are unique.
-        let state = state.and_then(|state| state.downcast::<AdamWState<D>>().ok());
-        let adamw = match self.decays(D) {
-            true => &self.optimiser.decaying,
-            false => &self.optimiser.plain,
-        };
-        let (updated, state) = adamw.step(self.rate, tensor.inner(), gradient, state.map(|s| *s));
-        if let Some(state) = state {
-            self.optimiser.set_state(id, state);
-        }
+        let how = (self.rate, self.factor, Optimiser::decays(D, &self.path));
+        let updated = self.optimiser.step_of(how, id, tensor.inner(), gradient);
         Param::from_mapped_value(id, Tensor::from_inner(updated).require_grad(), mapper)
     }
 }

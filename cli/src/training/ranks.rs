@@ -25,6 +25,13 @@ pub struct Args {
     // A build without the feature lacks the option, and goes on with runs that did not use it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     deterministic: bool,
+    /// Divide the states of the optimiser over the ranks (ZeRO, stage 1): less memory on each. A rank sends and receives as
+    /// much as without it.
+    #[cfg(feature = "distributed")]
+    #[arg(long)]
+    // A run goes on with or without it, because saved states are whole.
+    #[serde(skip)]
+    shard_optimizer: bool,
 }
 
 impl Args {
@@ -42,11 +49,14 @@ impl Args {
     fn join(self) -> anyhow::Result<Ranks> {
         #[cfg(feature = "distributed")]
         {
-            let ranks = Ranks::of(Group::from_environment(&Options {
+            let group = Group::from_environment(&Options {
                 timeout: std::time::Duration::from_secs(self.timeout),
                 deterministic: self.deterministic,
                 ..Options::default()
-            })?);
+            })?;
+            let ranks = Ranks::of(group).sharding(self.shard_optimizer);
+            let option = [u8::from(self.shard_optimizer)];
+            ranks.agree("option --shard-optimizer", &option)?;
             if !ranks.leads() {
                 crate::output::silence_notes();
             }
@@ -86,6 +96,8 @@ fn refuse_launchers(variable: impl Fn(&str) -> Option<String>) -> anyhow::Result
 pub struct Ranks {
     #[cfg(feature = "distributed")]
     group: Group,
+    #[cfg(feature = "distributed")]
+    shards: bool,
 }
 
 impl Ranks {
@@ -101,7 +113,37 @@ impl Ranks {
     /// Returns the processes of a group.
     #[cfg(feature = "distributed")]
     pub fn of(group: Group) -> Self {
-        Self { group }
+        let shards = false;
+        Self { group, shards }
+    }
+
+    /// Returns these processes with the states of the optimiser divided over them, or whole on each.
+    #[cfg(feature = "distributed")]
+    pub fn sharding(self, shards: bool) -> Self {
+        Self { shards, ..self }
+    }
+
+    /// Returns `true` if each of several processes has a part of the optimiser's states.
+    pub fn shards(&self) -> bool {
+        #[cfg(feature = "distributed")]
+        return self.shards && self.group.size() > 1;
+        #[cfg(not(feature = "distributed"))]
+        false
+    }
+
+    /// Returns the first process's answer if all must act alike to gather the optimiser's states, and otherwise this
+    /// process's own.
+    ///
+    /// # Errors
+    /// Returns an error if a process is lost.
+    pub fn agreed(&self, own: bool) -> anyhow::Result<bool> {
+        #[cfg(feature = "distributed")]
+        if self.shards() {
+            let mut answer = [u8::from(own)];
+            self.group.broadcast(&mut answer, 0)?;
+            return Ok(answer[0] != 0);
+        }
+        Ok(own)
     }
 
     /// Returns the group, if there are several processes.

@@ -6,7 +6,10 @@
 
 use super::batch::Batch;
 #[cfg(feature = "distributed")]
-use super::exchange;
+use super::exchange::{
+    self,
+    sharded::{self, Share},
+};
 use super::metrics::Point;
 use super::optimiser::{self, AdamW, Optimiser};
 use super::plan::Plan;
@@ -19,7 +22,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::distributed::{ReduceOperation, all_reduce};
 use burn::tensor::{Device, Tensor};
 #[cfg(feature = "distributed")]
-use burn_kernels::distributed::Group;
+use burn_kernels::distributed::{Group, sum_gradients};
 use std::any::Any;
 use std::thread;
 
@@ -84,11 +87,33 @@ impl Replicas {
             }
         };
         #[cfg(feature = "distributed")]
-        if plan.ranks.group().is_some() {
-            let digest = exchange::digest(&begun.0.first().model)?;
-            plan.ranks.agree_on_digest("weights of the model", digest)?;
-        }
+        let begun = {
+            let mut begun = begun;
+            if let Some(group) = plan.ranks.group() {
+                let Trainee { model, optimiser } = &mut begun.0.0[0];
+                let digest = exchange::digest(model)?;
+                plan.ranks.agree_on_digest("weights of the model", digest)?;
+                if plan.ranks.shards() {
+                    sharded::divide(model, optimiser, group)?;
+                }
+            }
+            begun
+        };
         Ok(begun)
+    }
+
+    /// Returns the optimiser with all of its states, if they are divided over the ranks and this is the first.
+    ///
+    /// # Errors
+    /// Returns an error if the device fails or a rank is lost.
+    pub fn gathered(&self, plan: &Plan) -> anyhow::Result<Option<Optimiser>> {
+        #[cfg(feature = "distributed")]
+        if let Some(group) = plan.ranks.group().filter(|_| plan.ranks.shards()) {
+            let Trainee { model, optimiser } = self.first();
+            return sharded::gathered(model, optimiser, group);
+        }
+        let _ = plan;
+        Ok(None)
     }
 
     /// Returns the model on the first device.
@@ -181,15 +206,32 @@ impl Replicas {
         let all = batches.iter().map(Batch::counted).sum();
         let share = Batch::of_rank(batches, group.rank(), group.size());
         let (device, model) = (plan.device(), &trainee.model);
-        let pass = Pass::new(model, plan.method(device, seed));
+        let pass = Pass::new(model, plan.method(device, seed)).shared(group);
         let (mean, gradients) = pass.gradients(&share, all)?;
+        drop(pass);
         let loss = mean.of_all(&plan.ranks)?.get();
-        let gradients = exchange::add_up(model, gradients, group, device)?;
+        if plan.ranks.shards() {
+            let share = Share::of(model, gradients, group)?;
+            let norm = share.norm(&plan.ranks)?;
+            let trainee = match loss.value.is_finite() && norm.is_finite() {
+                true => {
+                    let Trainee {
+                        model,
+                        mut optimiser,
+                    } = trainee;
+                    let how = (rate, norm);
+                    let model = share.step(model, &mut optimiser, how, (group, device))?;
+                    Trainee { model, optimiser }
+                }
+                false => trainee,
+            };
+            return Ok((Self(vec![trainee]), loss, norm));
+        }
+        let gradients = sum_gradients(group, model, gradients)?;
         // All ranks decide by the same bits, whatever their machines.
         let mut norm = [optimiser::norm(model, &gradients)?];
         group.broadcast(&mut norm, 0)?;
         let [norm] = norm;
-        drop(pass);
         let trainee = match loss.value.is_finite() && norm.is_finite() {
             true => trainee.updated(rate, gradients, norm),
             false => trainee,

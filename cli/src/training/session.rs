@@ -117,7 +117,7 @@ impl<'a> Session<'a> {
                 true => self.validate()?,
                 false => false,
             };
-            if better || self.saves_now() {
+            if better || self.plan.ranks.agreed(self.saves_now())? {
                 self.save_or_tell();
             }
             if self.is_done() {
@@ -176,9 +176,6 @@ impl<'a> Session<'a> {
             }
         }
         self.replicas = Some(replicas);
-        if step == 0 && loss.load_balancing.is_some() && plan.ranks.size() > 1 {
-            self.tell("the load-balancing loss is that of each rank's share of a step, weighted by its targets");
-        }
         self.progress.step += 1;
         let time = started.elapsed();
         self.record(metrics::TRAIN, loss, tokens, time, Some((rate, norm)))?;
@@ -193,7 +190,8 @@ impl<'a> Session<'a> {
         let replicas = self.replicas.as_ref().expect("steps give the model back");
         let made = self.source.batches(step, &replicas.first().model);
         made.map_err(|error| {
-            if step > 0 && !self.is_saved() {
+            // Other ranks, which have parts of the state, may have made theirs.
+            if step > 0 && !self.is_saved() && !self.plan.ranks.shards() {
                 self.save_or_tell();
             }
             let resume = &self.plan.resume;
@@ -296,7 +294,7 @@ impl<'a> Session<'a> {
             None => Ok(()),
             Some((name, number)) => {
                 if split == metrics::TRAIN {
-                    self.keep_last_good();
+                    self.keep_last_good()?;
                 }
                 // A rank that ends makes launchers kill the one that saves.
                 self.plan.ranks.wait()?;
@@ -310,11 +308,13 @@ impl<'a> Session<'a> {
 
     /// Saves the state before a step that was not taken, because its loss or its gradients are not finite. With several
     /// updates in a step, an earlier one can have changed the model, which is then the state of no step.
-    fn keep_last_good(&mut self) {
+    fn keep_last_good(&mut self) -> anyhow::Result<()> {
         self.progress.step -= 1;
-        if self.progress.step > 0 && self.source.updates() == 1 && !self.is_saved() {
+        let saves = self.progress.step > 0 && self.source.updates() == 1 && !self.is_saved();
+        if self.plan.ranks.agreed(saves)? {
             self.save_or_tell();
         }
+        Ok(())
     }
 
     fn saves_now(&self) -> bool {
@@ -333,6 +333,7 @@ impl<'a> Session<'a> {
         saved.is_some_and(|(path, saved)| *saved == self.progress && path.exists())
     }
 
+    /// Saves the state, whose parts all ranks then give if they have it in parts.
     fn save(&mut self) -> anyhow::Result<PathBuf> {
         let replicas = self.replicas.as_ref().expect("steps give the model back");
         // A device that failed in the last step may have given the others wrong gradients.
@@ -340,9 +341,15 @@ impl<'a> Session<'a> {
         let points = self.recorder.points();
         // A step that was not taken has a point too.
         let taken = points.partition_point(|point| point.step <= self.progress.step);
+        let gathered = replicas.gathered(self.plan)?;
+        if !self.plan.ranks.leads() {
+            return Ok(PathBuf::new());
+        }
+        let Trainee { model, optimiser } = replicas.first();
+        let optimiser = gathered.as_ref().unwrap_or(optimiser);
         let path = self
             .states
-            .save(replicas.first(), &self.progress, &points[..taken])?;
+            .save((model, optimiser), &self.progress, &points[..taken])?;
         self.saved = Some((path.clone(), self.progress.clone()));
         self.saved_at = Instant::now();
         Ok(path)
@@ -350,7 +357,8 @@ impl<'a> Session<'a> {
 
     /// Saves the state. Reports a failure, and training goes on.
     fn save_or_tell(&mut self) {
-        if !self.plan.ranks.leads() {
+        let ranks = &self.plan.ranks;
+        if !ranks.leads() && !ranks.shards() {
             return;
         }
         if let Err(error) = self.save() {
@@ -370,7 +378,7 @@ impl<'a> Session<'a> {
             return Ok(());
         };
         let step = self.progress.step;
-        let saved = match self.is_saved() || step == 0 {
+        let saved = match ranks.agreed(self.is_saved() || step == 0)? {
             true => self.states.settle(),
             false => {
                 self.display

@@ -156,7 +156,7 @@ impl States {
     /// Returns an error if the system or the device fails. Earlier states are then unchanged.
     pub fn save(
         &self,
-        trainee: &Trainee,
+        (model, optimiser): (&CausalLm, &Optimiser),
         progress: &Progress,
         points: &[Point],
     ) -> anyhow::Result<PathBuf> {
@@ -176,7 +176,7 @@ impl States {
         write_new(&staging.path().join(STATE), &text)?;
         write_new(&staging.path().join(POINTS), &metrics::lines(points))?;
         let path = staging.path().join(TENSORS);
-        tensors::write(&path, &trainee.model, &trainee.optimiser)?;
+        tensors::write(&path, model, optimiser)?;
         staging.publish()?;
         self.remove_others(progress);
         Ok(target)

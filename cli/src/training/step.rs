@@ -2,12 +2,16 @@
 
 use super::batch::Batch;
 use super::distillation::Teacher;
+#[cfg(feature = "distributed")]
+use super::exchange::balance::{add_nothing, balanced};
 use super::preference::{Preference, Term, Whole};
 use super::random::SplitMix64;
 use super::ranks::Ranks;
 use burn::module::Module;
 use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::{Device, FloatDType, Gradients, Tensor};
+#[cfg(feature = "distributed")]
+use burn_kernels::distributed::Group;
 use burn_kernels::optim::{rounded, widened};
 use kernels_models::preference::Metric;
 use kernels_models::{CausalLm, Losses};
@@ -129,6 +133,9 @@ pub struct Pass<'a> {
     /// The model in the dtype that losses are computed in.
     computed: CausalLm,
     method: Method<'a>,
+    /// The ranks that share its batches.
+    #[cfg(feature = "distributed")]
+    sharing: Option<&'a Group>,
 }
 
 impl<'a> Pass<'a> {
@@ -142,7 +149,16 @@ impl<'a> Pass<'a> {
             model,
             computed,
             method,
+            #[cfg(feature = "distributed")]
+            sharing: None,
         }
+    }
+
+    /// Returns a pass whose batches are this rank's shares of those of a group.
+    #[cfg(feature = "distributed")]
+    pub fn shared(self, group: &'a Group) -> Self {
+        let sharing = Some(group);
+        Self { sharing, ..self }
     }
 
     /// Returns the loss of a batch.
@@ -169,19 +185,45 @@ impl<'a> Pass<'a> {
         let mut sum = GradientsAccumulator::new();
         let whole = self.whole(batches)?;
         for (number, batch) in batches.iter().enumerate() {
+            let pass = self;
+            #[cfg(feature = "distributed")]
+            let of_share;
+            #[cfg(feature = "distributed")]
+            let pass = match self.sharing {
+                None => pass,
+                Some(group) if batch.targets() == 0 => {
+                    add_nothing(&self.computed, group)?;
+                    continue;
+                }
+                Some(group) => {
+                    of_share = self.balanced(batch, group);
+                    &of_share
+                }
+            };
             let weight = batch.counted() as f64 / all as f64;
             let term = self.term(batch, &whole)?;
             let take = |gradients| sum.accumulate(self.model, self.of_parameters(gradients));
             let loss = match self.method.recompute {
                 Some(seed) => {
                     let seed = SplitMix64::of(seed, number as u64).next();
-                    self.recomputed(batch, term, (weight, seed), take)?
+                    pass.recomputed(batch, term, (weight, seed), take)?
                 }
-                None => self.kept(batch, term, weight, take)?,
+                None => pass.kept(batch, term, weight, take)?,
             };
             mean.add(loss, batch.counted());
         }
         Ok((mean, sum.grads()))
+    }
+
+    /// Returns the pass of this rank's share of a batch.
+    #[cfg(feature = "distributed")]
+    fn balanced(&self, share: &Batch, group: &Group) -> Self {
+        Self {
+            model: self.model,
+            computed: balanced(self.computed.clone(), group, share.targets()),
+            method: self.method,
+            sharing: self.sharing,
+        }
     }
 
     /// Passes on the gradients of a batch, from one graph of the whole model.

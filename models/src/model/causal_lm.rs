@@ -5,13 +5,13 @@ use burn::tensor::{Device, Int, Tensor};
 use burn_kernels::fused_kernel;
 use burn_kernels::nn::Linear;
 use burn_kernels::ops::linear::in_parts;
-use burn_kernels::ops::moe::load_balancing_loss;
 
-use crate::config::{ModelConfig, MoeConfig};
+use crate::config::ModelConfig;
 use crate::error::ModelError;
 use crate::layers::blocks::new_linear;
 use crate::layers::qwen_omni::TalkerProjections;
 use crate::layers::scores::capped;
+use crate::model::balanced::Balanced;
 use crate::model::batch::Batch;
 use crate::model::decoder::Decoder;
 use crate::model::loss::{
@@ -36,6 +36,9 @@ pub struct CausalLm {
     pub(crate) visual: Option<VisionTower>,
     /// The projections of the thinker's states, of a talker of Qwen3-Omni.
     pub(crate) projections: Option<TalkerProjections>,
+    /// The batches that load-balancing losses are of.
+    #[module(skip)]
+    pub(crate) balanced: Balanced,
 }
 
 /// Returns the logits `[b, s, vocab]` of hidden states, for the table of embeddings `[vocab, hidden]` as output weight.
@@ -68,6 +71,7 @@ impl ModelConfig {
                 .then(|| new_linear(self, [self.hidden_size, 1], false, device)),
             visual: None,
             projections: TalkerProjections::new(self, device),
+            balanced: Balanced::default(),
         }
     }
 }
@@ -253,7 +257,7 @@ impl CausalLm {
         let moe = self.config().moe.as_ref();
         let load_balancing = moe
             .filter(|_| !router_logits.is_empty())
-            .map(|moe| balance(moe, router_logits, mask));
+            .map(|moe| self.balanced.loss(moe, router_logits, mask));
         let total = match (moe, &load_balancing) {
             (Some(moe), Some(auxiliary)) if moe.output_router_logits => {
                 next_token.clone() + auxiliary.clone() * moe.router_aux_loss_coef
@@ -381,15 +385,6 @@ impl CausalLm {
     pub fn config(&self) -> &ModelConfig {
         self.model.config()
     }
-}
-
-fn balance(moe: &MoeConfig, router_logits: &[Tensor<2>], mask: Option<Tensor<1>>) -> Tensor<1> {
-    load_balancing_loss(
-        router_logits,
-        moe.num_experts,
-        moe.num_experts_per_tok,
-        mask,
-    )
 }
 
 /// Returns a batch without padding.

@@ -1,5 +1,6 @@
 //! Models: from token ids to logits, losses and gradients.
 
+mod balanced;
 pub(crate) mod batch;
 pub(crate) mod built;
 pub(crate) mod causal_lm;

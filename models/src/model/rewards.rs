@@ -31,6 +31,7 @@ impl CausalLm {
         Ok(Self {
             model: self.model.with_config(config),
             projections: None,
+            balanced: self.balanced,
             lm_head: None,
             visual: self.visual,
             score: Some(Linear {

@@ -1,6 +1,6 @@
 //! Several ranks against one.
 
-use super::add_up;
+use super::sharded;
 use crate::loading;
 use crate::training::batch::Batch;
 use crate::training::optimiser::{AdamW, Optimiser};
@@ -13,9 +13,12 @@ use crate::training::step::Pass;
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, FloatDType, Tensor};
-use burn_kernels::distributed::Group;
+use burn_kernels::distributed::{Group, sum_gradients};
 use kernels_models::{AdapterConfig, CausalLm, ModelConfig, Qwen3Size};
+use serde_json::Value;
 use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
 
 const STEPS: usize = 20;
 
@@ -122,28 +125,39 @@ fn run(model: CausalLm, shapes: &[[usize; 2]], group: Option<Group>) -> Run {
         None => first,
     };
     let pass = Pass::new(&model, plan.method(plan.device(), 0));
+    let pass = match &group {
+        Some(group) => pass.shared(group),
+        None => pass,
+    };
     let (_, mut gradients) = pass.gradients(&share, all).unwrap();
     drop(pass);
     if let Some(group) = &group {
         let before = group.sent();
-        gradients = add_up(&model, gradients, group, plan.device()).unwrap();
+        gradients = sum_gradients(group, &model, gradients).unwrap();
         run.sent = group.sent() - before;
     }
     model.visit(&mut Taking(&mut run, gradients));
+    run.steps = trained(model, shapes, &plan).1;
+    run
+}
+
+/// Trains a model. Returns its copy on this rank, and the losses and norms of all steps.
+fn trained(model: CausalLm, shapes: &[[usize; 2]], plan: &Plan) -> (Replicas, Vec<(f64, f64)>) {
     let settings = AdamW::FROM_SCRATCH;
     let trainee = Trainee {
         model,
         optimiser: Optimiser::new(settings),
     };
     let batches = batches(shapes);
-    let mut replicas = Replicas::new(trainee, settings, &plan).unwrap();
+    let mut replicas = Replicas::new(trainee, settings, plan).unwrap();
+    let mut steps = Vec::new();
     for step in 0..STEPS {
         let rate = plan.schedule.rate(step);
-        let (next, loss, norm) = replicas.step(&batches, &plan, (0, rate)).unwrap();
+        let (next, loss, norm) = replicas.step(&batches, plan, (0, rate)).unwrap();
         replicas = next;
-        run.steps.push((loss.value, norm));
+        steps.push((loss.value + loss.load_balancing.unwrap_or(0.0), norm));
     }
-    run
+    (replicas, steps)
 }
 
 fn near(one: f64, other: f64, tolerance: f64, what: &str) {
@@ -152,7 +166,15 @@ fn near(one: f64, other: f64, tolerance: f64, what: &str) {
 }
 
 fn compare(adapts: bool, shapes: &[[usize; 2]], size: usize) {
-    let model = model(adapts, &Device::flex().autodiff());
+    compare_of(
+        model(adapts, &Device::flex().autodiff()),
+        adapts,
+        shapes,
+        size,
+    );
+}
+
+fn compare_of(model: CausalLm, adapts: bool, shapes: &[[usize; 2]], size: usize) {
     let one = run(model.clone(), shapes, None);
     assert!(one.steps[STEPS - 1].0 < one.steps[0].0, "{:?}", one.steps);
     let groups = Group::of_threads(size).into_iter();
@@ -208,4 +230,135 @@ fn batches_of_a_step_are_sent_once() {
 #[test]
 fn only_adapters_are_sent() {
     compare(true, &[[3, 8]], 2);
+}
+
+/// Returns a mixture of experts whose loss is half a load-balancing loss.
+fn mixture() -> CausalLm {
+    let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/models/qwen3_moe");
+    let text = fs::read_to_string(fixture.join("config.json")).unwrap();
+    let mut config: Value = serde_json::from_str(&text).unwrap();
+    config["output_router_logits"] = true.into();
+    config["router_aux_loss_coef"] = 0.5.into();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.json");
+    fs::write(&path, config.to_string()).unwrap();
+    let config = ModelConfig::from_file(&path).unwrap();
+    loading::random(&config, 5, &Device::flex().autodiff())
+}
+
+#[test]
+fn experts_are_balanced_over_the_whole_batch() {
+    compare_of(mixture(), false, &[[5, 8]], 3);
+    // A rank has no part of the first batch.
+    compare_of(mixture(), false, &[[1, 8], [2, 6]], 2);
+}
+
+/// The moments of all parameters, as a whole or in parts.
+#[derive(Default)]
+struct Moments(HashMap<ParamId, (usize, Vec<f32>)>);
+
+impl Moments {
+    fn of(model: &CausalLm, optimiser: &Optimiser, are_parts: bool) -> Self {
+        struct Read<'a>(Moments, &'a Optimiser, bool);
+        impl Read<'_> {
+            fn add<const D: usize>(&mut self, id: ParamId) {
+                let Some(state) = self.1.state::<D>(id) else {
+                    return;
+                };
+                let momentum = &state.momentum;
+                let mut values = momentum.moment_1.try_to_vec_as::<f32>().unwrap();
+                values.extend(momentum.moment_2.try_to_vec_as::<f32>().unwrap());
+                self.0.0.insert(id, (momentum.time, values));
+            }
+        }
+        impl ModuleVisitor for Read<'_> {
+            fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
+                match self.2 {
+                    true => self.add::<1>(param.id),
+                    false => self.add::<D>(param.id),
+                }
+            }
+        }
+        let mut read = Read(Self::default(), optimiser, are_parts);
+        model.visit(&mut read);
+        read.0
+    }
+
+    fn elements(&self) -> usize {
+        self.0.values().map(|(_, values)| values.len()).sum()
+    }
+}
+
+/// Trains with whole states in one process and with divided ones in several, and compares losses, norms and states.
+fn compare_divided(adapts: bool, shapes: &[[usize; 2]], size: usize) {
+    let model = model(adapts, &Device::flex().autodiff());
+    let (one, steps) = trained(model.clone(), shapes, &plan(Ranks::alone()));
+    let Trainee {
+        model: after,
+        optimiser,
+    } = one.first();
+    let expected = Moments::of(after, optimiser, false);
+    let all = expected.elements() / 2;
+    let ranks = Group::of_threads(size).into_iter().map(|group| {
+        let (model, shapes) = (model.clone(), shapes.to_vec());
+        std::thread::spawn(move || {
+            let plan = plan(Ranks::of(group.clone()).sharding(true));
+            let before = group.sent();
+            let (replicas, steps) = trained(model, &shapes, &plan);
+            let sent = (group.sent() - before) as usize;
+            let Trainee { model, optimiser } = replicas.first();
+            let parts = Moments::of(model, optimiser, true);
+            let whole = replicas.gathered(&plan).unwrap();
+            assert_eq!(whole.is_some(), group.rank() == 0);
+            let whole = whole.map(|mut whole| {
+                let moments = Moments::of(model, &whole, false);
+                // What was gathered is divided into the same parts again.
+                let alone = Group::alone();
+                sharded::divide(model, &mut whole, &alone).unwrap();
+                assert_eq!(Moments::of(model, &whole, true).0, moments.0);
+                moments
+            });
+            (steps, sent, parts, whole)
+        })
+    });
+    let mut held = 0;
+    for rank in ranks.collect::<Vec<_>>() {
+        let (found, sent, parts, whole) = rank.join().unwrap();
+        near(steps[0].0, found[0].0, 1e-6, "first loss");
+        for (one, several) in steps.iter().zip(&found) {
+            near(one.0, several.0, 1e-4, "loss");
+            near(one.1, several.1, 1e-3, "norm");
+        }
+        let part = parts.elements() / 2;
+        assert!(part <= all.div_ceil(size), "{part} of {all}");
+        held += part;
+        // A step scatters all gradients and gathers this rank's part, besides a flag for each parameter and losses.
+        let rest = sent - STEPS * (all + part);
+        assert!(rest < STEPS * 200, "{rest}");
+        let Some(whole) = whole else { continue };
+        assert_eq!(whole.0.len(), expected.0.len());
+        for (id, (time, moments)) in &expected.0 {
+            let (found_time, found) = &whole.0[id];
+            assert_eq!((time, moments.len()), (found_time, found.len()));
+            let largest = moments.iter().fold(0.0_f32, |all, one| all.max(one.abs()));
+            for (one, other) in moments.iter().zip(found) {
+                assert!(
+                    (one - other).abs() <= 1e-3 * largest,
+                    "{one}, {other} of {largest}"
+                );
+            }
+        }
+    }
+    assert_eq!(held, all);
+}
+
+#[test]
+fn divided_states_train_as_whole_ones_do() {
+    compare_divided(false, &[[4, 8]], 4);
+    compare_divided(false, &[[1, 8], [5, 5]], 3);
+}
+
+#[test]
+fn divided_states_of_adapters_train_too() {
+    compare_divided(true, &[[3, 8]], 2);
 }

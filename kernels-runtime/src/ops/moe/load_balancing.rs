@@ -19,28 +19,14 @@ use burn::tensor::{DType, IndexingUpdateOp, Tensor, activation::softmax};
 /// # Panics
 /// Panics if there is no layer, if a layer has another number of experts, if `mask` has another number of tokens, or
 /// if `top_k` is 0 or larger than `num_experts`.
+#[track_caller]
 pub fn load_balancing_loss(
     logits: &[Tensor<2>],
     num_experts: usize,
     top_k: usize,
     mask: Option<Tensor<1>>,
 ) -> Tensor<1> {
-    assert!(
-        !logits.is_empty(),
-        "load_balancing_loss: there are no router logits; leave the loss out of a model without \
-         sparse layers"
-    );
-    let layers = logits.iter().map(|layer| {
-        check(layer, num_experts, top_k, mask.as_ref());
-        layer_sums(layer.clone(), top_k, mask.clone())
-    });
-    let Sums {
-        choices,
-        probabilities,
-        tokens,
-    } = layers.reduce(Sums::plus).expect("there is a layer");
-    let products = (choices / tokens.clone()) * (probabilities / tokens);
-    products.sum().mul_scalar(num_experts as f64)
+    LoadBalance::of(logits, num_experts, top_k, mask).loss()
 }
 
 #[track_caller]
@@ -64,17 +50,52 @@ fn check(layer: &Tensor<2>, num_experts: usize, top_k: usize, mask: Option<&Tens
     }
 }
 
-/// The sums that one or several layers add to the loss.
-struct Sums {
-    /// The number of times that each expert was chosen, `[E]`.
-    choices: Tensor<1>,
-    /// The sum of each expert's probabilities, `[E]`.
-    probabilities: Tensor<1>,
+/// What the [load balancing loss](load_balancing_loss) is computed from: sums over tokens and layers. Processes that share
+/// a batch add theirs up.
+#[derive(Clone, Debug)]
+pub struct LoadBalance {
+    /// The number of times that each expert was chosen, `[num_experts]`.
+    pub choices: Tensor<1>,
+    /// The sum of each expert's probabilities, `[num_experts]`, with a gradient.
+    pub probabilities: Tensor<1>,
     /// The number of tokens that count, `[1]`.
-    tokens: Tensor<1>,
+    pub tokens: Tensor<1>,
 }
 
-impl Sums {
+impl LoadBalance {
+    /// Sums over tokens and layers; the arguments are those of [`load_balancing_loss`]. The sums are in f32 (f64 for f64
+    /// logits).
+    ///
+    /// # Panics
+    /// Panics as `load_balancing_loss` does.
+    #[track_caller]
+    pub fn of(
+        logits: &[Tensor<2>],
+        num_experts: usize,
+        top_k: usize,
+        mask: Option<Tensor<1>>,
+    ) -> Self {
+        assert!(
+            !logits.is_empty(),
+            "load_balancing_loss: there are no router logits; leave the loss out of a model without \
+             sparse layers"
+        );
+        for layer in logits {
+            check(layer, num_experts, top_k, mask.as_ref());
+        }
+        let layers = logits
+            .iter()
+            .map(|layer| layer_sums(layer.clone(), top_k, mask.clone()));
+        layers.reduce(Self::plus).expect("there is a layer")
+    }
+
+    /// Returns the loss, `E · Σₑ fₑ · Pₑ`, `[1]`.
+    pub fn loss(self) -> Tensor<1> {
+        let [num_experts] = self.choices.dims();
+        let products = (self.choices / self.tokens.clone()) * (self.probabilities / self.tokens);
+        products.sum().mul_scalar(num_experts as f64)
+    }
+
     fn plus(self, other: Self) -> Self {
         Self {
             choices: self.choices + other.choices,
@@ -84,7 +105,7 @@ impl Sums {
     }
 }
 
-fn layer_sums(logits: Tensor<2>, k: usize, mask: Option<Tensor<1>>) -> Sums {
+fn layer_sums(logits: Tensor<2>, k: usize, mask: Option<Tensor<1>>) -> LoadBalance {
     let (dtype, device) = (logits.dtype(), logits.device());
     let compute = compute_dtype(dtype);
     let [tokens, experts] = logits.dims();
@@ -94,7 +115,7 @@ fn layer_sums(logits: Tensor<2>, k: usize, mask: Option<Tensor<1>>) -> Sums {
     };
     let zeros = |count| Tensor::<1>::zeros([count], (&device, compute));
     if tokens == 0 {
-        return Sums {
+        return LoadBalance {
             choices: zeros(experts),
             probabilities: zeros(experts),
             tokens: zeros(1),
@@ -103,7 +124,7 @@ fn layer_sums(logits: Tensor<2>, k: usize, mask: Option<Tensor<1>>) -> Sums {
     let chosen = top_k(logits.clone(), None, k).reshape([tokens * k]);
     let each: Tensor<2> = weight.clone().unsqueeze_dim(1);
     let per_choice = each.clone().expand([tokens, k]).reshape([tokens * k]);
-    Sums {
+    LoadBalance {
         choices: zeros(experts).scatter(0, chosen, per_choice, IndexingUpdateOp::Add),
         probabilities: (probabilities(logits, dtype, compute) * each)
             .sum_dim(0)

@@ -26,7 +26,7 @@ mod sort;
 mod steps;
 mod top_k;
 
-pub use load_balancing::load_balancing_loss;
+pub use load_balancing::{LoadBalance, load_balancing_loss};
 pub use many::Stack;
 pub use permute::{Permuted, moe_permute};
 pub use router::{Routed, Routing, route};
