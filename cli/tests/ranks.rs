@@ -8,7 +8,7 @@ use common::{command, errors};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -65,42 +65,59 @@ fn succeeds(output: &Output) {
 /// Waits for the first checkpoint of a run, and returns the process of rank 1.
 fn second_rank(job: &Child, place: &Path) -> Pid {
     let started = Instant::now();
-    let has_state = || {
-        let entries = fs::read_dir(place.join("run/resume"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        entries
-            .map(|entry| entry.file_name())
-            .any(|name| name.to_string_lossy().starts_with("step-"))
-    };
-    while !has_state() {
+    while states(place).is_empty() {
         assert!(
             started.elapsed() < Duration::from_secs(120),
             "no checkpoint"
         );
         thread::sleep(Duration::from_millis(20));
     }
+    process(job, 1).unwrap()
+}
+
+/// Returns the whole checkpoints of a run.
+fn states(place: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(place.join("run/resume")).into_iter();
+    let paths = entries.flatten().flatten().map(|entry| entry.path());
+    let is_whole = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        name.to_string_lossy().starts_with("step-")
+    };
+    paths.filter(is_whole).collect()
+}
+
+/// Returns the process of a rank, once it has begun.
+fn process(job: &Child, rank: usize) -> Option<Pid> {
+    let number = format!("OMPI_COMM_WORLD_RANK={rank}");
     let is_rank = |folder: &Path| {
-        let parent = fs::read_to_string(folder.join("stat")).unwrap_or_default();
-        let parent = parent
-            .rsplit(") ")
-            .next()
-            .unwrap_or_default()
-            .split(' ')
-            .nth(1);
+        let stat = fs::read_to_string(folder.join("stat")).unwrap_or_default();
+        let after_name = stat.rsplit(") ").next().unwrap_or_default();
+        let parent = after_name.split(' ').nth(1);
         let environment = fs::read(folder.join("environ")).unwrap_or_default();
-        let mut variables = environment.split(|byte| *byte == 0);
         parent == Some(job.id().to_string().as_str())
-            && variables.any(|variable| variable == b"OMPI_COMM_WORLD_RANK=1")
+            && environment
+                .split(|byte| *byte == 0)
+                .any(|variable| variable == number.as_bytes())
     };
     let processes = fs::read_dir("/proc").unwrap().flatten();
-    let rank = processes
+    let folder = processes
         .map(|entry| entry.path())
-        .find(|path| is_rank(path))
-        .unwrap();
-    let id = rank.file_name().unwrap().to_str().unwrap().parse().unwrap();
-    Pid::from_raw(id).unwrap()
+        .find(|path| is_rank(path))?;
+    Pid::from_raw(folder.file_name()?.to_str()?.parse().ok()?)
+}
+
+/// Returns the processes that have a place in their command line.
+fn left_behind(place: &Path) -> Vec<PathBuf> {
+    let place = place.to_str().unwrap().as_bytes();
+    let names_it = |folder: &PathBuf| {
+        let line = fs::read(folder.join("cmdline")).unwrap_or_default();
+        line.windows(place.len()).any(|part| part == place)
+    };
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .map(|entry| entry.path())
+        .filter(names_it)
+        .collect()
 }
 
 #[test]
@@ -162,4 +179,91 @@ fn a_signal_to_one_rank_saves_and_ends_all() {
         said.contains("which is saved; go on with: kernels train --resume"),
         "{said}"
     );
+}
+
+#[test]
+fn divided_states_go_on_in_another_number_of_ranks() {
+    let (one, place) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    succeeds(&ranks(1, one.path(), "--steps 60 --out").output().unwrap());
+    let job = ranks(2, place.path(), "--shard-optimizer --steps 60 --out")
+        .spawn()
+        .unwrap();
+    let rank = second_rank(&job, place.path());
+    kill_process(rank, Signal::TERM).unwrap();
+    let output = job.wait_with_output().unwrap();
+    assert!(
+        errors(&output).contains("which is saved"),
+        "{}",
+        errors(&output)
+    );
+    // Another number of ranks goes on, with whole states.
+    succeeds(&ranks(3, place.path(), "--resume").output().unwrap());
+    let (one, found) = (losses(one.path()), losses(place.path()));
+    assert_eq!((one.len(), found.len()), (60, 60));
+    for (one, found) in one.iter().zip(&found) {
+        assert!((one - found).abs() / one < 1e-3, "{one} {found}");
+    }
+}
+
+/// Kills a rank of a run again and again: 10 times, or `RANK_KILLS` times.
+#[test]
+fn a_run_of_ranks_survives_random_kills() {
+    let kills = std::env::var("RANK_KILLS").map_or(10, |text| text.parse().unwrap());
+    let place = tempfile::tempdir().unwrap();
+    let mut random = 7_u64;
+    let mut below = |limit: u64| {
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (random >> 33) % limit
+    };
+    for _ in 0..kills {
+        let size = 2 + below(2) as usize;
+        let options = match states(place.path()).is_empty() {
+            true => "--shard-optimizer --steps 1000000 --out",
+            false => "--shard-optimizer --resume",
+        };
+        let folder = place.path().join("run");
+        if states(place.path()).is_empty() && folder.exists() {
+            fs::remove_dir_all(folder).unwrap();
+        }
+        let job = ranks(size, place.path(), options).spawn().unwrap();
+        let victim = below(size as u64) as usize;
+        // From the start of MPI to some steps and checkpoints later.
+        thread::sleep(Duration::from_millis(below(4000)));
+        if let Some(rank) = process(&job, victim) {
+            kill_process(rank, Signal::KILL).unwrap();
+        } else {
+            kill_process(Pid::from_child(&job), Signal::TERM).unwrap();
+        }
+        let output = job.wait_with_output().unwrap();
+        assert!(!output.status.success());
+        let gone = Instant::now();
+        while !left_behind(place.path()).is_empty() {
+            assert!(
+                gone.elapsed() < Duration::from_secs(20),
+                "{:?}",
+                left_behind(place.path())
+            );
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+    let last = states(place.path()).len();
+    assert!(last > 0, "no run came to its first checkpoint");
+    let job = ranks(2, place.path(), "--resume").spawn().unwrap();
+    thread::sleep(Duration::from_secs(4));
+    kill_process(process(&job, 1).unwrap(), Signal::TERM).unwrap();
+    let output = job.wait_with_output().unwrap();
+    let said = errors(&output);
+    assert!(said.contains("going on after step"), "{said}");
+    assert!(said.contains("which is saved"), "{said}");
+    let text = fs::read_to_string(place.path().join("run/metrics.jsonl")).unwrap();
+    let points = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let trained = points.filter(|point| point["split"] == "train");
+    let steps: Vec<u64> = trained
+        .map(|point| point["step"].as_u64().unwrap())
+        .collect();
+    assert_eq!(steps, (1..=steps.len() as u64).collect::<Vec<_>>());
 }
