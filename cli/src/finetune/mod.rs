@@ -33,24 +33,21 @@ mod writer;
 use crate::choice;
 use crate::text::Date;
 use crate::training::batch::Source;
-use crate::training::folder::{CONFIG, RunFolder, SUMMARY};
-use crate::training::metrics::{self, Recorder};
-use crate::training::optimiser::Optimiser;
+use crate::training::fit::fit;
+use crate::training::folder::{RunFolder, SUMMARY};
+use crate::training::metrics;
 use crate::training::plan::Plan;
 use crate::training::ranks::{self, Ranks};
-use crate::training::replicas::Replicas;
 use crate::training::schedule::Decay;
-use crate::training::session::{Session, Trained};
-use crate::training::state::{States, Trainee};
-use crate::training::{identity, plot, rescue, saving, signals};
+use crate::training::session::Trained;
+use crate::training::state::States;
+use crate::training::{plot, rescue, saving, signals};
 use crate::{devices, options, output, screen};
 use anyhow::ensure;
 use burn_kernels::live::{self, Sampling};
 use burn_kernels::report;
-use kernels_io::escape_path;
 use prepare::Prepared;
 use serde::Serialize;
-use serde_json::Value;
 use settings::Settings;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -284,9 +281,7 @@ struct Run {
 fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
     check_ranks(args, ranks)?;
     // This comes first, because reading the rest can take a while.
-    let resumed = args.resume.as_ref().filter(|_| ranks.leads());
-    let resumed = resumed.map(|run| RunFolder::reopen(run, SETTINGS));
-    let resumed = resumed.transpose()?;
+    let resumed = RunFolder::resumed(args.resume.as_deref(), ranks, SETTINGS)?;
     let Prepared {
         settings,
         mut batches,
@@ -319,11 +314,16 @@ fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
         verify_without_dropout(&settings);
         let plan = settings.plan(args, (None, None), ranks.clone(), Path::new("."))?;
         let nothing = (None, &States::none());
-        fit(&settings, &plan, &batches, nothing, model, true)?;
+        fit(&plan, &batches, nothing, (model, settings.optimiser), true)?;
         ranks.wait()?;
         return Ok(None);
     }
-    let folder = open_folder(args, resumed, &settings, &description)?;
+    let options = Args {
+        policy: choice::PolicyArgs::of(&settings.kernels),
+        ..args.clone()
+    };
+    let place = (args.out.as_deref(), "finetune");
+    let folder = RunFolder::of_run(resumed, place, (SETTINGS, &description), &options)?;
     let kept = folder.kept(SETTINGS)?;
     let states = States::new(&folder, args.saving.keep, description, kept);
     if let Some(preference) = preference
@@ -347,7 +347,8 @@ fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
         None => &batches,
     };
     let writing = (Some(&folder), &states);
-    let trained = fit(&settings, &plan, source, writing, model, args.quiet)?;
+    let model = (model, settings.optimiser);
+    let trained = fit(&plan, source, writing, model, args.quiet)?;
     ranks.wait()?;
     let trained = best(trained, &plan, &states)?;
     Ok(Some(Run {
@@ -370,52 +371,6 @@ fn check_ranks(args: &Args, ranks: &Ranks) -> anyhow::Result<()> {
     );
     let sequences = args.batch.saturating_mul(args.accumulate);
     ranks.check(sequences, &args.devices.chosen())
-}
-
-/// Creates the folder of a new run with its settings, or checks that a run to go on with has the same.
-fn open_folder(
-    args: &Args,
-    resumed: Option<RunFolder>,
-    settings: &Settings,
-    description: &Value,
-) -> anyhow::Result<RunFolder> {
-    if let Some(folder) = resumed {
-        let what = format!("the run in {}", escape_path(folder.path()));
-        identity::check(&what, &folder.read_json(SETTINGS)?, description)?;
-        return Ok(folder);
-    }
-    let folder = RunFolder::create(args.out.as_deref(), "finetune", SETTINGS)?;
-    let options = Args {
-        policy: choice::PolicyArgs::of(&settings.kernels),
-        ..args.clone()
-    };
-    folder.write(CONFIG, toml::to_string(&options)?)?;
-    // The last file: a folder without it can't be resumed.
-    folder.write_json(SETTINGS, description)?;
-    Ok(folder)
-}
-
-/// Runs the training loop. Without a folder, nothing is written.
-fn fit(
-    settings: &Settings,
-    plan: &Plan,
-    source: &dyn Source,
-    (folder, states): (Option<&RunFolder>, &States),
-    model: kernels_models::CausalLm,
-    quiet: bool,
-) -> anyhow::Result<Trained> {
-    let first = Trainee {
-        model,
-        optimiser: Optimiser::new(settings.optimiser),
-    };
-    let new = Replicas::new(first, settings.optimiser, plan)?;
-    let (replicas, progress, points) = new.begun(states, plan)?;
-    let recorder = match folder {
-        Some(folder) => Recorder::create(&folder.metrics(), points, plan.saving.tensorboard)?,
-        None => Recorder::in_memory(points),
-    };
-    let session = Session::new(plan, source, states, (replicas, progress), recorder, quiet)?;
-    session.run()
 }
 
 /// Returns the model of the best validation, with its step.

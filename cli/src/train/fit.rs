@@ -3,13 +3,11 @@
 use super::data::{Batches, Splits};
 use super::settings::Settings;
 use crate::loading;
+use crate::training::fit;
 use crate::training::folder::RunFolder;
-use crate::training::metrics::{Point, Recorder};
-use crate::training::optimiser::Optimiser;
+use crate::training::metrics::Point;
 use crate::training::ranks::Ranks;
-use crate::training::replicas::Replicas;
-use crate::training::session::Session;
-use crate::training::state::{Best, States, Trainee};
+use crate::training::state::{Best, States};
 use burn::module::Module;
 use kernels_models::CausalLm;
 use std::path::Path;
@@ -38,26 +36,10 @@ pub fn fit(
 ) -> anyhow::Result<Trained> {
     let path = folder.map_or(Path::new("."), RunFolder::path);
     let plan = settings.plan(ranks.clone(), settings.devices.open()?, path);
-    let first = Trainee {
-        model: loading::random(&settings.model, settings.seed, plan.device()),
-        optimiser: Optimiser::new(settings.optimiser),
-    };
-    let new = Replicas::new(first, settings.optimiser, &plan)?;
-    let (replicas, progress, points) = new.begun(states, &plan)?;
-    let recorder = match folder {
-        Some(folder) => Recorder::create(&folder.metrics(), points, plan.saving.tensorboard)?,
-        None => Recorder::in_memory(points),
-    };
+    let model = loading::random(&settings.model, settings.seed, plan.device());
     let batches = Batches { splits, settings };
-    let session = Session::new(
-        &plan,
-        &batches,
-        states,
-        (replicas, progress),
-        recorder,
-        quiet,
-    )?;
-    let trained = session.run()?;
+    let model = (model, settings.optimiser);
+    let trained = fit::fit(&plan, &batches, (folder, states), model, quiet)?;
     Ok(Trained {
         points: trained.points,
         best: trained.progress.best,

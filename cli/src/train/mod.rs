@@ -15,17 +15,15 @@ mod summary;
 mod throughput;
 
 use crate::choice::{self, DtypeChoice};
-use crate::training::folder::{CONFIG, RunFolder, SUMMARY};
+use crate::training::folder::{RunFolder, SUMMARY};
 use crate::training::ranks::{self, Ranks};
-use crate::training::{identity, metrics, plot, rescue, saving, signals, state::States};
+use crate::training::{metrics, plot, rescue, saving, signals, state::States};
 use crate::{devices, options, output, screen};
 use burn_kernels::report;
 use data::{Corpus, Splits};
 use fit::Trained;
-use kernels_io::escape_path;
 pub use preset::Preset;
 use serde::Serialize;
-use serde_json::Value;
 use settings::Settings;
 #[cfg(feature = "text")]
 pub use settings::learning_rate;
@@ -166,9 +164,7 @@ struct Run {
 /// Trains. Returns `None` on a process that does not write.
 fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
     // This comes first, because reading the rest can take a while.
-    let resumed = args.resume.as_ref().filter(|_| ranks.leads());
-    let resumed = resumed.map(|run| RunFolder::reopen(run, SETTINGS));
-    let resumed = resumed.transpose()?;
+    let resumed = RunFolder::resumed(args.resume.as_deref(), ranks, SETTINGS)?;
     let settings = Settings::new(args)?;
     ranks.check(settings.batch, &settings.devices)?;
     let corpus = Corpus::load(args.corpus.as_deref())?;
@@ -180,7 +176,13 @@ fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
         ranks.wait()?;
         return Ok(None);
     }
-    let folder = open_folder(args, resumed, &settings, &description)?;
+    let options = Args {
+        policy: choice::PolicyArgs::of(&settings.kernels),
+        ..args.clone()
+    };
+    let name = settings.preset.to_string();
+    let place = (args.out.as_deref(), name.as_str());
+    let folder = RunFolder::of_run(resumed, place, (SETTINGS, &description), &options)?;
     let kept = folder.kept(SETTINGS)?;
     let states = States::new(&folder, args.saving.keep, description, kept);
 
@@ -200,29 +202,6 @@ fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
         states,
         trained,
     }))
-}
-
-/// Creates the folder of a new run with its settings, or checks that a run to go on with has the same.
-fn open_folder(
-    args: &Args,
-    resumed: Option<RunFolder>,
-    settings: &Settings,
-    description: &Value,
-) -> anyhow::Result<RunFolder> {
-    if let Some(folder) = resumed {
-        let what = format!("the run in {}", escape_path(folder.path()));
-        identity::check(&what, &folder.read_json(SETTINGS)?, description)?;
-        return Ok(folder);
-    }
-    let folder = RunFolder::create(args.out.as_deref(), &settings.preset.to_string(), SETTINGS)?;
-    let options = Args {
-        policy: choice::PolicyArgs::of(&settings.kernels),
-        ..args.clone()
-    };
-    folder.write(CONFIG, toml::to_string(&options)?)?;
-    // The last file: a folder without it can't be resumed.
-    folder.write_json(SETTINGS, description)?;
-    Ok(folder)
 }
 
 /// Writes the model, unless a run that was interrupted after it has done so.

@@ -1,6 +1,7 @@
 //! The folder of a run.
 
-use super::state;
+use super::ranks::Ranks;
+use super::{identity, state};
 use crate::output;
 use anyhow::{Context, bail};
 use kernels_io::{Limit, clear_leftovers, escape_path};
@@ -82,6 +83,42 @@ impl RunFolder {
                 further(path)
             );
         }
+        Ok(folder)
+    }
+
+    /// Opens the folder of a run to go on with, on the process that writes it.
+    ///
+    /// # Errors
+    /// Returns an error as [`reopen`](Self::reopen) does.
+    pub fn resumed(
+        path: Option<&Path>,
+        ranks: &Ranks,
+        settings: &str,
+    ) -> anyhow::Result<Option<Self>> {
+        let path = path.filter(|_| ranks.leads());
+        path.map(|path| Self::reopen(path, settings)).transpose()
+    }
+
+    /// Creates the folder of a new run with its options and its settings, or checks that a run to go on with has the same
+    /// settings.
+    ///
+    /// # Errors
+    /// Returns an error if the folder or a file can't be written, or if the settings differ.
+    pub fn of_run(
+        resumed: Option<Self>,
+        (path, name): (Option<&Path>, &str),
+        (file, settings): (&str, &Value),
+        options: &impl serde::Serialize,
+    ) -> anyhow::Result<Self> {
+        if let Some(folder) = resumed {
+            let what = format!("the run in {}", escape_path(folder.path()));
+            identity::check(&what, &folder.read_json(file)?, settings)?;
+            return Ok(folder);
+        }
+        let folder = Self::create(path, name, file)?;
+        folder.write(CONFIG, toml::to_string(options)?)?;
+        // The last file: a folder without it can't be resumed.
+        folder.write_json(file, settings)?;
         Ok(folder)
     }
 

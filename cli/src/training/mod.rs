@@ -1,8 +1,8 @@
 //! Training, as `kernels train` and `kernels finetune` share it.
 //!
 //! The modules, in the order in which a run uses them: [`folder`] (the results' files), [`batch`] (what is trained on),
-//! [`schedule`] and [`random`] (functions of seed and step), [`plan`] and [`session`]
-//! (the loop), [`step`] (losses and gradients), [`preference`] (losses of answers),
+//! [`schedule`] and [`random`] (functions of seed and step), [`plan`], [`fit`] and
+//! [`session`] (the loop), [`step`] (losses and gradients), [`preference`] (losses of answers),
 //! [`replicas`] (the model on each device), [`ranks`] (the processes of a run, whose gradients `exchange` adds up),
 //! [`optimiser`], [`metrics`] (with their files, [`log`] and [`events`]) and [`memory`], [`progress`] and [`plot`], [`state`]
 //! (checkpoints to go on from, with their [`tensors`] and [`identity`] and [`saving`]), [`signals`], and [`rescue`] (a
@@ -14,6 +14,7 @@ pub mod distillation;
 pub mod events;
 #[cfg(feature = "distributed")]
 mod exchange;
+pub mod fit;
 pub mod folder;
 pub mod identity;
 pub mod log;
