@@ -424,7 +424,7 @@ mod tests {
             ),
             ("--loss grpo --completions 1", "give at least 2"),
             ("--loss grpo --kl-by-ratio", "which --beta asks for"),
-            ("--loss grpo --reference x", "which is not given"),
+            ("--loss grpo --reference x", "--reference needs --beta"),
             ("--loss grpo --beta=-1", "expected a number above 0"),
             ("--loss distill --mixture 2", "from 0 to 1"),
         ] {

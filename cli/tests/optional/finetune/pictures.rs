@@ -327,7 +327,7 @@ fn pictures_that_can_not_be_seen_are_refused_with_their_record() {
             &["has 1 placeholder (token 322) for 0 pictures"],
         ),
     ] {
-        place.write("data.jsonl", &lines([record(2), bad].into_iter()));
+        place.write("data.jsonl", &lines([record(0), bad].into_iter()));
         let words = [&["data.jsonl:2: "][..], words].concat();
         refuses(begin(&place, model.path(), "bad", &[]), 1, &words);
         assert!(!place.path("bad").exists());
