@@ -43,7 +43,7 @@ fn main() {
 
 /// Prints the messages of each part of a training step.
 fn messages(served: &Device, events: TelemetrySubscription) {
-    let [fused, plain] = messages::of_a_step(served, events);
+    let [fused, plain] = messages::of_a_step(&messages::config(), served, events);
     println!("messages of a training step of the default Qwen3, 4 layers\n");
     println!("| part | fused | without | ratio |\n|---|---|---|---|");
     let row = |name: &str, fused: Count, plain: Count| {

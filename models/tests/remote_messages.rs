@@ -16,7 +16,7 @@ fn a_step_with_kernels_sends_a_fifth_of_the_messages() {
     let options = ServeOptions::websocket(([127, 0, 0, 1], 0)).telemetry(probe);
     let server = Server::start::<Flex>([Default::default()], options).unwrap();
     let devices = connect(server.address(), server.token()).unwrap();
-    let [fused, plain] = messages::of_a_step(&devices[0], events);
+    let [fused, plain] = messages::of_a_step(&messages::config(), &devices[0], events);
     for (name, (fused, plain)) in PARTS.into_iter().zip(fused.into_iter().zip(plain)) {
         println!("{name}: {fused:?}, without kernels {plain:?}");
         assert_eq!((fused.reads, plain.reads), (0, 0), "{name} waits");

@@ -127,7 +127,7 @@ fn rows_and_stacked_experts_are_decided_in_place() {
     allocates_nothing!("a permutation", permute::npu::decide_move(here, &weighed));
     let counts = Seen(spec(DType::I32, &[8]));
     let weights = vec![Seen(spec(DType::BF16, &[8, 32, 64]))];
-    let product = grouped_matmul::Operands::new(rows, weights, counts, ExpertLayout::Linear);
+    let product = grouped_matmul::Operands::new(rows, weights, counts, ExpertLayout::Linear, None);
     let product = product.unwrap();
     allocates_nothing!(
         "a grouped product",

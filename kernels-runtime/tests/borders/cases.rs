@@ -1064,7 +1064,7 @@ fn grouped() -> Vec<Case> {
             let count = weights.len();
             let operands = move |given: &mut Given| {
                 let (x, counts) = (given.next(), given.next());
-                grouped_matmul::Operands::new(x, given.many(count), counts, layout)
+                grouped_matmul::Operands::new(x, given.many(count), counts, layout, None)
             };
             let inputs = || {
                 let first = [float("x", [9, 6]), ints("counts", [4], &[2, 0, 3, 2])];

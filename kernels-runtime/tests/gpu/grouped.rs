@@ -300,7 +300,8 @@ fn more_rows_than_kernels_count_do_not_reach_one() {
     let x = Tensor::<2>::zeros([(1 << 22) + 1, 1], &device).into_dispatch();
     let weight = Tensor::<3>::zeros([1, 1, 1], &device).into_dispatch();
     let counts = ints(vec![1], [1], &device).into_dispatch();
-    let operands = grouped_matmul::Operands::new(x, vec![weight], counts, ExpertLayout::Linear);
+    let operands =
+        grouped_matmul::Operands::new(x, vec![weight], counts, ExpertLayout::Linear, None);
     let _ = grouped_matmul::GroupedMatmul::run(operands.unwrap());
 }
 

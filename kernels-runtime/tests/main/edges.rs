@@ -251,7 +251,7 @@ fn counts_and_rows_past_all_integers_name_nothing() {
     let counts = FlexTensor::from_data(TensorData::new(vec![u64::MAX], [1]));
     let weight = FlexTensor::from_data(TensorData::new(vec![3.0_f32], [1, 1, 1]));
     let layout = ExpertLayout::Linear;
-    let operands = grouped_matmul::Operands::new(rows, vec![weight], counts, layout).unwrap();
+    let operands = grouped_matmul::Operands::new(rows, vec![weight], counts, layout, None).unwrap();
     let why = refusal(|| product(operands));
     assert!(why.starts_with("grouped matmul: "), "{why}");
 }
@@ -286,7 +286,7 @@ fn weights_without_inputs_make_zeros() {
     let counts = ints(&[1; 8], [8]);
     let layout = ExpertLayout::Matmul;
     let weights = vec![empty(&[8, 0, 200])];
-    let operands = grouped_matmul::Operands::new(empty(&[8, 0]), weights, counts, layout);
+    let operands = grouped_matmul::Operands::new(empty(&[8, 0]), weights, counts, layout, None);
     let y = product(operands.unwrap());
     assert_eq!(floats(y), [0.0; 8 * 200]);
 }
@@ -300,7 +300,7 @@ fn weights_beyond_all_memory_are_refused() {
     let weight = FlexTensor::new(bytes, layout, DType::F32);
     let x = flex(random([32, 16], &Device::flex()));
     let layout = ExpertLayout::Linear;
-    let operands = grouped_matmul::Operands::new(x, vec![weight], ints(&[32], [1]), layout);
+    let operands = grouped_matmul::Operands::new(x, vec![weight], ints(&[32], [1]), layout, None);
     let operands = operands.unwrap();
     let why = refusal(|| product(operands));
     assert!(why.contains("is not within 64 elements"), "{why}");

@@ -157,7 +157,7 @@ fn gradients_of_experts_are_wanted_one_by_one() {
 fn a_grouped_product_has_experts_and_a_flag_for_each() {
     let layout = ExpertLayout::Linear;
     let operands =
-        |weights| grouped_matmul::Operands::new(float([4, 3]), weights, ints([2]), layout);
+        |weights| grouped_matmul::Operands::new(float([4, 3]), weights, ints([2]), layout, None);
     refused(operands(vec![]), "there are no experts");
     let operands = operands(vec![float([2, 5, 3])]).expect("they go together");
     let backward = |wanted: &[bool]| {

@@ -7,7 +7,7 @@ use burn::server::telemetry::{
 use burn::tensor::{Device, Distribution, Int, Tensor};
 use burn_kernels::optim::InitFused;
 use burn_kernels::policy::{self, Policy};
-use kernels_models::CausalLm;
+use kernels_models::{CausalLm, ModelConfig};
 use std::collections::HashMap;
 
 #[path = "../model/mod.rs"]
@@ -21,8 +21,12 @@ pub const EVENTS: usize = 1 << 18;
 /// The parts of a step.
 pub const PARTS: [&str; 3] = ["forward", "backward", "AdamW"];
 
-/// Counts the messages of each of the [`PARTS`] of a step of the default Qwen3: with kernels, then without.
-pub fn of_a_step(served: &Device, events: TelemetrySubscription) -> [[Count; 3]; 2] {
+/// Counts the messages of each of the [`PARTS`] of a step of a model: with kernels, then without.
+pub fn of_a_step(
+    config: &ModelConfig,
+    served: &Device,
+    events: TelemetrySubscription,
+) -> [[Count; 3]; 2] {
     let mut messages = Messages {
         events,
         graphs: HashMap::new(),
@@ -30,8 +34,9 @@ pub fn of_a_step(served: &Device, events: TelemetrySubscription) -> [[Count; 3];
     [Policy::auto(), Policy::reference()].map(|policy| {
         let _scope = policy::scope(policy);
         let device = served.clone().autodiff();
-        let mut model = config().init(&device);
-        let ids = Tensor::<2, Int>::random([2, 64], Distribution::Uniform(0.0, 255.0), &device);
+        let mut model = config.init(&device);
+        let last = (config.vocab_size - 1) as f64;
+        let ids = Tensor::<2, Int>::random([2, 64], Distribution::Uniform(0.0, last), &device);
         let mut optimiser = AdamWConfig::new().init_fused();
         // Keeps the second step, because the first creates tables and the optimiser's state.
         let mut parts = [Count::default(); 3];

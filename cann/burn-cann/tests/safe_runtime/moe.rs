@@ -3,8 +3,8 @@
 use crate::common::maths::{F32_INSIDE, Random, assert_close, noise, tensor, values};
 use crate::common::{Scenario, device};
 use burn_cann::ops::grouped_matmul::{
-    Groups, grouped_matmul, grouped_matmul_each, grouped_matmul_grad, grouped_matmul_into,
-    grouped_matmul_of_list,
+    Groups, grouped_matmul, grouped_matmul_each, grouped_matmul_each_into, grouped_matmul_grad,
+    grouped_matmul_into, grouped_matmul_of_list,
 };
 use burn_cann::ops::moe::{self, Gating, Order, Scores};
 use burn_cann::{DType, Tensor};
@@ -503,6 +503,32 @@ fn each(stream: &burn_cann::Stream, dtype: DType) {
             .len(),
         3
     );
+}
+
+/// Each 128 products are one call, and the results may be parts of one tensor.
+#[test]
+fn products_of_long_lists() {
+    Scenario::new().run(|cann| {
+        let (_device, stream) = device(cann);
+        for count in [1, 128, 129, 300] {
+            let x = tensor(&stream, DType::F32, &noise(count * 6, 1), &[2 * count, 3]);
+            let weight = tensor(&stream, DType::F32, &noise(count * 12, 2), &[3 * count, 4]);
+            let parts = |whole: &burn_cann::Tensor, rows: usize| -> Vec<_> {
+                let parts =
+                    (0..count).map(|at| whole.slice(0, rows * at..rows * (at + 1)).unwrap());
+                parts.collect()
+            };
+            let (xs, weights) = (parts(&x.0, 2), parts(&weight.0, 3));
+            let y = burn_cann::Tensor::empty(&stream, DType::F32, [2 * count, 4]).unwrap();
+            grouped_matmul_each_into(&stream, &xs, &weights, &[], &parts(&y, 2)).unwrap();
+            let pairs = x.1.chunks(6).zip(weight.1.chunks(12));
+            let expected: Vec<f64> = pairs.flat_map(|(x, w)| matmul(x, w, 3, 4)).collect();
+            assert_close(&values(&stream, &y), &expected, DType::F32, F32_INSIDE);
+            let short = &parts(&y, 2)[1..];
+            let refused = grouped_matmul_each_into(&stream, &xs, &weights, &[], short).unwrap_err();
+            assert!(refused.to_string().contains("one for each x"), "{refused}");
+        }
+    });
 }
 
 #[test]

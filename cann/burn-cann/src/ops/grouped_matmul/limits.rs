@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::ops::check;
 use crate::ops::{Checked, Refusal};
 use crate::soc::Platform;
-use crate::tensor::Spec;
+use crate::tensor::{Spec, Tensor};
 
 /// The most groups of one stacked weight.
 const MOST_GROUPS: usize = 1024;
@@ -95,8 +95,8 @@ pub fn check_list(
 }
 
 /// Checks the operands of [`grouped_matmul_each`](super::grouped_matmul_each()) and returns the specs of its results.
-/// There are up to 128 pairs of `x` `[M, K]` and `weight` `[K, N]`, each with a bias `[N]` if there are any. The
-/// weights are all contiguous or all views with their dimensions exchanged.
+/// There are pairs of `x` `[M, K]` and `weight` `[K, N]`, each with a bias `[N]` if there are any. The weights are all
+/// contiguous or all views with their dimensions exchanged.
 ///
 /// # Errors
 ///
@@ -111,7 +111,6 @@ pub fn check_each(
     let Some(first) = all_weights.first() else {
         return Err(Refusal::Empty { operand: "weight" });
     };
-    check::at_most("the number of products", xs.len(), MOST_TENSORS)?;
     same_number(
         "the number of weights",
         all_weights.len(),
@@ -147,6 +146,18 @@ pub fn check_each(
         outputs.push(Spec::contiguous(x.dtype, [x.shape()[0], width])?);
     }
     Ok(outputs)
+}
+
+/// Checks that tensors are contiguous and like these results.
+pub(super) fn check_results(results: &[Spec], ys: &[Tensor]) -> Checked<()> {
+    same_number("the number of y", ys.len(), results.len(), "one for each x")?;
+    for (result, y) in results.iter().zip(ys) {
+        let y = ("y", y.spec());
+        check::dtype(y, &[result.dtype])?;
+        check::shape(y, result.shape())?;
+        check::contiguous(y)?;
+    }
+    Ok(())
 }
 
 /// Checks the operands of [`grouped_matmul_grad`](super::grouped_matmul_grad()) and returns the spec of its result.

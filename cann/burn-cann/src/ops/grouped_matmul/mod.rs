@@ -195,7 +195,7 @@ fn by_rows(
     product.prepare(stream, ())?.launch()
 }
 
-/// Multiplies each `x` by its weight.
+/// Multiplies each `x` by its weight. CANN takes lists of 128 tensors, so more products take a call for every 128 of them.
 ///
 /// # Errors
 ///
@@ -206,36 +206,80 @@ pub fn grouped_matmul_each(
     weights: &[Tensor],
     bias: &[Tensor],
 ) -> Result<Vec<Tensor>> {
-    let device = stream.device();
+    let results = results_of_each(stream, xs, weights, bias)?;
+    let ys = results.iter().map(|spec| Tensor::like(stream, spec));
+    let ys: Vec<_> = ys.collect::<Result<_>>()?;
+    products(stream, xs, weights, bias, &ys)?;
+    Ok(ys)
+}
+
+/// Computes [`grouped_matmul_each`] into `ys`, which may be parts of one tensor.
+///
+/// # Errors
+///
+/// Returns an error if [`check_each`] refuses the operands, if `ys` are not like the results or not contiguous, or if a call
+/// fails.
+pub fn grouped_matmul_each_into(
+    stream: &Stream,
+    xs: &[Tensor],
+    weights: &[Tensor],
+    bias: &[Tensor],
+    ys: &[Tensor],
+) -> Result<()> {
+    let results = results_of_each(stream, xs, weights, bias)?;
+    check_results(&results, ys)?;
+    products(stream, xs, weights, bias, ys)
+}
+
+fn results_of_each(
+    stream: &Stream,
+    xs: &[Tensor],
+    weights: &[Tensor],
+    bias: &[Tensor],
+) -> Result<Vec<Spec>> {
     let specs = |tensors: &[Tensor]| -> Vec<Spec> {
         tensors.iter().map(|tensor| tensor.spec().clone()).collect()
     };
     let (of_x, of_weights, of_bias) = (specs(xs), specs(weights), specs(bias));
-    let outputs = check_each(
-        device.platform(),
+    Ok(check_each(
+        stream.device().platform(),
         &of_x.iter().collect::<Vec<_>>(),
         &of_weights.iter().collect::<Vec<_>>(),
         &of_bias.iter().collect::<Vec<_>>(),
-    )?;
-    let outputs: Vec<_> = outputs
-        .iter()
-        .map(|spec| Tensor::like(stream, spec))
-        .collect::<Result<_>>()?;
-    let list = |tensors: &[Tensor]| match tensors {
-        [] => Operand::Absent,
-        tensors => Operand::List(tensors.to_vec()),
+    )?)
+}
+
+/// Computes checked products.
+fn products(
+    stream: &Stream,
+    xs: &[Tensor],
+    weights: &[Tensor],
+    bias: &[Tensor],
+    ys: &[Tensor],
+) -> Result<()> {
+    let list = |tensors: &[Tensor]| -> Result<Operand> {
+        Ok(Operand::List(
+            tensors.iter().map(in_order).collect::<Result<_>>()?,
+        ))
     };
-    let product = Product {
-        x: list(xs),
-        weight: list(weights),
-        bias: list(bias),
-        groups: Operand::Absent,
-        output: list(&outputs),
-        split_item: 0,
-        group_type: -1,
-        groups_code: 0,
-    };
-    product.prepare(stream, outputs)?.launch()
+    for start in (0..xs.len()).step_by(MOST_TENSORS) {
+        let part = start..xs.len().min(start + MOST_TENSORS);
+        let product = Product {
+            x: list(&xs[part.clone()])?,
+            weight: list(&weights[part.clone()])?,
+            bias: match bias.get(part.clone()) {
+                Some(bias) => list(bias)?,
+                None => Operand::Absent,
+            },
+            groups: Operand::Absent,
+            output: list(&ys[part])?,
+            split_item: 0,
+            group_type: -1,
+            groups_code: 0,
+        };
+        product.prepare(stream, ())?.launch()?;
+    }
+    Ok(())
 }
 
 /// Returns the gradient of [`grouped_matmul`] for its weight, `[E, K, N]`: `xᵀ · dy` of the rows of each group. A

@@ -3,14 +3,14 @@
 use crate::npu::*;
 use crate::passes::{forward, given};
 use burn_cann::{DType, Platform, Stream, Version};
-use kernels_runtime::dispatch::{Mode, Reason};
+use kernels_runtime::dispatch::Reason;
 use kernels_runtime::npu::{OnNpu, Seen};
 use kernels_runtime::ops::attention::npu::{Hidden, Operator, Plan, decide};
 use kernels_runtime::ops::attention::{Attention, Inputs, Lengths, Operands, Settings, reference};
 use kernels_runtime::semantics::*;
 
 /// The sizes of a call: batch, heads, heads of keys, queries, keys, width, and width of values.
-type Sizes = [usize; 7];
+pub(super) type Sizes = [usize; 7];
 
 /// Returns the shapes of queries, keys, values and result.
 fn shapes(
@@ -31,26 +31,62 @@ fn shapes(
 
 /// The numbers of a call.
 #[derive(Clone, Debug)]
-struct Call {
-    key: AttentionKey,
-    sizes: Sizes,
-    settings: Settings,
-    lengths: Option<Vec<usize>>,
-    lie: Lie,
+pub(super) struct Call {
+    pub(super) key: AttentionKey,
+    pub(super) sizes: Sizes,
+    pub(super) settings: Settings,
+    pub(super) lengths: Option<Vec<usize>>,
+    pub(super) lie: Lie,
+    /// The bias, if the key has one.
+    pub(super) bias: Bias,
+}
+
+/// A bias of noise.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bias {
+    /// Whether it is the same for all sequences, heads and queries.
+    pub(super) repeated: [bool; 3],
+    /// The number in place of the noise for all keys of the first query and for every fifth other one.
+    pub(super) hides: Option<f64>,
+}
+
+impl Bias {
+    fn shape(self, [batch, heads, _, queries, keys, ..]: Sizes) -> [usize; 4] {
+        let [b, h, q] = self.repeated;
+        let size = |repeated: bool, size: usize| if repeated { 1 } else { size };
+        [size(b, batch), size(h, heads), size(q, queries), keys]
+    }
+
+    fn values(self, shape: [usize; 4]) -> Vec<f64> {
+        let mut values = noise(shape.iter().product(), 6);
+        if let Some(hides) = self.hides {
+            for (place, value) in values.iter_mut().enumerate() {
+                let query = place / shape[3] % shape[2];
+                if query == 0 || place % 5 == 0 {
+                    *value = hides;
+                }
+            }
+        }
+        values
+    }
 }
 
 impl Call {
-    fn new(key: AttentionKey, sizes: Sizes, settings: Settings) -> Self {
+    pub(super) fn new(key: AttentionKey, sizes: Sizes, settings: Settings) -> Self {
         Self {
             key,
             sizes,
             settings,
             lengths: None,
             lie: Lie::Contiguous,
+            bias: Bias {
+                repeated: [false; 3],
+                hides: None,
+            },
         }
     }
 
-    fn lengths(&self) -> Lengths {
+    pub(super) fn lengths(&self) -> Lengths {
         self.lengths
             .as_ref()
             .map_or_else(Lengths::default, |lengths| Lengths::new(lengths))
@@ -58,12 +94,12 @@ impl Call {
 }
 
 /// The plan of a call, and the operators and copies of its forward pass.
-type Planned = (Plan, Vec<String>);
+pub(super) type Planned = (Plan, Vec<String>);
 
 const WANTED: &str = "the gradient was wanted";
 
 /// Compares forward and every gradient of one call with the reference.
-fn compare(stream: &Stream, dtype: DType, call: &Call) -> Planned {
+pub(super) fn compare(stream: &Stream, dtype: DType, call: &Call) -> Planned {
     let what = format!("{}, {call:?}", call.key);
     let Call {
         key,
@@ -78,11 +114,16 @@ fn compare(stream: &Stream, dtype: DType, call: &Call) -> Planned {
     let (v, v_held) = put(stream, dtype, &v_shape, 3, lie);
     let (dy, dy_held) = put(stream, dtype, &y_shape, 4, lie);
     let sinks = (key.sink == Sinks::Learned).then(|| put(stream, dtype, &[sizes[1]], 5, lie));
+    let bias_shape = call.bias.shape(sizes);
+    let bias = (key.bias == AttentionBias::Additive).then(|| {
+        let values = call.bias.values(bias_shape);
+        put_values(stream, dtype, &values, &bias_shape, lie)
+    });
     let operands = Operands::new(
         Seen(q),
         Seen(k),
         Seen(v),
-        None,
+        bias.as_ref().map(|(bias, _)| Seen(bias.clone())),
         sinks.as_ref().map(|(sinks, _)| Seen(sinks.clone())),
         settings,
         call.lengths(),
@@ -98,18 +139,19 @@ fn compare(stream: &Stream, dtype: DType, call: &Call) -> Planned {
     };
     assert_eq!(lse.dtype(), DType::F32);
     assert_eq!(lse.shape(), [sizes[0], sizes[1], sizes[3]]);
-    let wanted = &[true; 4][..3 + usize::from(sinks.is_some())];
+    let floats = 3 + usize::from(bias.is_some()) + usize::from(sinks.is_some());
+    let wanted = &[true; 5][..floats];
     let operands = given::<Attention, _>(operands, dy, made.saved, wanted).expect(&what);
     let (gradients, _) = at_most_uploading(|| Attention::backward(stream, &operands).expect(&what));
-    assert!(gradients.bias.is_none());
 
     let (q, k, v) = (q_held.exact(), k_held.exact(), v_held.exact());
     let exact_sinks = sinks.map(|(_, held)| held.exact::<1>());
+    let exact_bias = bias.map(|(_, held)| held.exact::<4>());
     let inputs = Inputs {
         q: q.clone(),
         k: k.clone(),
         v: v.clone(),
-        bias: None,
+        bias: exact_bias.clone(),
         sinks: exact_sinks.clone(),
         lengths: call.lengths(),
     };
@@ -125,6 +167,12 @@ fn compare(stream: &Stream, dtype: DType, call: &Call) -> Planned {
         let what = format!("{name} of {what}");
         assert_near(what, stream, &tensor, dtype, &shape, &expected);
     }
+    assert_eq!(gradients.bias.is_some(), exact_bias.is_some());
+    for (tensor, exact) in gradients.bias.iter().zip(&exact_bias) {
+        let what = format!("dbias of {what}");
+        let expected = gradient(exact, &found);
+        assert_near(what, stream, tensor, dtype, &bias_shape, &expected);
+    }
     assert_eq!(gradients.sinks.is_some(), exact_sinks.is_some());
     for (tensor, exact) in gradients.sinks.iter().zip(&exact_sinks) {
         let what = format!("dsinks of {what}");
@@ -134,12 +182,12 @@ fn compare(stream: &Stream, dtype: DType, call: &Call) -> Planned {
     (plan, put_on)
 }
 
-fn uploads(put_on: &[String]) -> usize {
+pub(super) fn uploads(put_on: &[String]) -> usize {
     let is_copy = |call: &&String| *call == "aclrtMemcpyAsync";
     put_on.iter().filter(is_copy).count()
 }
 
-const LAYOUTS: [HeadLayout; 2] = [HeadLayout::Bnsd, HeadLayout::Bsnd];
+pub(super) const LAYOUTS: [HeadLayout; 2] = [HeadLayout::Bnsd, HeadLayout::Bsnd];
 
 const CALLS: [(Sizes, Option<usize>, Hidden); 6] = [
     ([2, 4, 2, 7, 7, 16, 16], None, Hidden::ToLast),
@@ -366,7 +414,7 @@ fn whole_lengths_are_none() {
 }
 
 /// The documents of two sequences of seven positions: one has no position.
-const DOCUMENTS: [usize; 5] = [3, 4, 1, 0, 6];
+pub(super) const DOCUMENTS: [usize; 5] = [3, 4, 1, 0, 6];
 
 #[test]
 fn packed_documents() {
@@ -543,169 +591,6 @@ fn sinks() {
     });
 }
 
-/// Capped scores in every mask, with sinks and without. The larger calls have several blocks of queries.
-#[test]
-fn caps() {
-    on_the_emulator(|_, stream| {
-        use AttentionMask::{Causal, Prefix};
-        use AttentionWindow::{Chunked, Sliding};
-        let everything = AttentionMask::None;
-        let no_window = AttentionWindow::None;
-        let with = |mask, window, lengths| AttentionKey {
-            mask,
-            window,
-            lengths,
-            cap: ScoreCap::Tanh,
-            ..AttentionKey::CAUSAL
-        };
-        let whole = SequenceLengths::None;
-        let square = [2, 4, 2, 7, 7, 8, 8];
-        let packed = SequenceLengths::Packed;
-        for dtype in FLOATS {
-            for layout in LAYOUTS {
-                for sink in [Sinks::None, Sinks::Learned] {
-                    for (key, sizes, offset, lengths) in [
-                        (with(Causal, no_window, whole), square, None, None),
-                        (
-                            with(everything, no_window, whole),
-                            [1, 3, 3, 5, 6, 4, 9],
-                            None,
-                            None,
-                        ),
-                        (with(Causal, Sliding, whole), square, None, None),
-                        (with(Causal, Chunked, whole), square, None, None),
-                        (with(Prefix, no_window, whole), square, None, None),
-                        (
-                            with(Causal, no_window, whole),
-                            [1, 2, 1, 1, 9, 8, 8],
-                            None,
-                            None,
-                        ),
-                        // Queries that see no key.
-                        (
-                            with(Causal, no_window, whole),
-                            [1, 4, 2, 7, 4, 8, 8],
-                            None,
-                            None,
-                        ),
-                        (
-                            with(Causal, Sliding, whole),
-                            [2, 4, 2, 5, 6, 8, 8],
-                            Some(6),
-                            None,
-                        ),
-                        (
-                            with(Causal, no_window, SequenceLengths::Padded),
-                            square,
-                            None,
-                            Some(vec![0, 5]),
-                        ),
-                        (
-                            with(Causal, Sliding, SequenceLengths::LeftPadded),
-                            square,
-                            None,
-                            Some(vec![7, 4]),
-                        ),
-                        (
-                            with(Causal, no_window, packed),
-                            square,
-                            None,
-                            Some(DOCUMENTS.into()),
-                        ),
-                        (
-                            with(everything, Sliding, packed),
-                            square,
-                            None,
-                            Some(DOCUMENTS.into()),
-                        ),
-                    ] {
-                        let settings = Settings {
-                            window: (key.window != no_window).then_some(3),
-                            prefix: (key.mask == Prefix).then_some(3),
-                            cap: Some(0.75),
-                            offset,
-                            ..Settings::default()
-                        };
-                        let hidden = match key.mask == everything && key.window == no_window {
-                            true => Hidden::Nothing,
-                            false => Hidden::Full,
-                        };
-                        let call = Call {
-                            lengths,
-                            lie: if layout == HeadLayout::Bnsd {
-                                Lie::Contiguous
-                            } else {
-                                Lie::Turned
-                            },
-                            ..Call::new(
-                                AttentionKey {
-                                    sink,
-                                    layout,
-                                    ..key
-                                },
-                                sizes,
-                                settings,
-                            )
-                        };
-                        let (plan, put_on) = compare(stream, dtype, &call);
-                        assert_eq!((plan.operator, plan.mask), (Operator::Composed, hidden));
-                        let ours = ("npu_fused_attention", "aclnn-matmul-tanh-softmax");
-                        // The mask, the rows of sums, what sinks add to them, and copies are not named.
-                        let mode = Mode::Training;
-                        assert_named(ours, call.key, (dtype, mode), &put_on, 24);
-                    }
-                }
-            }
-        }
-    });
-}
-
-#[test]
-fn caps_in_blocks_of_queries() {
-    on_the_emulator(|_, stream| {
-        let square = [2, 2, 1, 280, 280, 4, 4];
-        for (window, lengths, sizes, sent) in [
-            (AttentionWindow::None, None, square, 1),
-            (AttentionWindow::Sliding, None, square, 1),
-            (
-                AttentionWindow::Sliding,
-                Some(vec![150, 0, 1, 129, 280]),
-                square,
-                1,
-            ),
-            // No query of the first block sees a key. The mask of such queries is sent too.
-            (AttentionWindow::None, None, [1, 2, 1, 300, 8, 4, 4], 2),
-        ] {
-            let key = AttentionKey {
-                window,
-                cap: ScoreCap::Tanh,
-                sink: Sinks::Learned,
-                layout: HeadLayout::Bsnd,
-                lengths: match lengths {
-                    Some(_) => SequenceLengths::Packed,
-                    None => SequenceLengths::None,
-                },
-                ..AttentionKey::CAUSAL
-            };
-            let settings = Settings {
-                window: (window != AttentionWindow::None).then_some(20),
-                cap: Some(0.75),
-                ..Settings::default()
-            };
-            let call = Call {
-                lengths,
-                ..Call::new(key, sizes, settings)
-            };
-            let (plan, put_on) = compare(stream, DType::F32, &call);
-            assert_eq!(plan.operator, Operator::Composed);
-            let softmaxes = put_on.iter().filter(|call| *call == "aclnnSoftmax").count();
-            assert_eq!(softmaxes, 2);
-            // The keys of all queries are sent at once.
-            assert_eq!(uploads(&put_on), sent);
-        }
-    });
-}
-
 #[test]
 fn strided_operands() {
     on_the_emulator(|_, stream| {
@@ -746,17 +631,9 @@ fn decisions_and_their_reasons() {
     };
     let plain = Settings::default();
     let square = [[1, 2, 5, 8]; 3];
-    let capped = Settings {
-        cap: Some(2.0),
-        ..plain
-    };
     let biased = AttentionKey {
         bias: AttentionBias::Additive,
         ..causal
-    };
-    let biased_with_cap = AttentionKey {
-        cap: ScoreCap::Tanh,
-        ..biased
     };
     let with_sinks = AttentionKey {
         sink: Sinks::Learned,
@@ -767,14 +644,14 @@ fn decisions_and_their_reasons() {
     let empty = [[1, 2, 0, 8], [1, 2, 4, 8], [1, 2, 4, 8]];
     for (refused, reason, why) in [
         (
-            refused(biased, plain, DType::F32, square),
-            Reason::Semantics,
-            "no gradient of a bias",
+            refused(biased, plain, DType::F64, square),
+            Reason::Dtype,
+            "f32, f16 and bf16",
         ),
         (
-            refused(biased_with_cap, capped, DType::F32, square),
-            Reason::Semantics,
-            "no gradient of a bias",
+            refused(biased, plain, DType::F32, empty),
+            Reason::Shape,
+            "q has no elements",
         ),
         (
             refused(with_sinks, plain, DType::F32, square),

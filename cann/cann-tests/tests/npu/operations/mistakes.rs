@@ -2,13 +2,18 @@
 //! read is an error, and the session goes on.
 
 use crate::npu::common::Scenario;
-use burn::tensor::{Device, Int, Tensor, TensorData};
-use burn_cann::backend;
+use crate::npu::{Lie, integers, on_the_emulator, put, read};
+use burn::tensor::{Device, Int, IntDType, Tensor, TensorData};
+use burn_cann::{DType, backend};
+use kernels_runtime::__serving::mistakes;
+use kernels_runtime::npu::{OnNpu, Seen};
+use kernels_runtime::ops::fused::{Backward, FusedOp, Given};
 use kernels_runtime::ops::moe::experts::{self, Projection, Weights};
+use kernels_runtime::ops::moe::router::{self, Router, Routing};
 use kernels_runtime::ops::moe::{Stack, grouped_matmul, unpermute};
 use kernels_runtime::ops::{cross_entropy, linear_cross_entropy};
 use kernels_runtime::semantics::{
-    CrossEntropyKey, ExpertLayout, LinearCrossEntropyKey, MoeExpertsKey,
+    Correction, CrossEntropyKey, ExpertLayout, LinearCrossEntropyKey, MoeExpertsKey, RouterKey,
 };
 
 const EXPERTS: usize = 3;
@@ -215,5 +220,48 @@ fn a_map_of_no_permutation_is_an_error_of_the_next_read() {
         }
         kernels_serving::npu::close();
         backend::close();
+    });
+}
+
+/// The client sends the experts that a router chose back for its gradient, and may send others.
+#[test]
+fn an_expert_that_no_router_chose_is_told() {
+    on_the_emulator(|_, stream| {
+        for key in [
+            RouterKey::QWEN2_MOE,
+            RouterKey::QWEN3_MOE,
+            RouterKey::DEEPSEEK_V3,
+        ] {
+            let found = |chosen: [i64; 4]| {
+                let routing = Routing::new(key, EXPERTS, 2).expect("two of three");
+                let float =
+                    |shape: &[usize], seed| put(stream, DType::F32, shape, seed, Lie::Contiguous).0;
+                let logits = Seen(float(&[2, EXPERTS], 1));
+                let bias = (key.correction == Correction::Bias).then(|| Seen(float(&[EXPERTS], 3)));
+                let operands = router::Operands::new(logits, bias, routing, IntDType::I32).unwrap();
+                let given = Given {
+                    others: Default::default(),
+                    dy: Seen(float(&[2, 2], 2)),
+                    saved: [].into_iter().collect(),
+                    ints: [Seen(integers(stream, DType::I32, &chosen, &[2, 2]))]
+                        .into_iter()
+                        .collect(),
+                };
+                let wanted = &[true, false][..Router::floats(&operands).len()];
+                let backward = Backward::<Router, _>::new(operands, given, wanted).unwrap();
+                mistakes::begin();
+                let gradient = Router::backward(stream, &backward).unwrap().logits.unwrap();
+                let found = mistakes::found();
+                mistakes::end();
+                assert!(read(stream, &gradient).iter().all(|x| x.is_finite()));
+                found
+            };
+            assert_eq!(found([0, 2, 1, 0]), None);
+            for (wrong, number) in [([-1, 2, 1, 3], 2), ([LEAST, LARGEST, 3, -1], 4)] {
+                let said = found(wrong).expect("they are wrong");
+                let expected = format!("{number} experts of routers' gradients");
+                assert!(said.starts_with(&expected), "{said}");
+            }
+        }
     });
 }

@@ -3,6 +3,7 @@
 mod adam_w;
 mod add_norm;
 mod attention;
+mod attention_composed;
 mod attention_fallback;
 mod attention_infer;
 mod borders;

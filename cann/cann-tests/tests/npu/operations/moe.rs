@@ -325,12 +325,43 @@ mod products {
             for (counts, behind) in GROUPS {
                 for dtype in FLOATS {
                     for layout in LAYOUTS {
-                        for listed in [false, true] {
+                        for (listed, known) in FORMS {
                             for lie in LIES {
-                                compare(stream, counts, behind, dtype, layout, listed, lie);
+                                // The host knows the counts of all rows.
+                                if known && behind > 0 {
+                                    continue;
+                                }
+                                let form = (listed, known, lie);
+                                compare(stream, counts, behind, dtype, layout, form);
                             }
                         }
                     }
+                }
+            }
+        });
+    }
+
+    /// Whether weights are a list, and whether the host knows the counts.
+    const FORMS: [(bool, bool); 4] = [(false, false), (false, true), (true, false), (true, true)];
+
+    #[test]
+    fn lists_of_more_than_128_experts() {
+        on_the_emulator(|_, stream| {
+            let counts: Vec<i64> = (0..300).map(|expert| expert % 3).collect();
+            for dtype in FLOATS {
+                for (layout, known) in [
+                    (ExpertLayout::Linear, true),
+                    (ExpertLayout::Matmul, true),
+                    (ExpertLayout::Linear, false),
+                ] {
+                    compare(
+                        stream,
+                        &counts,
+                        0,
+                        dtype,
+                        layout,
+                        (true, known, Lie::Contiguous),
+                    );
                 }
             }
         });
@@ -342,12 +373,11 @@ mod products {
         behind: usize,
         dtype: DType,
         layout: ExpertLayout,
-        listed: bool,
-        lie: Lie,
+        (listed, known, lie): (bool, bool, Lie),
     ) {
         const INPUTS: usize = 9;
         const FEATURES: usize = 6;
-        let what = (counts, behind, layout, listed, lie);
+        let what = (counts, behind, layout, listed, known, lie);
         let experts = counts.len();
         let rows = counts.iter().sum::<i64>() as usize + behind;
         let (x, x_held) = put(stream, dtype, &[rows, INPUTS], 1, lie);
@@ -368,9 +398,18 @@ mod products {
         };
         let on_device = integers(stream, DType::I32, counts, &[experts]);
         let count = weights.len();
-        let operands = Operands::new(Seen(x), weights, Seen(on_device), layout).unwrap();
+        let rows_of = |count: &i64| *count as usize;
+        let known = known.then(|| counts.iter().map(rows_of).collect());
+        let are_lists = known.is_some() && listed;
+        let operands = Operands::new(Seen(x), weights, Seen(on_device), layout, known).unwrap();
         let forward = || GroupedMatmul::forward(stream, &operands, None).unwrap();
-        let (y, _) = without_waiting(|| forward().y);
+        let (y, made) = without_waiting(|| forward().y);
+        if are_lists {
+            // The rows, where they are strided, and a product for every 128 experts that have some.
+            let full = counts.iter().filter(|count| **count > 0).count();
+            let products = made.iter().filter(|call| *call != "aclnnInplaceCopy");
+            assert_eq!(products.count(), full.div_ceil(128), "{made:?}");
+        }
         let gradients = |all: bool| {
             let given = Given {
                 others: Default::default(),
@@ -440,7 +479,7 @@ mod products {
         let weight = spec(DType::BF16, &[4, 32, 16]);
         let checked = |x: &Spec, counts: &Spec, weights: &[&Spec], layout| {
             let weights = weights.iter().map(|weight| seen(*weight)).collect();
-            Operands::new(seen(x), weights, seen(counts), layout)
+            Operands::new(seen(x), weights, seen(counts), layout, None)
         };
         let of = |x: &Spec, counts: &Spec, weights: &[&Spec], layout| {
             decide(&here, &checked(x, counts, weights, layout).unwrap())
@@ -451,6 +490,15 @@ mod products {
             checked(&x, &counts, &[&weight], ExpertLayout::Matmul),
             "rows have 16 elements",
         );
+        for (known, words) in [
+            (vec![8], "1 numbers of rows, but 4 experts"),
+            (vec![3, 0, 4, 2], "don't add up to the 8 rows"),
+            (vec![usize::MAX, 1, 4, 4], "don't add up to the 8 rows"),
+        ] {
+            let (x, weight, counts) = (seen(&x), seen(&weight), seen(&counts));
+            let operands = Operands::new(x, vec![weight], counts, linear, Some(known));
+            mismatched(operands, words);
+        }
         let f64s = spec(DType::F64, &[8, 16]);
         refused(of(&f64s, &counts, &[&weight], linear), Reason::Dtype, "f64");
         let half = spec(DType::F16, &[4, 32, 16]);

@@ -6,6 +6,8 @@ mod doctor;
 mod experts;
 mod kept_back;
 mod models;
+mod parts;
+mod plans;
 mod softcap;
 
 use crate::npu::common::Scenario;

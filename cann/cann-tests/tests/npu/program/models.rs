@@ -3,9 +3,10 @@
 //! `BLESS=1 cargo test -p cann-tests --features npu the_page` writes the section anew; read what changed.
 
 use super::alone;
+use super::commands::GOLDENS;
 use crate::comparison::{difference, relative};
 use crate::models::half::Run;
-use crate::models::{SPARSE, check_gradients, ints, model_dir, read, to_f64};
+use crate::models::{MODELS, SPARSE, check_gradients, ints, model_dir, read, to_f64};
 use crate::page;
 use burn::tensor::FloatDType;
 use burn_kernels::live::{self, Sampling};
@@ -13,6 +14,8 @@ use burn_kernels::policy::{self, Policy};
 use burn_kernels::semantics::SemanticsKey;
 use burn_kernels::{npu, registry, report};
 use kernels_models::load;
+use serde_json::Value;
+use std::collections::BTreeSet;
 
 /// Compares logits, loss and gradients in f32 with those of transformers. Operations without an operator of CANN are an
 /// error, since none may run on the host.
@@ -69,7 +72,7 @@ fn golden_holds_in_bf16(name: &str) {
 
 /// Fails unless live verification compared the kernel of every site that ran one, and found no difference.
 #[track_caller]
-fn all_were_verified(name: &str, report: &report::Report) {
+pub(super) fn all_were_verified(name: &str, report: &report::Report) {
     let live = live::report();
     let sound = live
         .rows
@@ -106,6 +109,9 @@ macro_rules! goldens {
     ($holds:ident in $module:ident: $($name:ident)+) => {
         mod $module {
             use super::{alone, $holds};
+
+            pub const NAMES: &[&str] = &[$(stringify!($name)),+];
+
             $(#[test]
             fn $name() {
                 alone(&[], || $holds(stringify!($name)));
@@ -135,6 +141,8 @@ goldens! {
     qwen2_5_vl
     qwen3_5
     qwen3_5_moe
+    qwen3_5_moe_text
+    qwen3_5_text
     qwen3_next
     qwen3_omni_talker
     qwen3_omni_thinker
@@ -170,6 +178,8 @@ goldens! {
     qwen3
     qwen3_5
     qwen3_5_moe
+    qwen3_5_moe_text
+    qwen3_5_text
     qwen3_moe
     qwen3_next
     qwen3_omni_talker
@@ -177,6 +187,20 @@ goldens! {
     qwen3_vl
     qwen3_vl_moe
     seed_oss
+}
+
+#[test]
+fn every_class_has_goldens_in_both_types() {
+    let class = |name: &&str| {
+        let config = model_dir(name).join("config.json");
+        let config: Value = serde_json::from_slice(&std::fs::read(config).unwrap()).unwrap();
+        config["architectures"][0].as_str().unwrap().to_owned()
+    };
+    let classes =
+        |names: &mut dyn Iterator<Item = &&str>| -> BTreeSet<String> { names.map(class).collect() };
+    let all = classes(&mut MODELS.iter());
+    assert_eq!(classes(&mut goldens::NAMES.iter().chain(&GOLDENS)), all);
+    assert_eq!(classes(&mut goldens_in_bf16::NAMES.iter()), all);
 }
 
 #[test]

@@ -84,7 +84,7 @@ impl<'a> Dense<'a> {
         let lse = lse(stream, &found)?;
         if let Some(blind) = &self.blind {
             let layout = self.operands.key().layout;
-            blind.clear(stream, &found.output, &lse, layout)?;
+            blind.clear(stream, &found.output, Some(&lse), layout)?;
         }
         Ok((found.output, lse))
     }

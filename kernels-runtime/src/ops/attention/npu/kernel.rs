@@ -5,32 +5,33 @@ use crate::ops::fused::OpLaunch;
 use crate::reason::Reason;
 use crate::registry::{self, FloatType, Implementation};
 use crate::semantics::{
-    AttentionKey, AttentionMask, AttentionWindow, ScoreCap, SemanticsKey, SequenceLengths, Sinks,
+    AttentionBias, AttentionKey, AttentionMask, AttentionWindow, ScoreCap, SemanticsKey,
+    SequenceLengths, Sinks,
 };
 use burn::backend::{DispatchTensor, Remote};
 
 pub(crate) const IMPLEMENTATION: Implementation = Implementation {
     // The order in which the gradients of keys and values are summed is not fixed.
     deterministic: false,
-    accepts: |key| accepts(key, ScoreCap::None),
+    accepts: |key| accepts(key, false),
     limits: Some(limits),
-    operators: Some(|key, float, _| {
-        npu::operators(key.known(), float != FloatType::F32).map_err(|refused| refused.why)
+    operators: Some(|key, float, mode| {
+        Ok(npu::operators(key.known(), float != FloatType::F32, mode))
     }),
     launch: registry::Launch::Attention(Launch(OpLaunch::of::<Attention, Remote>())),
     ..BASE
 };
 
-/// Attention with capped scores, of several operators.
+/// Attention with a cap or a bias, of several operators.
 pub(crate) const COMPOSED: Implementation = Implementation {
-    name: "aclnn-matmul-tanh-softmax",
+    name: "aclnn-matmul-softmax",
     deterministic: true,
-    accepts: |key| accepts(key, ScoreCap::Tanh),
+    accepts: |key| accepts(key, true),
     ..IMPLEMENTATION
 };
 
-fn accepts(key: &SemanticsKey, cap: ScoreCap) -> bool {
-    matches!(key, SemanticsKey::Attention(key) if key.cap == cap && npu::has(*key).is_ok())
+fn accepts(key: &SemanticsKey, composed: bool) -> bool {
+    matches!(key, SemanticsKey::Attention(key) if npu::is_composed(*key) == composed)
 }
 
 fn limits(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> Result<(), Reason> {
@@ -41,6 +42,7 @@ fn limits(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> Result<(), Reason>
     };
     ask(tensors, |platform, mut specs| {
         let [q, k, v] = std::array::from_fn(|_| specs.one());
+        let bias = specs.one_if(key.bias == AttentionBias::Additive);
         let sinks = specs.one_if(key.sink == Sinks::Learned);
         let settings = Settings {
             // The smallest sizes stand for the site's, which the tensors don't tell.
@@ -51,7 +53,7 @@ fn limits(key: &SemanticsKey, tensors: &[&DispatchTensor]) -> Result<(), Reason>
             ..Settings::default()
         };
         let lengths = Lengths::default();
-        let operands = Operands::new(q, k, v, None, sinks, settings, lengths, key)?;
+        let operands = Operands::new(q, k, v, bias, sinks, settings, lengths, key)?;
         npu::decide(platform, &operands)
     })
 }

@@ -17,10 +17,9 @@
 //! | a query that sees no key | `F` with a mask in which it sees one; its result is then set to zero | CANN does not define its result |
 //! | sinks, in f16 and bf16 | version 3 of `F`, of CANN 8.5 | the first version has none |
 //! | sinks in f32 | refused | CANN's limit |
-//! | a bias | refused | CANN has no gradient of it |
-//! | a cap, with or without sinks | products, the cap, the softmax (`composed`) | CANN's attention has no cap |
-//! | values wider than keys, without a cap | refused | CANN's limit |
-//! | an axis without elements, f64, different types, or, without a cap, more than 256 heads, heads wider than 768 | refused | CANN's limits |
+//! | a cap, a bias or both, with or without sinks | products, the cap, the bias, the softmax (`composed`) | CANN's attention has no cap, and no gradient of a bias |
+//! | values wider than keys, without a cap or bias | refused | CANN's limit |
+//! | an axis without elements, f64, different types, or, without a cap or bias, more than 256 heads, heads wider than 768 | refused | CANN's limits |
 //!
 //! A call of inference has no gradient. If it is in f16 or bf16 and has fewer queries than keys, as a step of decoding
 //! over a cache has, `aclnnFusedInferAttentionScore` computes it where it can: `I`, version 3, or version 4 with sinks.
@@ -65,10 +64,10 @@ pub use hidden::Hidden;
 pub(crate) use kernel::{COMPOSED, IMPLEMENTATION};
 
 use super::{Attention, Each, Operands};
+use crate::mode::Mode;
 use crate::npu::refused::one_float;
 use crate::npu::{OnNpu, Refused, Result, Seen, Specified, base};
 use crate::ops::fused::{Backward, Made};
-use crate::reason::Reason;
 use crate::semantics::{AttentionBias, AttentionKey, HeadLayout, ScoreCap, SequenceLengths, Sinks};
 use burn_cann::ops::attention::{self as cann, Attended, Axes};
 use burn_cann::ops::unary;
@@ -101,7 +100,7 @@ pub enum Operator {
     WithSinks,
     /// `aclnnFlashAttentionVarLenScore`, of documents.
     Varlen,
-    /// Products, the cap and the softmax, of capped scores.
+    /// Products and the softmax, of scores with a cap or a bias.
     Composed,
     /// `aclnnFusedInferAttentionScoreV3`, of inference calls with fewer queries than keys.
     Infer,
@@ -109,27 +108,22 @@ pub enum Operator {
     InferWithSinks,
 }
 
-/// Returns the operators that compute training, and inference with as many queries as keys, or what CANN lacks for the
-/// key. `is_half` says whether the tensors are of a half type.
-pub(crate) fn operators(key: AttentionKey, is_half: bool) -> Result<Vec<&'static str>, Refused> {
-    has(key)?;
-    if key.cap != ScoreCap::None {
-        return Ok(composed::operators(key, is_half));
+/// Returns the operators that compute training, and inference with as many queries as keys. `is_half` says whether the
+/// tensors are of a half type.
+pub(crate) fn operators(key: AttentionKey, is_half: bool, mode: Mode) -> Vec<&'static str> {
+    if is_composed(key) {
+        return composed::operators(key, is_half, mode == Mode::Training);
     }
-    Ok(vec![match (key.sink, key.lengths) {
+    vec![match (key.sink, key.lengths) {
         (Sinks::Learned, _) => "aclnnFlashAttentionScoreV3",
         (Sinks::None, SequenceLengths::Packed) => "aclnnFlashAttentionVarLenScore",
         (Sinks::None, _) => "aclnnFlashAttentionScore",
-    }])
+    }]
 }
 
-/// Returns what CANN lacks for the key, if it lacks anything.
-pub(crate) fn has(key: AttentionKey) -> Result<(), Refused> {
-    if key.bias != AttentionBias::None {
-        let why = "CANN's attention has no gradient of a bias";
-        return Err(Refused::new(Reason::Semantics, why));
-    }
-    Ok(())
+/// Returns whether no operator of CANN computes the key with all its gradients, so that several do.
+pub(crate) fn is_composed(key: AttentionKey) -> bool {
+    key.cap != ScoreCap::None || key.bias != AttentionBias::None
 }
 
 /// Returns the operators that compute a call of these operands.
@@ -141,11 +135,12 @@ pub fn decide<T: Specified>(
     operands: &Operands<Seen<T>>,
 ) -> Result<Plan, Refused> {
     let key = operands.key();
-    has(key)?;
     let [q, k, v] = [operands.q(), operands.k(), operands.v()].map(|tensor| tensor.spec());
+    let bias = operands.bias().map(|bias| ("the bias", bias.spec()));
     let sinks = operands.sinks().map(|sinks| ("the sinks", sinks.spec()));
-    one_float(("q", q), [("k", k), ("v", v)].into_iter().chain(sinks))?;
-    if key.cap != ScoreCap::None {
+    let others = [("k", k), ("v", v)].into_iter().chain(bias).chain(sinks);
+    one_float(("q", q), others)?;
+    if is_composed(key) {
         composed::check(platform, operands)?;
         return Ok(Plan {
             operator: Operator::Composed,
@@ -200,15 +195,21 @@ impl OnNpu for Attention {
     ) -> Result<Made<Tensor>> {
         let device = stream.device();
         let plan = decide(device.platform(), operands)?;
+        if plan.operator == Operator::Composed {
+            let (y, lse) = Composed::new(stream, operands)?.forward(stream, wanted.is_some())?;
+            let made = Made::new(y.clone());
+            return Ok(match lse {
+                Some(lse) => made.saving([y, lse]),
+                None => made,
+            });
+        }
         if wanted.is_none()
-            && plan.operator != Operator::Composed
             && let Some(call) = Infer::new(&device, operands)
         {
             return Ok(Made::new(call.run(stream)?));
         }
         let (y, lse) = match plan.operator {
             Operator::Varlen => Packed::new(stream, operands, plan)?.forward(stream)?,
-            Operator::Composed => Composed::new(stream, operands)?.forward(stream)?,
             _ => Dense::new(stream, operands, plan)?.forward(stream)?,
         };
         Ok(Made::new(y.clone()).saving([y, lse]))

@@ -109,12 +109,12 @@ impl Ends {
 pub(super) struct Blind(Tensor);
 
 impl Blind {
-    /// Sets rows of the result to zero, and their `lse` to `-∞`.
+    /// Sets rows of the result to zero, and their `lse`, if it is kept, to `-∞`.
     pub(super) fn clear(
         &self,
         stream: &Stream,
         y: &Tensor,
-        lse: &Tensor,
+        lse: Option<&Tensor>,
         layout: HeadLayout,
     ) -> Result<()> {
         let rows = self.0.unsqueeze(3)?;
@@ -123,12 +123,10 @@ impl Blind {
             HeadLayout::Bsnd => rows.permute(&[0, 2, 1, 3])?,
         };
         base::masked_fill(stream, y, &rows, 0.0)?;
-        base::masked_fill(stream, lse, &self.0, f64::NEG_INFINITY)
-    }
-
-    /// Sets `lse`, `[batch, heads, queries]`, so high that all weights of their rows are zero.
-    pub(super) fn raise_lse(&self, stream: &Stream, lse: &Tensor) -> Result<()> {
-        base::masked_fill(stream, lse, &self.0, f32::MAX.into())
+        match lse {
+            Some(lse) => base::masked_fill(stream, lse, &self.0, f64::NEG_INFINITY),
+            None => Ok(()),
+        }
     }
 
     /// Sets maxima, `[batch, heads, queries, 8]`, so high that all weights of their rows are zero.

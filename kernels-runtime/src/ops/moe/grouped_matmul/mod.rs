@@ -28,7 +28,7 @@ use crate::dispatch::Query;
 use crate::ops::operands::{Facts, checked};
 use crate::reason::Reason;
 use crate::semantics::ExpertLayout;
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Int, Tensor, TensorData};
 use std::ops::Range;
 
 /// Computes grouped products with the kernel of the tensors' device.
@@ -49,9 +49,77 @@ pub fn fused(
     weights: impl Into<Stack<3, 2>>,
     layout: ExpertLayout,
 ) -> Result<Tensor<2>, Reason> {
-    let weights = weights.into();
+    run(x, counts, weights.into(), layout, None)
+}
+
+/// Computes [grouped products](fused()) whose counts the host knows: `rows` has the number of rows of each expert, and together
+/// they are all rows of `x`.
+///
+/// On an NPU, a list of weights is then multiplied as a list of pairs of rows and weight, which needs no counts on the device:
+/// `aclnnGroupedMatmulV5` of `groupType` −1, for every 128 experts that have rows. (With counts on the device, more than 128
+/// weights take up to twice as many products.) Elsewhere, and for stacked weights, this is the same as `fused`.
+///
+/// # Errors
+/// Returns the reason as [`fused`](fused()) does.
+///
+/// # Panics
+/// Panics if the shapes don't fit together, or if the numbers don't add up to the rows of `x`.
+pub fn fused_of_rows(
+    x: Tensor<2>,
+    rows: &[usize],
+    weights: impl Into<Stack<3, 2>>,
+    layout: ExpertLayout,
+) -> Result<Tensor<2>, Reason> {
+    // A number of rows that does not fit is not one of `x` either.
+    let counts = rows
+        .iter()
+        .map(|rows| i64::try_from(*rows).unwrap_or(i64::MAX));
+    let counts = TensorData::new(counts.collect(), [rows.len()]);
+    let counts = Tensor::from_data(counts, &x.device().inner());
+    run(x, counts, weights.into(), layout, Some(rows.to_vec()))
+}
+
+/// Multiplies each tensor of rows, `[R_e, K]`, by the weight of its expert: products of lists, without counts. Returns one
+/// result for each, `[R_e, N]`.
+///
+/// It joins the rows and computes [`fused_of_rows`], so rows that are one tensor already should go there.
+///
+/// # Errors
+/// Returns the reason as [`fused`](fused()) does.
+///
+/// # Panics
+/// Panics if there are none, if there are not as many weights as tensors of rows, or if the shapes don't fit together.
+pub fn fused_each(
+    xs: Vec<Tensor<2>>,
+    weights: Vec<Tensor<2>>,
+    layout: ExpertLayout,
+) -> Result<Vec<Tensor<2>>, Reason> {
+    assert!(
+        !xs.is_empty() && xs.len() == weights.len(),
+        "grouped matmul: there are {} tensors of rows and {} weights, but each weight must have one",
+        xs.len(),
+        weights.len()
+    );
+    let rows: Vec<usize> = xs.iter().map(|x| x.dims()[0]).collect();
+    let y = fused_of_rows(Tensor::cat(xs, 0), &rows, Stack::List(weights), layout)?;
+    let mut start = 0;
+    let parts = rows.into_iter().map(|rows| {
+        start += rows;
+        y.clone().slice_dim(0, start - rows..start)
+    });
+    Ok(parts.collect())
+}
+
+fn run(
+    x: Tensor<2>,
+    counts: Tensor<1, Int>,
+    weights: Stack<3, 2>,
+    layout: ExpertLayout,
+    known: Option<Vec<usize>>,
+) -> Result<Tensor<2>, Reason> {
     let (x, counts) = (x.into_dispatch(), counts.into_dispatch());
-    let operands = checked(Operands::new(x, weights.into_dispatch(), counts, layout));
+    let operands = Operands::new(x, weights.into_dispatch(), counts, layout, known);
+    let operands = checked(operands);
     for weight in operands.weights() {
         let query = Query::of_one_dtype(&[operands.x(), weight]);
         refuse(
@@ -73,7 +141,7 @@ fn check(
     layout: ExpertLayout,
 ) -> (usize, usize) {
     let (x, counts) = (Facts::from(x), Facts::from(counts));
-    let operands = checked(Operands::new(x, weights.facts(), counts, layout));
+    let operands = checked(Operands::new(x, weights.facts(), counts, layout, None));
     (operands.experts(), operands.result()[1])
 }
 

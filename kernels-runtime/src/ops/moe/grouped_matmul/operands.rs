@@ -31,13 +31,31 @@ operation! {
     numbers {
         /// The layout of the weights.
         layout: ExpertLayout,
+        /// The counts, if the host knows them.
+        known: Option<Vec<usize>>,
     }
 }
 
 impl<F: Described, I: Described> Operands<F, I> {
     fn check(&self) -> Result<(), Mismatch> {
         let (experts, sizes) = operands::stack::<3, 2, F>(OP, &self.weights)?;
-        fits(&self.x, &self.counts, experts, sizes, self.layout)
+        fits(&self.x, &self.counts, experts, sizes, self.layout)?;
+        let (rows, Some(known)) = (self.x.shape()[0], &self.known) else {
+            return Ok(());
+        };
+        require!(
+            known.len() == experts,
+            "grouped matmul: there are {} numbers of rows, but {experts} experts",
+            known.len()
+        );
+        let sum = known
+            .iter()
+            .try_fold(0_usize, |sum, rows| sum.checked_add(*rows));
+        require!(
+            sum == Some(rows),
+            "grouped matmul: the numbers of rows {known:?} don't add up to the {rows} rows of x"
+        );
+        Ok(())
     }
 
     fn results(&self) -> [Like; 1] {

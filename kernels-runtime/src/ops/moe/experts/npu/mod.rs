@@ -16,7 +16,7 @@
 //! | gradients of biases | grouped products with ones, and with `p` for that of down | CANN has no sum by expert |
 //! | a clamp, an offset of up | as the gated unit, in f32 | |
 //! | an activation that the gated unit refuses | refused | |
-//! | lists of experts, one tensor of rows for each (`groupType` −1) | not used | the host would have to wait for the number of rows of each expert, and CANN takes no expert without rows there. Lists share the rows and the counts of stacked weights |
+//! | lists of experts, one tensor of rows for each (`groupType` −1) | not used here, but by [grouped products](crate::ops::moe::grouped_matmul::fused_of_rows) of rows that the host has counted | the router's choice is on the device: the host would have to wait for the number of rows of each expert. Lists share the rows and the counts of stacked weights |
 //! | lists of more than 128 experts | a grouped product for every 128 of them, see [`grouped_matmul_of_list`] | CANN's limit on lists |
 //! | more than 1024 experts, more than 512 choices | refused | CANN's limits |
 //!

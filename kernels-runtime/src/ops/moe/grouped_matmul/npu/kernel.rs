@@ -14,7 +14,13 @@ pub(crate) fn takes(operands: &Operands<DispatchTensor, DispatchTensor>) -> Resu
         let (x, counts) = (specs.one(), specs.one());
         npu::decide(
             platform,
-            &Operands::new(x, specs.collect(), counts, operands.layout())?,
+            &Operands::new(
+                x,
+                specs.collect(),
+                counts,
+                operands.layout(),
+                operands.known(),
+            )?,
         )
     })
 }

@@ -11,6 +11,7 @@
 //! | weights with other strides | refused | a copy would be as large as the weights: make them contiguous once |
 //! | a list of weights | a list of tensors; the parts of a stacked `dW` are views | there is no copy |
 //! | more than 128 of them | a product for every 128, from the last to the first: each also writes the rows before its own, which the next one writes again | CANN's limit on lists. Row numbers that only the device knows can't offset a view, and the product of two lists is half as much work again |
+//! | a list of weights, and counts that the host knows | `groupType` −1: lists of rows and weights, for every 128 experts that have rows; `dW` as above | nothing is computed twice, and no count is read from the device. For `dW`, CANN takes no list of views with exchanged axes, so each expert's rows would be copied |
 //! | rows beyond the sum of the counts | the result is cleared first | CANN leaves such rows unwritten |
 //! | more than 1024 experts, an axis of 65,536 elements and more | refused | CANN's limits |
 //!
@@ -29,8 +30,8 @@ use crate::ops::fused::{Backward, Made};
 use crate::reason::Reason;
 use crate::semantics::ExpertLayout;
 use burn_cann::ops::grouped_matmul::{
-    Groups, check, check_grad, check_list, grouped_matmul_grad, grouped_matmul_into,
-    grouped_matmul_of_list,
+    Groups, check, check_grad, check_list, grouped_matmul_each_into, grouped_matmul_grad,
+    grouped_matmul_into, grouped_matmul_of_list,
 };
 use burn_cann::ops::reduce;
 use burn_cann::{DType, Layout, Platform, Spec, Stream, Tensor};
@@ -205,6 +206,41 @@ impl<'a> Weights<'a> {
         Ok(y)
     }
 
+    /// Returns the weights as `[.., the summed axis, the other axis]`.
+    fn seen(self, over: Over) -> Result<Vec<Tensor>> {
+        let weights = self.tensors.iter();
+        weights
+            .map(|weight| Ok(weight.with_layout(seen(weight.layout(), self.layout, over)?)?))
+            .collect()
+    }
+
+    /// Multiplies contiguous rows with a list of weights, of which each has as many of them as `known` says.
+    fn product_of_lists(
+        self,
+        stream: &Stream,
+        x: &Tensor,
+        known: &[usize],
+        over: Over,
+    ) -> Result<Tensor> {
+        let y = Tensor::empty(stream, x.dtype(), [x.shape()[0], self.width(over)])?;
+        let (mut xs, mut weights, mut ys) = (Vec::new(), Vec::new(), Vec::new());
+        let mut start = 0;
+        for (weight, &rows) in self.seen(over)?.into_iter().zip(known) {
+            let part = start..start + rows;
+            start = part.end;
+            // CANN takes no empty tensor of a list.
+            if rows > 0 {
+                xs.push(x.slice(0, part.clone())?);
+                ys.push(y.slice(0, part)?);
+                weights.push(weight);
+            }
+        }
+        if !xs.is_empty() {
+            grouped_matmul_each_into(stream, &xs, &weights, &[], &ys)?;
+        }
+        Ok(y)
+    }
+
     /// Multiplies rows with their weights into `y`. Rows of `y` after the last group stay unchanged.
     fn product_into(
         self,
@@ -214,11 +250,7 @@ impl<'a> Weights<'a> {
         over: Over,
         y: &Tensor,
     ) -> Result<()> {
-        let seen: Vec<Tensor> = self
-            .tensors
-            .iter()
-            .map(|weight| Ok(weight.with_layout(seen(weight.layout(), self.layout, over)?)?))
-            .collect::<Result<_>>()?;
+        let seen = self.seen(over)?;
         let bias: Vec<Tensor> = match over {
             Over::Inputs => self
                 .bias
@@ -339,8 +371,13 @@ impl OnNpu for GroupedMatmul {
         _: Option<&Each<bool>>,
     ) -> Result<Made<Tensor>> {
         decide(stream.device().platform(), operands)?;
-        let ends = ends(stream, operands, Counts::Mistakes)?;
-        let y = cleared_product(stream, operands.x(), operands, &ends, Over::Inputs)?;
+        let y = match of_lists(stream, operands.x(), operands, Over::Inputs)? {
+            Some(y) => y,
+            None => {
+                let ends = ends(stream, operands, Counts::Mistakes)?;
+                cleared_product(stream, operands.x(), operands, &ends, Over::Inputs)?
+            }
+        };
         Ok(Made::new(y))
     }
 
@@ -351,10 +388,11 @@ impl OnNpu for GroupedMatmul {
         let (operands, dy, wanted) = (backward.operands(), backward.dy(), backward.wanted());
         decide(stream.device().platform(), operands)?;
         let ends = ends(stream, operands, Counts::Nothing)?;
-        let d_x = wanted
-            .x
-            .then(|| cleared_product(stream, dy, operands, &ends, Over::Features))
-            .transpose()?;
+        let of_x = || match of_lists(stream, dy, operands, Over::Features)? {
+            Some(d_x) => Ok(d_x),
+            None => cleared_product(stream, dy, operands, &ends, Over::Features),
+        };
+        let d_x = wanted.x.then(of_x).transpose()?;
         let (x, dy) = (contiguous(stream, operands.x())?, contiguous(stream, dy)?);
         let weights = Weights::new(operands.weights(), operands.layout());
         let groups = (&ends, Groups::Ends);
@@ -376,6 +414,21 @@ fn ends(
     let each = nearest(stream, &each, rows, mistakes)?;
     let ends = reduce::cumsum(stream, &each, 0)?;
     nearest(stream, &ends, rows, mistakes)
+}
+
+/// Returns the product of lists, if the weights are one and the host knows the rows of each.
+fn of_lists(
+    stream: &Stream,
+    x: &Tensor,
+    operands: &Operands<Seen<Tensor>, Seen<Tensor>>,
+    over: Over,
+) -> Result<Option<Tensor>> {
+    let weights = Weights::new(operands.weights(), operands.layout());
+    let Some(known) = operands.known().filter(|_| !weights.is_stacked()) else {
+        return Ok(None);
+    };
+    let x = contiguous(stream, x)?;
+    weights.product_of_lists(stream, &x, &known, over).map(Some)
 }
 
 /// Returns a product with zeros in the rows after the last group.
