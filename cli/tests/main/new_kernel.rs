@@ -59,6 +59,14 @@ fn a_new_crate_is_the_example_under_another_name() {
             assert!(!text.contains(left), "{left} is left in {name}");
         }
     }
+    // A crate that only replaces a kernel is not linked unless the program names it.
+    let (library, program) = (&made["src/lib.rs"], &made["src/main.rs"]);
+    let names_it = "use top_k_gate_kernel as _;";
+    assert!(library.contains(names_it) && program.contains(&format!("\n{names_it}")));
+    assert!(
+        library.contains("replaces a kernel of another crate"),
+        "{library}"
+    );
     // Nothing but the crate is left.
     assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
 }

@@ -417,7 +417,7 @@ fn messages() -> Vec<Message> {
             "burn-kernels/grouped_matmul",
             [x(), ints([3], &[1, 0, 2]), float([3, 16, 32])],
             [float([4, 32])],
-            forward_wanting((ExpertLayout::Matmul,), &[1], None),
+            forward_wanting((ExpertLayout::Matmul, None::<Vec<usize>>), &[1], None),
         ),
         message(
             "burn-kernels/grouped_matmul_backward",
@@ -428,7 +428,14 @@ fn messages() -> Vec<Message> {
                 float([3, 16, 32]),
             ],
             [x(), float([3, 16, 32])],
-            backward_wanting((ExpertLayout::Matmul,), &[1], &[true; 2]),
+            backward_wanting((ExpertLayout::Matmul, None::<Vec<usize>>), &[1], &[true; 2]),
+        ),
+        // The host knows the counts.
+        message(
+            "burn-kernels/grouped_matmul",
+            [x(), ints([2], &[1, 3]), float([16, 32]), float([16, 32])],
+            [float([4, 32])],
+            forward_wanting((ExpertLayout::Matmul, Some(vec![1, 3])), &[2], None),
         ),
         message(
             "burn-kernels/sort_slots",

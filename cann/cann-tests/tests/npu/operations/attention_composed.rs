@@ -1,13 +1,17 @@
 //! Compares attention with a cap or a bias, which several operators compute, with the reference in f64.
 
 use super::attention::*;
+use crate::npu::common::Scenario;
 use crate::npu::*;
 use crate::passes::{forward, given};
-use burn_cann::{DType, Stream, Tensor};
+use burn::tensor::{Device, TensorData};
+use burn_cann::{DType, Stream, Tensor, backend};
 use kernels_runtime::dispatch::Mode;
 use kernels_runtime::npu::{OnNpu, Seen};
 use kernels_runtime::ops::attention::npu::{Hidden, Operator};
-use kernels_runtime::ops::attention::{Attention, Each, Lengths, Operands, Settings};
+use kernels_runtime::ops::attention::{
+    Attention, Each, Inputs, Lengths, Operands, Settings, fused, reference,
+};
 use kernels_runtime::semantics::*;
 
 const OURS: (&str, &str) = ("npu_fused_attention", "aclnn-matmul-softmax");
@@ -458,5 +462,63 @@ fn a_step_widens_what_it_sees() {
             // The result alone is copied.
             assert_eq!(count(&put_on, "aclnnInplaceCopy"), 1, "{put_on:?}");
         }
+    });
+}
+
+/// Dispatch chooses the operators, which wait for nothing. Gradients, that of the bias too, go through Burn's autodiff.
+#[test]
+fn a_bias_on_an_npu() {
+    Scenario::new().run(|cann| {
+        backend::install(cann.clone());
+        let npu = kernels_serving::npu::device(0).unwrap();
+        let key = AttentionKey {
+            bias: AttentionBias::Additive,
+            ..AttentionKey::CAUSAL
+        };
+        let on = |device: &Device, is_fused: bool| {
+            let device = device.clone().autodiff();
+            let leaf = |shape: [usize; 4], seed| {
+                let data = TensorData::new(noise(shape.iter().product(), seed), shape);
+                let leaf = burn::tensor::Tensor::<4>::from_data(data.convert::<f32>(), &device);
+                leaf.require_grad()
+            };
+            let leaves = [
+                leaf([2, 4, 5, 8], 1),
+                leaf([2, 2, 5, 8], 2),
+                leaf([2, 2, 5, 8], 3),
+                leaf([1, 4, 1, 5], 4),
+            ];
+            let [q, k, v, bias] = leaves.clone();
+            let inputs = Inputs {
+                q,
+                k,
+                v,
+                bias: Some(bias),
+                sinks: None,
+                lengths: Lengths::default(),
+            };
+            let waits = cann.waits();
+            let y = match is_fused {
+                true => fused(inputs, Settings::default(), key).expect("a kernel"),
+                false => reference(inputs, Settings::default(), key),
+            };
+            let gradients = y.clone().powi_scalar(2).sum().backward();
+            let found = leaves.map(|leaf| leaf.grad(&gradients).expect("it is tracked"));
+            if is_fused {
+                assert_eq!(cann.waits(), waits);
+            }
+            (elements(y), found.map(elements))
+        };
+        let (y, found) = on(&npu, true);
+        let (exact, expected) = on(&Device::flex(), false);
+        assert_close("y", &y, &exact, DType::F32);
+        for (name, (found, expected)) in ["q", "k", "v", "bias"]
+            .iter()
+            .zip(found.iter().zip(&expected))
+        {
+            assert_close(name, found, expected, DType::F32);
+        }
+        kernels_serving::npu::close();
+        backend::close();
     });
 }

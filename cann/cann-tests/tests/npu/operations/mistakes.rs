@@ -7,7 +7,7 @@ use burn::tensor::{Device, Int, IntDType, Tensor, TensorData};
 use burn_cann::{DType, backend};
 use kernels_runtime::__serving::mistakes;
 use kernels_runtime::npu::{OnNpu, Seen};
-use kernels_runtime::ops::fused::{Backward, FusedOp, Given};
+use kernels_runtime::ops::fused::{Backward, Given};
 use kernels_runtime::ops::moe::experts::{self, Projection, Weights};
 use kernels_runtime::ops::moe::router::{self, Router, Routing};
 use kernels_runtime::ops::moe::{Stack, grouped_matmul, unpermute};
@@ -247,7 +247,7 @@ fn an_expert_that_no_router_chose_is_told() {
                         .into_iter()
                         .collect(),
                 };
-                let wanted = &[true, false][..Router::floats(&operands).len()];
+                let wanted = &[true, false][..operands.tensors().count()];
                 let backward = Backward::<Router, _>::new(operands, given, wanted).unwrap();
                 mistakes::begin();
                 let gradient = Router::backward(stream, &backward).unwrap().logits.unwrap();

@@ -3,8 +3,8 @@
 
 use crate::npu::common::Scenario;
 use crate::npu::*;
-use burn::tensor::{IntDType, Tensor as Exact};
-use burn_cann::{DType, Spec, Stream, Tensor};
+use burn::tensor::{Device, IntDType, Tensor as Exact, TensorData};
+use burn_cann::{DType, Spec, Stream, Tensor, backend};
 use kernels_runtime::dispatch::{Mode, Reason};
 use kernels_runtime::npu::{OnNpu, Refused, Seen, Specified};
 use kernels_runtime::ops::Mismatch;
@@ -364,6 +364,65 @@ mod products {
                     );
                 }
             }
+        });
+    }
+
+    /// Lists of rows and weights as Burn's tensors, one without rows, with gradients by Burn's autodiff.
+    #[test]
+    fn lists_on_an_npu() {
+        Scenario::new().run(|cann| {
+            backend::install(cann.clone());
+            let npu = kernels_serving::npu::device(0).unwrap();
+            for layout in LAYOUTS {
+                let on = |device: &Device, is_fused: bool| {
+                    let device = device.clone().autodiff();
+                    let leaf = |shape: [usize; 2], seed| {
+                        let data = TensorData::new(noise(shape[0] * shape[1], seed), shape);
+                        let leaf = Exact::<2>::from_data(data.convert::<f32>(), &device);
+                        leaf.require_grad()
+                    };
+                    let axes = match layout {
+                        ExpertLayout::Linear => [6, 9],
+                        ExpertLayout::Matmul => [9, 6],
+                    };
+                    let rows = [3, 0, 1, 4];
+                    let xs: Vec<_> = (0..4).map(|at| leaf([rows[at], 9], at as u64)).collect();
+                    let weights: Vec<_> = (0..4).map(|at| leaf(axes, 9 + at)).collect();
+                    let (given, of) = (xs.clone(), weights.clone());
+                    let ys = match is_fused {
+                        true => grouped_matmul::fused_each(given, of, layout).expect("a kernel"),
+                        false => {
+                            let pairs = given.into_iter().zip(of);
+                            let product = |(x, weight): (Exact<2>, Exact<2>)| match layout {
+                                ExpertLayout::Linear => x.matmul(weight.transpose()),
+                                ExpertLayout::Matmul => x.matmul(weight),
+                            };
+                            pairs.map(product).collect()
+                        }
+                    };
+                    let shapes: Vec<_> = ys.iter().map(|y| y.dims()).collect();
+                    assert_eq!(shapes, rows.map(|rows| [rows, 6]));
+                    let full = ys.iter().zip(rows).filter(|(_, rows)| *rows > 0);
+                    let losses = full.map(|(y, _)| y.clone().powi_scalar(2).sum());
+                    let gradients = losses.reduce(|a, b| a + b).unwrap().backward();
+                    let leaves = xs.into_iter().chain(weights);
+                    let found = leaves.map(|leaf| leaf.grad(&gradients).map(elements));
+                    let found: Vec<_> = found.map(Option::unwrap_or_default).collect();
+                    (ys.into_iter().map(elements).collect::<Vec<_>>(), found)
+                };
+                let (ys, found) = on(&npu, true);
+                let (exact, expected) = on(&Device::flex(), false);
+                let found = ys.iter().chain(&found).zip(exact.iter().chain(&expected));
+                for (at, (found, expected)) in found.enumerate() {
+                    // Without rows there is no gradient, or one of zeros.
+                    match expected.is_empty() {
+                        true => assert!(found.iter().all(|x| *x == 0.0), "{at}"),
+                        false => assert_close(at, found, expected, DType::F32),
+                    }
+                }
+            }
+            kernels_serving::npu::close();
+            backend::close();
         });
     }
 

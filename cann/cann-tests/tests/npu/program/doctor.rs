@@ -26,3 +26,29 @@ fn an_emulated_npu_is_ready_and_is_not_taken_for_a_real_one() {
     let text = String::from_utf8(emulated.stdout).unwrap();
     assert!(text.contains("the emulator, version"), "{text}");
 }
+
+/// Of the chips that the documentation tells apart, the first two have the kernels.
+#[test]
+fn the_chip_is_named() {
+    for (soc, family, has_kernels) in [
+        ("Ascend910B2", "Ascend 910B, Atlas A2", true),
+        ("Ascend910_9391", "Ascend 910C, Atlas A3", true),
+        ("Ascend310P3", "Ascend 310 or 310P, for inference", false),
+        ("Ascend950PR", "Ascend 950", false),
+    ] {
+        let mut command = program(&library_folder());
+        command.env("CANN_EMULATOR_SOC", soc);
+        command.env("COLUMNS", "400");
+        let output = command.arg("doctor").output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        for id in 0..2 {
+            let chip = format!("{id}: {soc} ({family})");
+            let mut lines = text.lines();
+            let line = lines.find(|line| line.contains(&chip));
+            let line = line.unwrap_or_else(|| panic!("{chip} is not in {text}"));
+            assert_eq!(line.contains("RMSNorm is right"), has_kernels, "{line}");
+        }
+        let said = "On this chip the references run, on the host";
+        assert_eq!(text.contains(said), !has_kernels, "{text}");
+    }
+}
