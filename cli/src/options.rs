@@ -16,6 +16,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 use toml::Value;
 
@@ -146,6 +147,15 @@ fn add(options: &mut Vec<OsString>, arg: &Arg, key: &str, value: &Value) -> anyh
     Ok(())
 }
 
+/// Reads a whole number, 0 or more.
+///
+/// # Errors
+/// Returns what was expected.
+pub fn whole<T: FromStr>(text: &str) -> Result<T, String> {
+    let number = text.parse();
+    number.map_err(|_| "expected a whole number, 0 or more".to_owned())
+}
+
 /// Serialises a value by its text.
 ///
 /// # Errors
@@ -250,6 +260,8 @@ mod tests {
         let matches = parse(["kernels", "train", "--rate", "-1e-3"]).unwrap();
         let given = matches.subcommand().unwrap().1.get_one::<f64>("rate");
         assert_eq!(given, Some(&-1e-3));
+        assert_eq!(whole::<u64>("7"), Ok(7));
+        assert!(whole::<u64>("-1").unwrap_err().contains("0 or more"));
         // A text that begins with a dash stays an option.
         assert!(parse(["kernels", "train", "--data", "-1"]).is_err());
         assert!(parse(["kernels", "train", "--rate", "-x"]).is_err());
