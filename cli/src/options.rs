@@ -5,19 +5,16 @@
 use crate::output;
 use crate::training::folder::CONFIG;
 use anyhow::{Context, anyhow, bail};
-use bytesize::ByteSize;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, Parser};
 use kernels_io::{Limit, escape, escape_lines, escape_path};
 use serde::Serializer;
-use std::any::TypeId;
 use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
 use toml::Value;
 
 /// The option that names a file of options.
@@ -27,8 +24,8 @@ const RUN: &str = "resume";
 
 /// Parses the command line, and the file of options that it names. Wrong usage ends the program.
 pub fn parse<P: Parser>() -> P {
-    let mut line: Vec<OsString> = std::env::args_os().collect();
-    let command = with_negative_numbers(P::command());
+    let mut line = with_negative_numbers(std::env::args_os());
+    let command = P::command();
     let parsed = command.clone().try_get_matches_from(&line);
     let parsed = parsed.and_then(|matches| {
         let options = from_file(&command, &matches).map_err(|error| {
@@ -36,35 +33,34 @@ pub fn parse<P: Parser>() -> P {
             command.error(ErrorKind::InvalidValue, output::chain(&error))
         })?;
         line.extend(options);
-        let matches = command.clone().try_get_matches_from(&line)?;
-        P::from_arg_matches(&matches).map_err(|error| error.format(&mut command.clone()))
+        P::try_parse_from(&line)
     });
     parsed.unwrap_or_else(|error| exit(&error, &line))
 }
 
-/// Has options of numbers take negative ones, so that the parser of each says which it allows. Without this, `--steps -1`
-/// is an unknown option `-1`.
-fn with_negative_numbers(command: Command) -> Command {
-    let of_number = |arg: &Arg| {
-        let parsed = arg.get_value_parser().type_id();
-        let numbers = [
-            TypeId::of::<usize>(),
-            TypeId::of::<u16>(),
-            TypeId::of::<u32>(),
-            TypeId::of::<u64>(),
-            TypeId::of::<f32>(),
-            TypeId::of::<f64>(),
-            TypeId::of::<Duration>(),
-            TypeId::of::<ByteSize>(),
-        ];
-        arg.get_action().takes_values() && numbers.iter().any(|number| parsed == *number)
-    };
-    command
-        .mut_args(|arg| match of_number(&arg) {
-            true => arg.allow_negative_numbers(true),
-            false => arg,
-        })
-        .mut_subcommands(with_negative_numbers)
+/// Joins negative numbers with the options before them, so that the parser of each option says which it allows. Without
+/// this, `--steps -1` is an unknown option `-1`.
+fn with_negative_numbers(line: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    let mut is_own = true;
+    for argument in line {
+        let text = argument.to_string_lossy();
+        // What follows is the line of another program.
+        is_own &= text != "--";
+        let is_negative = text.starts_with('-') && text.parse::<f64>().is_ok();
+        let before = joined.last_mut().filter(|before| {
+            let before = before.to_string_lossy();
+            is_own && is_negative && before.starts_with("--") && !before.contains('=')
+        });
+        match before {
+            Some(before) => {
+                before.push("=");
+                before.push(&argument);
+            }
+            None => joined.push(argument),
+        }
+    }
+    joined
 }
 
 /// Ends the program with a message of wrong usage, or with the help. The message quotes the line, whose values may be those
@@ -248,23 +244,24 @@ mod tests {
     }
 
     #[test]
-    fn options_of_numbers_take_negative_ones() {
-        let command = with_negative_numbers(<Cli as clap::CommandFactory>::command());
-        let parse = |line: [&str; 4]| command.clone().try_get_matches_from(line);
-        let said = parse(["kernels", "train", "--steps", "-1"]).unwrap_err();
-        let said = said.to_string();
+    fn options_take_negative_numbers() {
+        let parse = |line: &str| {
+            let line = with_negative_numbers(line.split(' ').map(OsString::from));
+            Cli::try_parse_from(line).map_err(|error| error.to_string())
+        };
+        let said = parse("kernels train --steps -1").unwrap_err();
         assert!(
             said.contains("'--steps <STEPS>'") && said.contains("'-1'"),
             "{said}"
         );
-        let matches = parse(["kernels", "train", "--rate", "-1e-3"]).unwrap();
-        let given = matches.subcommand().unwrap().1.get_one::<f64>("rate");
-        assert_eq!(given, Some(&-1e-3));
+        let Cli::Train { rate, .. } = parse("kernels train --rate -1e-3 --steps 2").unwrap();
+        assert_eq!(rate, Some(-1e-3));
+        assert!(parse("kernels train --rate -x").is_err());
+        let line = ["k", "-1", "--a=1", "-1", "--b", "-x", "--", "--c", "-1"];
+        let line = line.map(OsString::from);
+        assert_eq!(with_negative_numbers(line.clone().into_iter()), line);
         assert_eq!(whole::<u64>("7"), Ok(7));
         assert!(whole::<u64>("-1").unwrap_err().contains("0 or more"));
-        // A text that begins with a dash stays an option.
-        assert!(parse(["kernels", "train", "--data", "-1"]).is_err());
-        assert!(parse(["kernels", "train", "--rate", "-x"]).is_err());
     }
 
     #[test]
