@@ -14,6 +14,7 @@ use std::borrow::Cow;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use toml::Value;
 
 /// The option that names a file of options.
@@ -23,7 +24,7 @@ const RUN: &str = "resume";
 
 /// Parses the command line, and the file of options that it names. Wrong usage ends the program.
 pub fn parse<P: Parser>() -> P {
-    let mut line: Vec<OsString> = std::env::args_os().collect();
+    let mut line = with_negative_numbers(std::env::args_os());
     let command = P::command();
     let parsed = command.clone().try_get_matches_from(&line);
     let parsed = parsed.and_then(|matches| {
@@ -35,6 +36,31 @@ pub fn parse<P: Parser>() -> P {
         P::try_parse_from(&line)
     });
     parsed.unwrap_or_else(|error| exit(&error, &line))
+}
+
+/// Joins negative numbers with the options before them, so that the parser of each option says which it allows. Without
+/// this, `--steps -1` is an unknown option `-1`.
+fn with_negative_numbers(line: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    let mut is_own = true;
+    for argument in line {
+        let text = argument.to_string_lossy();
+        // What follows is the line of another program.
+        is_own &= text != "--";
+        let is_negative = text.starts_with('-') && text.parse::<f64>().is_ok();
+        let before = joined.last_mut().filter(|before| {
+            let before = before.to_string_lossy();
+            is_own && is_negative && before.starts_with("--") && !before.contains('=')
+        });
+        match before {
+            Some(before) => {
+                before.push("=");
+                before.push(&argument);
+            }
+            None => joined.push(argument),
+        }
+    }
+    joined
 }
 
 /// Ends the program with a message of wrong usage, or with the help. The message quotes the line, whose values may be those
@@ -115,6 +141,15 @@ fn add(options: &mut Vec<OsString>, arg: &Arg, key: &str, value: &Value) -> anyh
         }
     }
     Ok(())
+}
+
+/// Reads a whole number, 0 or more.
+///
+/// # Errors
+/// Returns what was expected.
+pub fn whole<T: FromStr>(text: &str) -> Result<T, String> {
+    let number = text.parse();
+    number.map_err(|_| "expected a whole number, 0 or more".to_owned())
 }
 
 /// Serialises a value by its text.
@@ -206,6 +241,27 @@ mod tests {
         let options = from_file(&command, &matches).map_err(|error| format!("{error:#}"))?;
         let texts = options.into_iter().map(|text| text.into_string().unwrap());
         Ok(texts.collect())
+    }
+
+    #[test]
+    fn options_take_negative_numbers() {
+        let parse = |line: &str| {
+            let line = with_negative_numbers(line.split(' ').map(OsString::from));
+            Cli::try_parse_from(line).map_err(|error| error.to_string())
+        };
+        let said = parse("kernels train --steps -1").unwrap_err();
+        assert!(
+            said.contains("'--steps <STEPS>'") && said.contains("'-1'"),
+            "{said}"
+        );
+        let Cli::Train { rate, .. } = parse("kernels train --rate -1e-3 --steps 2").unwrap();
+        assert_eq!(rate, Some(-1e-3));
+        assert!(parse("kernels train --rate -x").is_err());
+        let line = ["k", "-1", "--a=1", "-1", "--b", "-x", "--", "--c", "-1"];
+        let line = line.map(OsString::from);
+        assert_eq!(with_negative_numbers(line.clone().into_iter()), line);
+        assert_eq!(whole::<u64>("7"), Ok(7));
+        assert!(whole::<u64>("-1").unwrap_err().contains("0 or more"));
     }
 
     #[test]

@@ -14,7 +14,31 @@ pub struct Settings {
     pub template: Option<(PathBuf, String)>,
     /// The fields of `tokenizer_config.json`.
     pub fields: Map<String, Value>,
+    /// Whether a byte-level tokenizer puts a space before a text, unless `tokenizer.json` says it.
+    pub prefix_space: Option<bool>,
 }
+
+/// The classes that transformers builds from the vocabulary alone. Of `add_prefix_space`, that of `tokenizer_config.json`
+/// counts then, and not that of `tokenizer.json`.
+const BUILT_ANEW: [&str; 2] = ["GPT2Tokenizer", "Qwen2Tokenizer"];
+
+/// The classes that leave the choice to the type of the model.
+const OF_MODEL: [&str; 3] = ["", "PreTrainedTokenizer", "TokenizersBackend"];
+
+/// The types of models that have `Qwen2Tokenizer`.
+const OF_QWEN2: [&str; 11] = [
+    "qwen2",
+    "qwen2_5_omni",
+    "qwen2_5_vl",
+    "qwen2_moe",
+    "qwen2_vl",
+    "qwen3",
+    "qwen3_moe",
+    "qwen3_next",
+    "qwen3_omni_moe",
+    "qwen3_vl",
+    "qwen3_vl_moe",
+];
 
 /// An error of these files.
 #[derive(Debug, thiserror::Error)]
@@ -58,8 +82,38 @@ impl Settings {
         Ok(Self {
             special,
             template: template(folder, &file, &fields)?,
+            prefix_space: prefix_space(folder, &file, &fields)?,
             fields,
         })
+    }
+}
+
+/// Returns `add_prefix_space` if it counts.
+fn prefix_space(
+    folder: &Path,
+    file: &Path,
+    fields: &Map<String, Value>,
+) -> Result<Option<bool>, SettingsError> {
+    let text = |of: &Map<String, Value>, name: &str| {
+        let text = of.get(name).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let class = text(fields, "tokenizer_class");
+    let class = class.strip_suffix("Fast").unwrap_or(&class);
+    let model = match OF_MODEL.contains(&class) {
+        true => object(&folder.join("config.json"))?.unwrap_or_default(),
+        false => Map::new(),
+    };
+    let is_built =
+        BUILT_ANEW.contains(&class) || OF_QWEN2.contains(&text(&model, "model_type").as_str());
+    match fields.get("add_prefix_space") {
+        _ if !is_built => Ok(None),
+        None | Some(Value::Null) => Ok(Some(false)),
+        Some(Value::Bool(adds)) => Ok(Some(*adds)),
+        Some(_) => Err(SettingsError::content(
+            file,
+            "field `add_prefix_space`: expected true or false",
+        )),
     }
 }
 

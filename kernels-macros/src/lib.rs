@@ -9,6 +9,7 @@
 mod attr;
 mod check;
 mod contract;
+mod enclosing;
 mod errors;
 mod expand;
 mod facade;

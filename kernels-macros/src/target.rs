@@ -100,10 +100,15 @@ impl Impl {
 
     /// The last name of the type, `Norm` of `norms::Norm<D>`.
     pub(crate) fn type_name(&self) -> Option<&Ident> {
-        match &self.self_type {
-            Type::Path(path) => path.path.segments.last().map(|last| &last.ident),
-            _ => None,
-        }
+        type_name(&self.self_type)
+    }
+}
+
+/// Returns the last name of a type, `Norm` of `norms::Norm<D>`.
+pub(crate) fn type_name(of: &Type) -> Option<&Ident> {
+    match of {
+        Type::Path(path) => path.path.segments.last().map(|last| &last.ident),
+        _ => None,
     }
 }
 

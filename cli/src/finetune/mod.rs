@@ -142,7 +142,7 @@ pub struct Args {
     #[arg(long, value_parser = crate::train::learning_rate)]
     lr: Option<f64>,
     /// The number of steps in which the learning rate rises [default: 3 in 100].
-    #[arg(long, value_name = "STEPS")]
+    #[arg(long, value_name = "STEPS", value_parser = options::whole::<usize>)]
     warmup: Option<usize>,
     /// The course of the learning rate after that.
     #[arg(long, value_enum, default_value_t = Decay::Cosine)]
@@ -169,7 +169,7 @@ pub struct Args {
     #[serde(flatten)]
     lora: model::LoraArgs,
     /// The seed of adapters, held-out examples, order and dropout.
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, value_parser = options::whole::<u64>)]
     #[serde(serialize_with = "options::as_number")]
     seed: u64,
     #[command(flatten)]

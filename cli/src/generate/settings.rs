@@ -1,5 +1,6 @@
 //! The options that replace settings of the checkpoint.
 
+use crate::options;
 use kernels_models::{Generation, ModelConfig, ModelError, Sampling};
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use std::path::Path;
 #[derive(Debug, clap::Args)]
 pub struct Choice {
     /// The number of tokens after which a text ends [default: `max_new_tokens` of generation_config.json, else 256].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = options::whole::<usize>)]
     max_new_tokens: Option<usize>,
     /// Take the most probable token each time, whatever the checkpoint says.
     #[arg(long, conflicts_with_all = ["temperature", "top_k", "top_p", "min_p", "seed"])]
@@ -16,7 +17,7 @@ pub struct Choice {
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     temperature: Option<f64>,
     /// Sample from this number of the most probable tokens; 0 means all [default: that of the checkpoint, else 50].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = options::whole::<usize>)]
     top_k: Option<usize>,
     /// Draw from the smallest set of tokens that has this probability.
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
@@ -28,7 +29,7 @@ pub struct Choice {
     #[arg(long, value_name = "NUMBER", allow_negative_numbers = true)]
     repetition_penalty: Option<f64>,
     /// The seed of the draws [default: 0].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = options::whole::<u64>)]
     seed: Option<u64>,
 }
 

@@ -16,6 +16,8 @@ pub(super) struct TokenizerConfig {
     pub(super) added: BTreeMap<u32, AddedToken>,
     /// The chat template and its file.
     pub(super) template: Option<(PathBuf, String)>,
+    /// Whether a byte-level tokenizer puts a space before a text, unless `tokenizer.json` says it.
+    pub(super) prefix_space: Option<bool>,
 }
 
 impl TokenizerConfig {
@@ -35,6 +37,7 @@ impl TokenizerConfig {
         config.special.extend(settings.special);
         let file = folder.join("tokenizer_config.json");
         config.added = added(&file, &settings.fields)?;
+        config.prefix_space = settings.prefix_space;
         config.template = settings.template.or(config.template);
         Ok(config)
     }

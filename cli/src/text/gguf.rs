@@ -59,6 +59,7 @@ pub(super) fn config(file: &File) -> Result<TokenizerConfig, TextError> {
         special,
         added: BTreeMap::new(),
         template: template.map(|text| (file.path().into(), text.to_owned())),
+        prefix_space: None,
     })
 }
 

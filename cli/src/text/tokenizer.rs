@@ -7,7 +7,7 @@ use kernels_io::{Limit, read};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use tokenizers::{AddedToken, ModelWrapper};
+use tokenizers::{AddedToken, ModelWrapper, PreTokenizerWrapper};
 
 /// The names of special tokens that transformers knows. Files name others, which can be usual text.
 const SPECIAL: [&str; 7] = [
@@ -71,6 +71,9 @@ impl Tokenizer {
         inner.with_padding(None);
         let cut = inner.with_truncation(None);
         cut.map_err(|error| wrong(error.to_string()))?;
+        if let Some(adds) = config.prefix_space {
+            set_prefix_space(&mut inner, adds);
+        }
         let mut tokenizer = Self {
             special: config.special,
             inner,
@@ -276,6 +279,25 @@ impl Tokenizer {
     pub(super) fn specials(&self) -> &BTreeMap<String, String> {
         &self.special
     }
+}
+
+/// Has a byte-level tokenizer put a space before a text, or not.
+fn set_prefix_space(tokenizer: &mut tokenizers::Tokenizer, adds: bool) {
+    let Some(mut steps) = tokenizer.get_pre_tokenizer().cloned() else {
+        return;
+    };
+    match &mut steps {
+        PreTokenizerWrapper::ByteLevel(bytes) => bytes.add_prefix_space = adds,
+        PreTokenizerWrapper::Sequence(several) => {
+            for step in several.as_mut() {
+                if let PreTokenizerWrapper::ByteLevel(bytes) = step {
+                    bytes.add_prefix_space = adds;
+                }
+            }
+        }
+        _ => return,
+    }
+    tokenizer.with_pre_tokenizer(Some(steps));
 }
 
 /// Returns the file of a tokenizer, the text of its `tokenizer.json`, and its settings.

@@ -85,7 +85,7 @@ pub struct Args {
     #[arg(long, default_value_t = 3e-3, value_parser = settings::learning_rate)]
     lr: f64,
     /// The seed for initial weights, order of data and generated text.
-    #[arg(long, default_value_t = 42)]
+    #[arg(long, default_value_t = 42, value_parser = options::whole::<u64>)]
     #[serde(serialize_with = "options::as_number")]
     seed: u64,
     #[command(flatten)]

@@ -5,11 +5,13 @@
 //!     state.json            the step, the best validation so far, and the settings of the run
 //!     points.jsonl          the points up to this step
 //!     tensors.safetensors   the trained parameters and the state of their optimiser
+//!     digests.json          the checksums of these files
 //! ```
 //!
 //! Data, schedule and random numbers are functions of seed and step, so the step is all that is kept of them. A state
 //! appears complete or not at all.
 
+mod digests;
 mod shared;
 
 use super::batch::Batch;
@@ -36,6 +38,7 @@ const FORMAT: u32 = 1;
 const STATE: &str = "state.json";
 const POINTS: &str = "points.jsonl";
 const TENSORS: &str = "tensors.safetensors";
+const FILES: [&str; 3] = [STATE, POINTS, TENSORS];
 
 /// The place of a run between two steps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -177,6 +180,7 @@ impl States {
         write_new(&staging.path().join(POINTS), &metrics::lines(points))?;
         let path = staging.path().join(TENSORS);
         tensors::write(&path, model, optimiser)?;
+        digests::write(staging.path(), &FILES)?;
         staging.publish()?;
         self.remove_others(progress);
         Ok(target)
@@ -185,7 +189,7 @@ impl States {
     /// Returns the newest state, or `None` without one.
     ///
     /// # Errors
-    /// Returns an error if it can't be read, or if it is of another configuration.
+    /// Returns an error if it can't be read, has changed since it was written, or is of another configuration.
     pub fn newest(&self) -> anyhow::Result<Option<Saved>> {
         clear_leftovers(&self.folder);
         let newest = self.names().pop();
@@ -297,6 +301,7 @@ pub struct Saved {
 
 impl Saved {
     fn open(folder: PathBuf) -> anyhow::Result<Self> {
+        digests::check(&folder, &FILES)?;
         const LIMIT: Limit = Limit::mib("a state", 64);
         const POINTS_LIMIT: Limit = Limit::mib("points of a run", 4096);
         let text = kernels_io::read_text(&folder.join(STATE), LIMIT)?;

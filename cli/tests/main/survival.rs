@@ -280,12 +280,36 @@ fn a_state_of_another_configuration_or_a_broken_one_is_refused() {
         .join(&newest)
         .join("tensors.safetensors");
     let bytes = std::fs::read(&tensors).unwrap();
+    let digests = tensors.with_file_name("digests.json");
+    let checksums = std::fs::read(&digests).unwrap();
+    std::fs::remove_file(&digests).unwrap();
     std::fs::write(&tensors, &bytes[..bytes.len() / 2]).unwrap();
     refuses(place.resume("run", &[]), &[&newest, "promises"]);
+    // A bit of a number, which only the checksums tell.
+    std::fs::write(&digests, checksums).unwrap();
+    let mut changed = bytes.clone();
+    *changed.last_mut().unwrap() ^= 1;
+    std::fs::write(&tensors, changed).unwrap();
+    refuses(
+        place.resume("run", &[]),
+        &[
+            &newest,
+            "remove it to go on",
+            "tensors.safetensors has changed",
+        ],
+    );
+    // A state of an older program has no checksums.
+    std::fs::write(&tensors, bytes).unwrap();
+    std::fs::remove_file(&digests).unwrap();
+    let mut copy = Command::new("cp");
+    copy.arg("-r").args([place.run("run"), place.run("older")]);
+    succeeds(copy);
+    succeeds(place.resume("older", &[]));
     std::fs::remove_dir_all(tensors.parent().unwrap()).unwrap();
     succeeds(place.resume("run", &[]));
     succeeds(place.begin("whole", &[]));
     assert_eq!(place.results("run"), place.results("whole"));
+    assert_eq!(place.results("older"), place.results("whole"));
     refuses(place.resume("run", &[]), &["is finished"]);
 
     let text = place.run("text.txt");

@@ -710,7 +710,11 @@ fn templates_that_fail_name_the_file_and_the_reason() {
         ),
         ("{{ messages[0].content.shout() }}", ["shout", "line 1"]),
         ("{{ strftime_now('%') }}", ["strftime_now", "%"]),
-        ("{{ {'b': 1} | pprint }}", ["filter pprint", "unknown"]),
+        ("{{ 'a b' | wordwrap(1) }}", ["filter wordwrap", "unknown"]),
+        ("{{ ('x' * 99) | pprint }}", ["`pprint`", "more than 80"]),
+        ("{{ '{:>99999999999}'.format(1) }}", ["a width", "line 1"]),
+        ("{{ '%4000000000s' % 1 }}", ["a width", "1048576"]),
+        ("{{ range }}", ["can't be printed", "line 1"]),
         (
             "{{ 1 | tojson(separators=',') }}",
             ["`tojson`", "`separators`"],
@@ -909,6 +913,56 @@ fn tokenizers_made_to_harm_are_refused() {
         said.contains("tokenizer.json: this tokenizer can't be used: "),
         "{said}"
     );
+}
+
+/// As `AutoTokenizer` of transformers 5.22 does it.
+#[test]
+fn a_space_before_a_text_is_that_of_transformers() {
+    let folder = with_template("x");
+    let file = folder.path().join("tokenizer.json");
+    let tokenizer = fs::read_to_string(&file).unwrap();
+    let (spaced, not) = ("\"add_prefix_space\":true", "\"add_prefix_space\":false");
+    assert!(tokenizer.contains(not));
+    let begins_with_space = |own: bool, class: Option<&str>, model: &str, config: Option<bool>| {
+        let text = match own {
+            true => tokenizer.replace(not, spaced),
+            false => tokenizer.clone(),
+        };
+        fs::write(&file, text).unwrap();
+        let fields = json!({"tokenizer_class": class, "add_prefix_space": config});
+        let path = folder.path().join("tokenizer_config.json");
+        fs::write(path, fields.to_string()).unwrap();
+        let path = folder.path().join("config.json");
+        fs::write(path, json!({"model_type": model}).to_string()).unwrap();
+        let tokenizer = Tokenizer::open(folder.path(), EMBEDDINGS).unwrap();
+        let ids = tokenizer.encode("the").unwrap();
+        tokenizer.decode(&ids).unwrap() == " the"
+    };
+    for (class, model) in [
+        (Some("GPT2TokenizerFast"), "llama"),
+        (Some("Qwen2Tokenizer"), "llama"),
+        (Some("PreTrainedTokenizerFast"), "qwen2"),
+        (None, "qwen3"),
+    ] {
+        for own in [false, true] {
+            for (config, expected) in [(None, false), (Some(false), false), (Some(true), true)] {
+                let adds = begins_with_space(own, class, model, config);
+                assert_eq!(adds, expected, "{class:?} {model} {own} {config:?}");
+            }
+        }
+    }
+    for (class, model) in [
+        (Some("PreTrainedTokenizerFast"), "llama"),
+        (Some("LlamaTokenizer"), "qwen2"),
+        (None, "llama"),
+    ] {
+        for own in [false, true] {
+            for config in [None, Some(false), Some(true)] {
+                let adds = begins_with_space(own, class, model, config);
+                assert_eq!(adds, own, "{class:?} {model} {own} {config:?}");
+            }
+        }
+    }
 }
 
 #[test]

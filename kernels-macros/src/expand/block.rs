@@ -2,11 +2,13 @@
 
 use proc_macro2::{Group, TokenStream};
 use quote::{ToTokens, quote};
+use syn::Ident;
 use syn::ext::IdentExt;
 
 use super::dispatch::{Scope, split};
 use super::record::Label;
 use crate::check::{Part, Site};
+use crate::enclosing;
 use crate::origin::Origin;
 use crate::target::{Function, Impl, Member};
 
@@ -18,13 +20,9 @@ pub(super) fn expand_impl(block: &Impl, parts: &[Part], origin: &Origin) -> Toke
         Part::Dispatched(dispatched) => {
             let (site, method) = dispatched.as_ref();
             let name = site.method.unraw();
-            let item = match type_name {
-                Some(type_name) => format!("{}::{name}", type_name.unraw()),
-                None => name.to_string(),
-            };
             let label = Label {
                 form: "Impl",
-                item,
+                item: inside(type_name, &name),
                 origin,
             };
             split(site, method, Scope::Type, &label)
@@ -34,14 +32,23 @@ pub(super) fn expand_impl(block: &Impl, parts: &[Part], origin: &Origin) -> Toke
     quote!(#header { #(#inner)* #(#parts)* })
 }
 
-/// The method taken apart. The type that it belongs to is out of sight.
+/// The method taken apart. The type that it belongs to is out of sight of the attribute, and is that of the source file.
 pub(super) fn expand_method(site: &Site, method: &Function, origin: &Origin) -> TokenStream {
+    let type_name = enclosing::of_expansion();
     let label = Label {
         form: "Method",
-        item: site.method.unraw().to_string(),
+        item: inside(type_name.as_ref(), &site.method.unraw()),
         origin,
     };
     split(site, method, Scope::Type, &label)
+}
+
+/// The name of a method with its type, if that is known.
+pub(super) fn inside(type_name: Option<&Ident>, method: &Ident) -> String {
+    match type_name {
+        Some(type_name) => format!("{}::{method}", type_name.unraw()),
+        None => method.to_string(),
+    }
 }
 
 impl ToTokens for Member {

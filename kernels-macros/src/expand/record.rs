@@ -15,13 +15,15 @@ pub(super) struct Label<'a> {
     pub(super) origin: &'a Origin,
 }
 
-/// The path of an item inside an annotated method, through which the running program finds the method's type.
+/// The path of an item inside an annotated method, through which the running program finds a type that is unknown here.
 fn path_of(runtime: &TokenStream, label: &Label<'_>) -> TokenStream {
     match label.form {
-        "Method" => quote!(::core::option::Option::Some(#runtime::PathInside(|| {
-            fn here() {}
-            ::core::any::type_name_of_val(&here)
-        }))),
+        "Method" if !label.item.contains("::") => {
+            quote!(::core::option::Option::Some(#runtime::PathInside(|| {
+                fn here() {}
+                ::core::any::type_name_of_val(&here)
+            })))
+        }
         _ => quote!(::core::option::Option::None),
     }
 }

@@ -57,16 +57,17 @@ pub(crate) fn checked<T>(operands: Result<T, Mismatch>) -> T {
     // Not `expect`, which would put its own words before the sentence, nor a closure, which has no caller.
     match operands {
         Ok(operands) => operands,
-        Err(mismatch) => refuse(&mismatch),
+        Err(mismatch) => refuse(mismatch),
     }
 }
 
+/// Panics with a problem, and with the site and the place of the call that this thread is in.
 #[cold]
 #[track_caller]
-fn refuse(mismatch: &Mismatch) -> ! {
+pub(crate) fn refuse(problem: impl fmt::Display) -> ! {
     match Entered::innermost() {
-        Some(call) => panic!("{mismatch}\n{call}"),
-        None => panic!("{mismatch}"),
+        Some(call) => panic!("{problem}\n{call}"),
+        None => panic!("{problem}"),
     }
 }
 

@@ -9,10 +9,11 @@ use thiserror::Error;
 pub struct SiteSpec {
     /// The id of the kernel that the attribute names.
     pub kernel: &'static str,
-    /// The annotated item inside its module, such as `LlamaMlp::forward`, as far as the attribute sees it: on a method, the
-    /// type is out of sight. [`SiteSpec::item_in_type`] has it.
+    /// The annotated item inside its module, such as `LlamaMlp::forward`, as far as the attribute sees it. The type of an
+    /// annotated method is read from its source file. Where that can't be, as in the expansion of a macro,
+    /// [`SiteSpec::item_in_type`] has it.
     pub item: &'static str,
-    /// Returns the path of an item inside the annotated method, which names the type. Present for methods only.
+    /// Returns the path of an item inside the annotated method, which names the type. Present only if `item` has no type.
     #[serde(skip)]
     pub path: Option<PathInside>,
     /// The module path.
@@ -42,8 +43,7 @@ impl SiteSpec {
         format!("{}::{}", self.module, self.item_in_type())
     }
 
-    /// Returns the annotated item with its type, such as `LlamaMlp::forward`. In the record of a built file, the type of an
-    /// annotated method is unknown.
+    /// Returns the annotated item with its type, such as `LlamaMlp::forward`.
     pub fn item_in_type(&self) -> Cow<'static, str> {
         match self.path.and_then(|path| type_of((path.0)(), self.item)) {
             Some(type_name) => format!("{type_name}::{}", self.item).into(),

@@ -39,6 +39,11 @@ pub fn pairs(folder: &Path, config: &ModelConfig) -> anyhow::Result<Pairs> {
     let text = kernels_io::read(&file, LIMIT)?;
     let json: Json = serde_json::from_slice(&text).with_context(|| shown.clone())?;
     let settings = Settings::open(folder)?;
+    ensure!(
+        settings.prefix_space != Some(true),
+        "{}: field `add_prefix_space`: a GGUF file can't say that a space is put before a text",
+        escape_path(&folder.join("tokenizer_config.json"))
+    );
     let tokens =
         Tokens::read(&json, &settings, config.vocab_size).with_context(|| shown.clone())?;
     let mut pairs = of_kind(&json, &tokens).with_context(|| shown.clone())?;

@@ -232,3 +232,29 @@ fn differences_from_llama_cpp_are_named() {
     let said = said_of_merges(|merges| merges.push(merges[0].clone()));
     assert!(said.contains("are apart"), "{said}");
 }
+
+#[test]
+fn a_space_before_a_text_is_refused() {
+    let config = ModelConfig::of_checkpoint(&fixture("tiny")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let tokenizer = fixture("tiny").join("tokenizer.json");
+    std::fs::copy(tokenizer, folder.path().join("tokenizer.json")).unwrap();
+    let refused = |adds: Json| {
+        let fields = json!({"tokenizer_class": "GPT2Tokenizer", "add_prefix_space": adds});
+        let file = folder.path().join("tokenizer_config.json");
+        std::fs::write(file, fields.to_string()).unwrap();
+        let pairs = pairs(folder.path(), &config);
+        pairs
+            .err()
+            .map(|error| error.to_string())
+            .unwrap_or_default()
+    };
+    let said = refused(json!(true));
+    assert!(
+        said.contains("tokenizer_config.json: field `add_prefix_space`"),
+        "{said}"
+    );
+    assert!(refused(json!("yes")).contains("expected true or false"));
+    let said = refused(json!(false));
+    assert!(!said.contains("add_prefix_space"), "{said}");
+}

@@ -1,6 +1,6 @@
 //! A template that can render.
 
-use super::{percent, python};
+use super::{operators, python};
 use crate::text::Date;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, ErrorKind, Value};
@@ -52,7 +52,7 @@ impl Engine {
         environment.set_syntax(syntax.expect("the delimiters are the usual ones"));
         environment.set_fuel(Some(FUEL));
         python::add(&mut environment);
-        environment.add_template_owned(NAME, percent::replace(&setup.source))?;
+        environment.add_template_owned(NAME, operators::replace(&setup.source))?;
         let mut engine = Self(environment);
         if let Some(date) = setup.date {
             let date = date.parse::<Date>();

@@ -1,14 +1,12 @@
 //! `tojson`, as transformers has it: `json.dumps` of Python with its options.
 
+use super::write::{DEEPEST, float};
 use minijinja::value::{Kwargs, ValueKind};
 use minijinja::{Error, ErrorKind, State, Value};
 use std::fmt::Write;
 
 /// The largest indentation. Templates come with checkpoints, and each line of a value has it.
 const MOST_INDENT: usize = 64;
-
-/// The largest depth of a value.
-const DEEPEST: usize = 200;
 
 /// The options of `json.dumps`.
 struct Style {
@@ -220,21 +218,5 @@ fn number(value: &Value) -> String {
             finite => float(finite),
         },
         _ => value.to_string(),
-    }
-}
-
-/// Returns a finite number as Python's `repr` does.
-pub(super) fn float(number: f64) -> String {
-    let exponential = format!("{number:e}");
-    let (digits, exponent) = exponential.split_once('e').unwrap_or((&exponential, "0"));
-    match exponent.parse::<i32>() {
-        Ok(exponent) if !(-4..16).contains(&exponent) => {
-            let sign = if exponent < 0 { '-' } else { '+' };
-            format!("{digits}e{sign}{:02}", exponent.abs())
-        }
-        _ => match number.to_string() {
-            whole if !whole.contains('.') => whole + ".0",
-            decimal => decimal,
-        },
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! Most come from `minijinja-contrib`. Those that it lacks, or has with fewer parameters, are here.
 
+use super::format;
+use super::objects::View;
 use minijinja::value::{Kwargs, Tuple, ValueKind, from_args};
 use minijinja::{Error, ErrorKind, State, Value};
 use minijinja_contrib::pycompat::unknown_method_callback as known;
@@ -16,8 +18,10 @@ pub(super) fn call(
     match (value.kind(), value.as_str(), method) {
         (_, Some(text), "split" | "rsplit") => split(text, args, method == "rsplit"),
         (_, Some(text), "splitlines") => {
-            let (keep,): (Option<bool>,) = from_args(args)?;
-            Ok(lines(text, keep.unwrap_or(false)).into())
+            let (keep, named): (Option<bool>, Kwargs) = from_args(args)?;
+            let keep = keep.or(named.get("keepends")?).unwrap_or(false);
+            named.assert_all_used()?;
+            Ok(lines(text, keep).into())
         }
         (_, Some(text), "find" | "rfind" | "index" | "rindex") => find(text, args, method),
         (_, Some(text), "startswith" | "endswith" | "count") if args.len() > 1 => {
@@ -37,6 +41,17 @@ pub(super) fn call(
             };
             Ok(rest.unwrap_or(text).into())
         }
+        (_, Some(text), "format") => format::method(state, text, args),
+        (_, Some(text), "join") => {
+            let (values,): (&Value,) = from_args(args)?;
+            join(state, text, values)
+        }
+        (_, Some(text), "expandtabs") => {
+            let (width, named): (Option<i64>, Kwargs) = from_args(args)?;
+            let width = width.or(named.get("tabsize")?).unwrap_or(8);
+            named.assert_all_used()?;
+            expand_tabs(state, text, usize::try_from(width).unwrap_or(0))
+        }
         (_, Some(text), "zfill" | "ljust" | "rjust" | "center") => fill(state, text, args, method),
         (_, Some(text), "title") => {
             let () = from_args(args)?;
@@ -50,6 +65,29 @@ pub(super) fn call(
                 "istitle" => (text == title(text) && text.chars().any(char::is_alphabetic)).into(),
                 _ => (!text.is_empty() && text.chars().all(|c| c.is_ascii_digit())).into(),
             })
+        }
+        (_, Some(text), "isspace") => {
+            let () = from_args(args)?;
+            Ok((!text.is_empty() && text.chars().all(is_space)).into())
+        }
+        (_, Some(text), "strip" | "lstrip" | "rstrip") => {
+            let (chars,): (Option<Value>,) = from_args(args)?;
+            match chars.filter(|chars| !chars.is_none()) {
+                Some(_) => known(state, value, method, args),
+                None if method == "strip" => Ok(text.trim_matches(is_space).into()),
+                None if method == "lstrip" => Ok(text.trim_start_matches(is_space).into()),
+                None => Ok(text.trim_end_matches(is_space).into()),
+            }
+        }
+        (ValueKind::Map, _, "keys" | "values" | "items") => {
+            let () = from_args(args)?;
+            let items = known(state, value, method, args)?.try_iter()?.collect();
+            let name = match method {
+                "keys" => "dict_keys",
+                "values" => "dict_values",
+                _ => "dict_items",
+            };
+            Ok(Value::from_object(View { name, items }))
         }
         (ValueKind::Seq, _, "index") => {
             let (what,): (&Value,) = from_args(args)?;
@@ -81,8 +119,13 @@ fn not_empty(separator: &str) -> Result<&str, Error> {
     }
 }
 
+/// Returns `true` for a blank of Python.
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\x1c'..='\x1f')
+}
+
 /// Splits a text at a separator or at blanks, `maxsplit` times, from its start or its end.
-fn split(text: &str, args: &[Value], from_end: bool) -> Result<Value, Error> {
+fn split<'a>(text: &'a str, args: &[Value], from_end: bool) -> Result<Value, Error> {
     let (between, times, named): (Option<Value>, Option<i64>, Kwargs) = from_args(args)?;
     let between = match between {
         Some(between) => Some(between),
@@ -97,13 +140,17 @@ fn split(text: &str, args: &[Value], from_end: bool) -> Result<Value, Error> {
     let most = times.map_or(usize::MAX, |times| times.saturating_add(1));
     let between = between.filter(|between| !between.is_none());
     let mut parts: Vec<&str> = match (&between, from_end) {
-        (None, false) => words(text, most, str::trim_start, |rest| {
-            rest.split_once(char::is_whitespace)
-        }),
-        (None, true) => words(text, most, str::trim_end, |rest| {
-            rest.rsplit_once(char::is_whitespace)
-                .map(|(rest, last)| (last, rest))
-        }),
+        (None, false) => {
+            let trim = |rest: &'a str| rest.trim_start_matches(is_space);
+            words(text, most, trim, |rest| rest.split_once(is_space))
+        }
+        (None, true) => {
+            let trim = |rest: &'a str| rest.trim_end_matches(is_space);
+            words(text, most, trim, |rest| {
+                let parts = rest.rsplit_once(is_space);
+                parts.map(|(rest, last)| (last, rest))
+            })
+        }
         (Some(between), _) => {
             let between = between
                 .as_str()
@@ -141,7 +188,7 @@ fn words<'a>(
 }
 
 /// Returns the lines of a text, which end at any of Python's ends of lines.
-fn lines(text: &str, keep: bool) -> Vec<Value> {
+pub(super) fn lines(text: &str, keep: bool) -> Vec<Value> {
     let ends =
         |c: char| matches!(c, '\n'..='\r' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}');
     let mut lines = Vec::new();
@@ -231,6 +278,48 @@ fn fill(state: &State<'_, '_>, text: &str, args: &[Value], method: &str) -> Resu
     Ok(text.into())
 }
 
+/// Joins texts.
+fn join(state: &State<'_, '_>, between: &str, values: &Value) -> Result<Value, Error> {
+    let mut joined = String::new();
+    for (at, value) in values.try_iter()?.enumerate() {
+        let Some(text) = value.as_str() else {
+            return Err(wrong(format!(
+                "sequence item {at}: expected a text, found a {}",
+                value.kind()
+            )));
+        };
+        state.consume_fuel((between.len() + text.len()) as u64 / 64)?;
+        joined.push_str(if at > 0 { between } else { "" });
+        joined.push_str(text);
+    }
+    Ok(joined.into())
+}
+
+/// Replaces tabs by blanks up to the next multiple of a width.
+fn expand_tabs(state: &State<'_, '_>, text: &str, width: usize) -> Result<Value, Error> {
+    let (mut expanded, mut column) = (String::new(), 0);
+    for c in text.chars() {
+        match c {
+            '\t' if width == 0 => {}
+            '\t' => {
+                let missing = width - column % width;
+                state.consume_fuel(missing as u64 / 64)?;
+                expanded.push_str(&" ".repeat(missing));
+                column += missing;
+            }
+            c => {
+                expanded.push(c);
+                column = if matches!(c, '\n' | '\r') {
+                    0
+                } else {
+                    column + 1
+                };
+            }
+        }
+    }
+    Ok(expanded.into())
+}
+
 /// Returns a text whose words begin with capitals. A word ends at any character that is not a letter.
 fn title(text: &str) -> String {
     let mut title = String::with_capacity(text.len());
@@ -238,7 +327,12 @@ fn title(text: &str) -> String {
     for c in text.chars() {
         match inside {
             true => title.extend(c.to_lowercase()),
-            false => title.extend(c.to_uppercase()),
+            false => {
+                // A letter such as `ß` becomes two, of which one is a capital.
+                let mut letters = c.to_uppercase();
+                title.extend(letters.next());
+                title.extend(letters.flat_map(char::to_lowercase));
+            }
         }
         inside = c.is_alphabetic();
     }

@@ -1,12 +1,17 @@
 //! Chat templates: conversations as the text that a model was tuned on.
 
 mod engine;
+mod filters;
+mod format;
 mod json;
 mod methods;
-mod percent;
+mod objects;
+mod operators;
+mod printf;
 mod python;
 mod tags;
 mod worker;
+mod write;
 
 use super::config::TokenizerConfig;
 use super::{Message, TextError, Tokenizer};

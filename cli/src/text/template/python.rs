@@ -1,18 +1,18 @@
 //! The parts of Python and of its Jinja that templates use and the engine lacks or has otherwise.
 
-use super::{json, methods, percent};
+use super::{filters, json, methods, objects, operators, printf, write};
 use jiff::civil::Date;
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
-use minijinja::value::{Kwargs, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, Output, State, Value};
+use minijinja::value::{Kwargs, Rest, ValueKind};
+use minijinja::{Environment, Error, ErrorKind, State, Value};
 
 /// Adds all of it.
 pub(super) fn add(environment: &mut Environment<'static>) {
     minijinja_contrib::add_to_environment(environment);
     environment.set_unknown_method_callback(methods::call);
-    environment.set_formatter(print);
-    percent::add(environment);
+    environment.set_formatter(write::print);
+    operators::add(environment);
     environment.add_filter("tojson", json::to_json);
     environment.add_filter("wordcount", word_count);
     environment.add_filter("int", integer);
@@ -21,8 +21,14 @@ pub(super) fn add(environment: &mut Environment<'static>) {
     environment.add_filter("string", string);
     environment.add_filter("escape", escape);
     environment.add_filter("e", escape);
-    // The engine's own filter writes other text than Python's.
-    environment.remove_filter("pprint");
+    environment.add_filter("attr", filters::attr);
+    environment.add_filter("format", printf::filter);
+    environment.add_filter("indent", filters::indent);
+    environment.add_filter("join", filters::join);
+    environment.add_filter("pprint", filters::pretty);
+    environment.add_filter("replace", filters::replace);
+    environment.add_filter("truncate", filters::truncate);
+    environment.add_filter("urlencode", filters::url_encode);
     environment.add_filter(
         "center",
         |state: &mut State<'_, '_>, text: Value, width: Option<usize>| {
@@ -40,6 +46,7 @@ pub(super) fn add(environment: &mut Environment<'static>) {
         )
     });
     environment.add_test("callable", |value: &Value| value.kind() == ValueKind::Plain);
+    environment.add_function("cycler", objects::cycler);
     environment.add_function("raise_exception", raise_exception);
     environment.add_function("strftime_now", strftime_now);
 }
@@ -68,26 +75,11 @@ fn written(format: &str, text: Result<String, jiff::Error>) -> Result<String, Er
     })
 }
 
-/// Prints a value: floats as Python does, and everything else as the engine does.
-fn print(out: &mut Output<'_>, state: &mut State<'_, '_>, value: &Value) -> Result<(), Error> {
-    match float(value) {
-        Some(number) => out.write_str(&json::float(number)).map_err(Error::from),
-        None => minijinja::escape_formatter(out, state, value),
-    }
-}
-
-/// Returns a finite number that is a float.
-fn float(value: &Value) -> Option<f64> {
-    let is_float = value.kind() == ValueKind::Number && !value.is_integer();
-    let number = is_float.then(|| f64::try_from(value.clone()).ok())?;
-    number.filter(|number| number.is_finite())
-}
-
-/// Returns a value as a text: floats as Python writes them, and everything else as the engine does, within its limits.
+/// Returns a value as a text.
 fn string(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
-    match float(value) {
-        Some(number) => Ok(Value::from(json::float(number))),
-        None => minijinja::filters::string(state, value),
+    match value.is_safe() {
+        true => Ok(value.clone()),
+        false => write::text(state, value).map(Value::from),
     }
 }
 
@@ -121,11 +113,27 @@ fn integer(
     if value.is_integer() {
         return Ok(value);
     }
+    if f64::try_from(value.clone()).is_ok_and(f64::is_infinite) {
+        return Err(Error::new(
+            ErrorKind::InvalidOperation,
+            "infinity is no whole number",
+        ));
+    }
     let text = match value.kind() {
         ValueKind::Bool => return Ok(Value::from(i64::from(value.is_true()))),
         _ => value.to_string(),
     };
     let text = text.trim();
+    // Python reads `1_000` as 1000, and neither `_1` nor `1__0`.
+    let apart = text.split('_').all(|part| {
+        part.starts_with(|c: char| c.is_alphanumeric())
+            && part.ends_with(|c: char| c.is_alphanumeric())
+    });
+    let text = match apart {
+        true => text.replace('_', ""),
+        false => text.to_owned(),
+    };
+    let text = text.as_str();
     let digits = match base {
         16 => text.trim_start_matches("0x").trim_start_matches("0X"),
         8 => text.trim_start_matches("0o"),
@@ -140,7 +148,7 @@ fn integer(
 }
 
 /// Escapes a text for HTML, with the entities that Python's `markupsafe` writes.
-fn escape(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
+pub(super) fn escape(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
     if value.is_safe() {
         return Ok(value.clone());
     }
@@ -160,17 +168,11 @@ fn escape(state: &State<'_, '_>, value: &Value) -> Result<Value, Error> {
 }
 
 /// Returns another value in place of an undefined one, or, with `boolean`, in place of a false one.
-fn default(
-    value: &Value,
-    other: Value,
-    boolean: Option<bool>,
-    named: Kwargs,
-) -> Result<Value, Error> {
-    let named_boolean = named.get::<Option<bool>>("boolean")?;
-    named.assert_all_used()?;
-    let is_false = boolean.or(named_boolean) == Some(true) && !value.is_true();
+fn default(value: &Value, given: Rest<Value>, named: Kwargs) -> Result<Value, Error> {
+    let [other, boolean] = filters::options(&given, &named, ["default_value", "boolean"])?;
+    let is_false = boolean.is_some_and(|boolean| boolean.is_true()) && !value.is_true();
     Ok(match value.is_undefined() || is_false {
-        true => other,
+        true => other.unwrap_or_else(|| Value::from("")),
         false => value.clone(),
     })
 }

@@ -1,6 +1,6 @@
 //! A state that one process of a run reads for all.
 
-use super::{Name, POINTS, STATE, Saved, States, TENSORS, unreadable};
+use super::{FILES, Name, Saved, States, unreadable};
 use crate::training::ranks::Ranks;
 use anyhow::Context;
 use kernels_io::write_new;
@@ -33,7 +33,7 @@ impl Shared {
         if ranks.size() == 1 {
             return Ok(own.map(|saved| Self { saved, _copy: None }));
         }
-        const FILES: [&str; 3] = [STATE, POINTS, TENSORS];
+        // Their checksums stay: the first process has checked them.
         if let Some(saved) = own {
             for file in FILES {
                 let bytes = fs::read(saved.folder.join(file));

@@ -179,6 +179,14 @@ fn a_state_that_was_altered_or_cut_off_says_what_to_remove() {
     let shown = state.file_name().unwrap().to_str().unwrap().to_owned();
     let file = state.join("state.json");
     let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, text.replacen(':', ": ", 1)).unwrap();
+    refuses(
+        resume(&place, "run"),
+        1,
+        &[&shown, "remove it to go on", "state.json has changed"],
+    );
+    // A state of an older program has no checksums.
+    fs::remove_file(state.join("digests.json")).unwrap();
     for (field, value) in [
         ("step", json!(1_u64 << 63)),
         ("step", json!(7)),

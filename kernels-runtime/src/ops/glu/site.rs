@@ -128,16 +128,16 @@ fn mlp<const D: usize>(
     }
     let key = at.key();
     let plain = |inputs| ops::glu::reference(inputs, settings, key);
-    let fused = |inputs| down(either(at, inputs, settings, &mut { plain }));
+    // A closure would hide the user's line from a panic.
     let Some(due) = live::composite_is_due(at, mode, &x, 0) else {
-        return fused(project(x));
+        return down(either(at, project(x), settings, &mut { plain }));
     };
     let inputs = project(x.clone());
     let width = match projects_rows(&x, &inputs) {
         true => due.width,
         false => live::Width::Whole,
     };
-    let y = fused(inputs);
+    let y = down(either(at, inputs, settings, &mut { plain }));
     let gates = |x| match detached::call(|| project(x)) {
         Inputs::Separate { gate, .. } | Inputs::Packed(gate) => live::root_mean_square(&gate),
     };

@@ -7,6 +7,7 @@ use crate::kernel::prefix;
 use crate::live::{self, Captured, detached};
 use crate::mode::Mode;
 use crate::ops::attention::{self, Inputs, Lengths, Settings};
+use crate::ops::operands::refuse;
 use crate::ops::reshape;
 use crate::semantics::AttentionKey;
 use burn::tensor::Tensor;
@@ -157,15 +158,10 @@ impl<'a> AttentionLayer<'a> {
             .fold(0, |bits, flag| bits << 1 | u64::from(*flag))
     }
 
-    /// Runs the layer, part by part, with the attention that `attend` computes.
+    /// Runs the layer, part by part, up to the attention.
     #[track_caller]
-    fn run<const D: usize>(
-        &self,
-        x: Tensor<D>,
-        attend: impl FnOnce(Inputs) -> Tensor<4>,
-    ) -> Tensor<D> {
-        let (dims, x) = (x.dims(), sequences(x));
-        let [query, key, value, output] = self.projections;
+    fn inputs(&self, x: Tensor<3>) -> Inputs {
+        let [query, key, value, _] = self.projections;
         let projected = |layer: Projection<'_>| self.call(|| layer(x.clone()));
         let (mut q, mut k, mut v, mut sinks) = (None, None, None, None);
         for part in self.first_used {
@@ -182,14 +178,19 @@ impl<'a> AttentionLayer<'a> {
             }
         }
         let [q, k, v] = [q, k, v].map(|heads| heads.expect("each projection is listed"));
-        let mixed = attend(Inputs {
+        Inputs {
             q,
             k,
             v,
             bias: None,
             sinks,
             lengths: self.lengths.map_or_else(Lengths::default, Lengths::new),
-        });
+        }
+    }
+
+    /// Returns the layer's result of attention, for an input with these sizes.
+    fn output<const D: usize>(&self, mixed: Tensor<4>, dims: [usize; D]) -> Tensor<D> {
+        let [.., output] = self.projections;
         let [batch, positions, heads, width] = mixed.dims();
         let mixed = mixed.reshape([batch, positions, heads * width]);
         let y = self.call(|| output(mixed));
@@ -200,7 +201,9 @@ impl<'a> AttentionLayer<'a> {
 
     #[track_caller]
     fn composition<const D: usize>(&self, x: Tensor<D>, key: AttentionKey) -> Tensor<D> {
-        self.run(x, |inputs| attention::reference(inputs, self.settings, key))
+        let dims = x.dims();
+        let inputs = self.inputs(sequences(x));
+        self.output(attention::reference(inputs, self.settings, key), dims)
     }
 
     fn normed(&self, norm: Option<HeadNorm<'_>>, heads: Option<Tensor<4>>) -> Option<Tensor<4>> {
@@ -253,8 +256,8 @@ const POSITIONS: usize = 32;
 fn sequences<const D: usize>(x: Tensor<D>) -> Tensor<3> {
     let dims = x.dims();
     let [before @ .., positions, width] = &dims[..] else {
-        panic!(
-            "npu_fused_attention: a layer takes `[.., positions, width]`, not a tensor of one axis"
+        refuse(
+            "npu_fused_attention: a layer takes `[.., positions, width]`, not a tensor of one axis",
         );
     };
     let shape = [before.iter().product(), *positions, *width];
@@ -265,10 +268,11 @@ fn sequences<const D: usize>(x: Tensor<D>) -> Tensor<3> {
 #[track_caller]
 fn split(name: &str, projected: Tensor<3>, heads: usize) -> Tensor<4> {
     let [batch, positions, columns] = projected.dims();
-    assert!(
-        heads > 0 && columns.is_multiple_of(heads),
-        "npu_fused_attention: `{name}` gives {columns} columns, which are not {heads} heads of one width"
-    );
+    if heads == 0 || !columns.is_multiple_of(heads) {
+        refuse(format_args!(
+            "npu_fused_attention: `{name}` gives {columns} columns, which are not {heads} heads of one width"
+        ));
+    }
     projected.reshape([batch, positions, heads, columns / heads])
 }
 
@@ -306,9 +310,10 @@ pub fn attention_layer<const D: usize>(
         x: x.clone().into_dispatch(),
     });
     let plain = |inputs| attention::reference(inputs, layer.settings, key);
-    let y = layer.run(x, |inputs| {
-        decided(&at, inputs, layer.settings, Captured::These(&[]), plain)
-    });
+    let dims = x.dims();
+    let inputs = layer.inputs(sequences(x));
+    let mixed = decided(&at, inputs, layer.settings, Captured::These(&[]), plain);
+    let y = layer.output(mixed, dims);
     if let Some(call) = due {
         let copied = AttentionLayer {
             is_detached: true,

@@ -5,6 +5,7 @@ use crate::live::{self, Captured, detached};
 use crate::mode::Mode;
 use crate::ops::moe::chosen;
 use crate::ops::moe::router::{self, Among, Routed, Routing, live as live_router, settled};
+use crate::ops::operands::refuse;
 use crate::ops::reshape;
 use crate::registry::FloatType;
 use crate::semantics::{MoeBlockKey, RouterKey};
@@ -163,19 +164,23 @@ impl<'a> Block<'a> {
     ) -> live_router::Router {
         let experts = logits.dims()[1];
         if let Some(expected) = self.num_experts {
-            assert!(
-                experts == expected,
-                "npu_fused_moe: the router gives {experts} logits a token, but there are \
-                 {expected} experts"
-            );
+            if experts != expected {
+                refuse(format_args!(
+                    "npu_fused_moe: the router gives {experts} logits a token, but there are \
+                     {expected} experts"
+                ));
+            }
         }
-        let routing = Routing::new(key, experts, self.top_k)
+        let routing = match Routing::new(key, experts, self.top_k)
             .and_then(|routing| match self.groups {
                 Some((groups, chosen)) => routing.limited_to_groups(groups, chosen),
                 None => Ok(routing),
             })
             .and_then(|routing| routing.scaled(self.scale))
-            .unwrap_or_else(|error| panic!("npu_fused_moe: {error}"));
+        {
+            Ok(routing) => routing,
+            Err(error) => refuse(format_args!("npu_fused_moe: {error}")),
+        };
         router::check(&logits, bias.as_ref(), &routing);
         live_router::Router {
             logits,
@@ -255,7 +260,7 @@ type Results<const D: usize> = (Tensor<D>, Tensor<2>);
 fn tokens<const D: usize>(hidden: Tensor<D>) -> Tensor<2> {
     let dims = hidden.dims();
     let [before @ .., width] = &dims[..] else {
-        panic!("npu_fused_moe: the tokens need an axis of hidden elements");
+        refuse("npu_fused_moe: the tokens need an axis of hidden elements");
     };
     let shape = [before.iter().product(), *width];
     reshape(hidden, shape)

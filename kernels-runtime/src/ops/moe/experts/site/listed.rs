@@ -2,6 +2,7 @@
 
 use crate::ops::moe::Stack;
 use crate::ops::moe::experts::{GateUp, Projection, Weights};
+use crate::ops::operands::refuse;
 use crate::semantics::{ExpertBias, MoeExpertsKey};
 use burn::module::Param;
 use burn::nn::Linear;
@@ -79,7 +80,7 @@ pub(super) fn listed<'a>(
         (!is_empty).then(|| column.projection(what, unused, key))
     });
     let (Some(gate), Some(down)) = (gate, down) else {
-        panic!("npu_fused_moe: the list has no experts");
+        refuse("npu_fused_moe: the list has no experts");
     };
     let gate_up = match up {
         Some(up) => GateUp::Separate { gate, up },
@@ -109,13 +110,14 @@ impl<'a> Column<'a> {
             ExpertBias::None => 0,
             ExpertBias::All => weights.len(),
         };
-        assert!(
-            biases.len() == expected,
-            "npu_fused_moe: {} of {} {what} projections have a bias, and the attribute says that \
-             {expected} have; write `bias = all` if all have and `bias = none` if none has",
-            biases.len(),
-            weights.len(),
-        );
+        if biases.len() != expected {
+            refuse(format_args!(
+                "npu_fused_moe: {} of {} {what} projections have a bias, and the attribute says that \
+                 {expected} have; write `bias = all` if all have and `bias = none` if none has",
+                biases.len(),
+                weights.len(),
+            ));
+        }
         Projection {
             weight: values(&weights, unused).into(),
             bias: (expected > 0).then(|| Stack::from(values(&biases, unused))),

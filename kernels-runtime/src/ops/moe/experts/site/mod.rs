@@ -15,6 +15,7 @@ use crate::live::{self, Captured};
 use crate::ops::glu;
 use crate::ops::moe::chosen;
 use crate::ops::moe::experts::{self, Weights};
+use crate::ops::operands::refuse;
 use crate::registry::Implementation;
 use crate::semantics::MoeExpertsKey;
 use burn::tensor::{Int, Tensor};
@@ -26,10 +27,11 @@ use listed::{Unused, is_lazy, listed};
 /// Panics if the numbers differ.
 #[track_caller]
 pub fn same_count(count: usize, expected: usize) -> usize {
-    assert!(
-        count == expected,
-        "npu_fused_moe: there are {count} experts, but `num_experts` is {expected}"
-    );
+    if count != expected {
+        refuse(format_args!(
+            "npu_fused_moe: there are {count} experts, but `num_experts` is {expected}"
+        ));
+    }
     count
 }
 /// The tensors that a body takes: the tokens, their experts and the experts' weights.
