@@ -345,7 +345,10 @@ fn what_does_not_go_together_is_refused() {
             "a teacher's bias is missing",
         ),
         (
-            &|of| of.inputs.teacher_weight = zeros([3, 0]),
+            &|of| {
+                of.inputs.teacher_weight = zeros([3, 0]);
+                of.inputs.teacher_bias = Some(Tensor::zeros([0], &device));
+            },
             "both must have one",
         ),
     ];
