@@ -211,7 +211,7 @@ fn verify_prints_a_summary_and_with_all_every_case() {
             .filter(|line| line.starts_with("npu_fused_"))
             .count()
     };
-    assert_eq!(rows(&text), 15, "{text}");
+    assert_eq!(rows(&text), 16, "{text}");
     assert!(text.contains("`kernels verify --all`"), "{text}");
     let all = stdout(["verify", "--all", "--wide"]);
     assert!(cases(&all) > 1000 && cases(&all) == cases(&text));
