@@ -475,7 +475,7 @@ fn divergences(case: Case) {
         let hidden = case.input(1, [case.tokens(), WIDTH]);
         let weight = case.parameter(2, [WIDTH, 11]);
         let teacher = case.parameter(seed, [WIDTH, 11]).detach();
-        let factors = Tensor::ones([case.tokens()], &Device::flex()).cast(wide);
+        let factors = Tensor::<1>::ones([case.tokens()], &Device::flex()).cast(wide);
         let numbers = DivergenceNumbers {
             mixture,
             temperature: None,
