@@ -154,7 +154,11 @@ fn side<T: Described>(
     weight: &T,
     bias: &Option<T>,
 ) -> Result<[usize; 2], Mismatch> {
-    let [tokens, width] = operands::dims(OP, &format!("the {of}'s hidden states"), hidden)?;
+    let [tokens, width] = operands::dims(
+        OP,
+        &format!("the tensor of the {of}'s hidden states"),
+        hidden,
+    )?;
     let [inputs, classes] = operands::dims(OP, &format!("the {of}'s weight"), weight)?;
     require!(
         inputs == width,
