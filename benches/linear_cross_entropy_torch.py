@@ -2,9 +2,9 @@
 """Times PyTorch's linear and cross_entropy on the CPU, for comparison with `cargo bench --bench linear_cross_entropy`, and
 log-probabilities of tokens by whole logits, eager and compiled, and by TRL's function, if it is installed.
 
-    python benches/linear_cross_entropy_torch.py [--json FILE] [--threads N]
+    python benches/linear_cross_entropy_torch.py [--json FILE] [--threads N] [--only losses | --only log-probs]
 
-Times are medians of three runs in milliseconds.
+Give both sides the same number of threads: RAYON_NUM_THREADS for Cargo's. Times are medians of three runs in milliseconds.
 """
 import argparse
 import json
@@ -37,7 +37,8 @@ def ways():
     found = {"eager": log_probs, "compiled": torch.compile(log_probs)}
     try:
         from trl.kernels.chunked_logprob import ChunkedLogProbFunction
-    except ImportError:
+    except ImportError as problem:
+        print(f"TRL's function is not measured: {problem}", flush=True)
         return found
 
     def trl(hidden, weight, targets):
@@ -48,14 +49,14 @@ def ways():
 def time_log_probs():
     tokens, width, classes = LOG_PROBS
     targets = torch.arange(tokens) * 7919 % classes
-    rows = []
+    rows, all_ways = [], ways()
     print("| log-probabilities by | dtype | weight frozen | forward + backward |")
     print("|---|---|---|---|")
     for dtype in (torch.float32, torch.bfloat16):
         for frozen in (True, False):
             hidden = torch.randn(tokens, width).to(dtype).requires_grad_()
             weight = (0.05 * torch.randn(classes, width)).to(dtype).requires_grad_(not frozen)
-            for way, run in ways().items():
+            for way, run in all_ways.items():
                 def training():
                     hidden.grad = weight.grad = None
                     run(hidden, weight, targets).backward()
@@ -71,11 +72,20 @@ def time_log_probs():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--json", metavar="FILE")
+    parser.add_argument("--only", choices=("losses", "log-probs"))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    rows = []
     print(f"torch {torch.__version__}, {torch.get_num_threads()} threads")
+    rows = time_losses() if arguments.only != "log-probs" else []
+    rows += time_log_probs() if arguments.only != "losses" else []
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump({"torch": torch.__version__, "threads": torch.get_num_threads(), "rows": rows}, file, indent=2)
+
+
+def time_losses():
+    rows = []
     print("| tokens | width | classes | dtype | forward | forward + backward |")
     print("|---|---|---|---|---|---|")
     for tokens, width, classes in CALLS:
@@ -100,10 +110,7 @@ def main():
             print(f"| {tokens} | {width} | {classes} | {name} | {forward:.0f} ms | {both:.0f} ms |", flush=True)
             rows.append({"tokens": tokens, "width": width, "classes": classes, "dtype": name,
                          "forward_ms": forward, "both_ms": both})
-    rows += time_log_probs()
-    if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump({"torch": torch.__version__, "rows": rows}, file, indent=2)
+    return rows
 
 
 if __name__ == "__main__":

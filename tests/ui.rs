@@ -37,6 +37,7 @@ mod pass {
     pub mod layer_names;
     pub mod layer_norm;
     pub mod linear;
+    pub mod linear_divergence;
     pub mod list_of_experts;
     pub mod method;
     pub mod method_of_tensors;
@@ -106,6 +107,7 @@ accepted! {
     layer_names
     layer_norm
     linear
+    linear_divergence
     list_of_experts
     method
     method_of_tensors

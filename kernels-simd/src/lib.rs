@@ -18,6 +18,7 @@ pub mod keys;
 pub mod layer_norm;
 pub mod linear;
 pub mod linear_cross_entropy;
+pub mod linear_divergence;
 pub mod main_thread;
 pub mod moe;
 pub mod packed;

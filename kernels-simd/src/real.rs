@@ -78,6 +78,11 @@ impl Number for f32 {
     }
 
     #[inline(always)]
+    fn ln_1p(self) -> Self {
+        number::ln_1p(self)
+    }
+
+    #[inline(always)]
     fn normal(self) -> (Self, Self) {
         number::normal(self)
     }
@@ -102,6 +107,11 @@ impl Number for f64 {
     #[inline(always)]
     fn tanh(self) -> Self {
         Self::tanh(self)
+    }
+
+    #[inline(always)]
+    fn ln_1p(self) -> Self {
+        Self::ln_1p(self)
     }
 
     #[inline(always)]

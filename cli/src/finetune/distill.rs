@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 #[group(skip)]
 #[serde(rename_all = "kebab-case")]
 pub struct DistillArgs {
-    /// The checkpoint of the teacher, for distill: of the same tokenizer and vocabulary.
+    /// The checkpoint of the teacher, for distill: of the same tokenizer. Its vocabulary may have other padding.
     #[arg(long, value_name = "DIR")]
     #[serde(serialize_with = "crate::options::as_absolute")]
     pub teacher: Option<PathBuf>,
@@ -77,7 +77,7 @@ pub fn check_devices(devices: &Devices) -> anyhow::Result<()> {
 /// Reads and checks the configuration of a teacher for a student on sequences of `seq` tokens.
 ///
 /// # Errors
-/// Returns an error if its vocabulary, its tokenizer or its positions are not those that the student needs.
+/// Returns an error if its tokenizer or its positions are not those that the student needs.
 pub fn check(
     folder: &Path,
     (student, config, seq): (&Path, &ModelConfig, usize),
@@ -85,21 +85,16 @@ pub fn check(
     let shown = escape_path(folder);
     let teacher = ModelConfig::of_checkpoint(folder)?;
     ensure!(
-        teacher.vocab_size == config.vocab_size,
-        "--teacher {shown}: its vocabulary has {} tokens, and that of the model {}; a divergence needs the same tokens",
-        teacher.vocab_size,
-        config.vocab_size
-    );
-    ensure!(
         seq <= teacher.max_position_embeddings,
         "--teacher {shown} has {} positions (max_position_embeddings), but --seq is {seq}",
         teacher.max_position_embeddings
     );
-    for ((own, whose), (other, others)) in [
-        ((student, "model"), (folder, "teacher")),
-        ((folder, "teacher"), (student, "model")),
+    // Vocabularies may differ by padding, which no tokenizer has.
+    for ((own, size, whose), (other, others)) in [
+        ((student, config.vocab_size, "model"), (folder, "teacher")),
+        ((folder, teacher.vocab_size, "teacher"), (student, "model")),
     ] {
-        let tokenizer = Tokenizer::open(own, config.vocab_size)?;
+        let tokenizer = Tokenizer::open(own, size)?;
         if let Some((token, id, theirs)) = tokenizer.difference(other)? {
             let theirs = theirs.map_or_else(|| "none".to_owned(), |id| id.to_string());
             bail!(

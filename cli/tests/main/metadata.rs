@@ -43,7 +43,7 @@ fn inspect_finds_in_the_built_file_what_list_finds_in_the_running_program() {
         kernels.iter().map(|kernel| kernel["id"].clone()).collect()
     };
     assert_eq!(ids(&inspected["kernels"]), ids(&listed["kernels"]));
-    assert_eq!(ids(&listed["kernels"]).len(), 17);
+    assert_eq!(ids(&listed["kernels"]).len(), 18);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn verify_prints_a_summary_and_with_all_every_case() {
             .filter(|line| line.starts_with("npu_fused_"))
             .count()
     };
-    assert_eq!(rows(&text), 15, "{text}");
+    assert_eq!(rows(&text), 16, "{text}");
     assert!(text.contains("`kernels verify --all`"), "{text}");
     let all = stdout(["verify", "--all", "--wide"]);
     assert!(cases(&all) > 1000 && cases(&all) == cases(&text));

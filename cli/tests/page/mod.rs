@@ -40,7 +40,9 @@ fn column(key: &SemanticsKey) -> usize {
         SemanticsKey::Linear(_) => 8,
         SemanticsKey::MoeExperts(_) => 9,
         SemanticsKey::MoeBlock(_) => 10,
-        SemanticsKey::CrossEntropy(_) | SemanticsKey::LinearCrossEntropy(_) => 11,
+        SemanticsKey::CrossEntropy(_)
+        | SemanticsKey::LinearCrossEntropy(_)
+        | SemanticsKey::LinearDivergence(_) => 11,
         other => panic!("no column for {other}"),
     }
 }

@@ -48,7 +48,7 @@ pub(super) const CAP: Setting = Setting {
 
 const CAPPED: Condition = is("cap", &["tanh"]);
 
-const CAP_NAMES: &[&str] = &["softcap", "soft_cap", "final_logit_softcapping"];
+pub(super) const CAP_NAMES: &[&str] = &["softcap", "soft_cap", "final_logit_softcapping"];
 
 pub(super) const FOREIGN_FIELDS: &[ForeignField] = &[
     ForeignField {

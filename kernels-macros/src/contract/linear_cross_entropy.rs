@@ -40,7 +40,7 @@ const LAYOUT: Setting = Setting {
     ],
 };
 
-const SHIFT: Setting = Setting {
+pub(super) const SHIFT: Setting = Setting {
     name: "shift",
     type_name: "Shift",
     choices: &[choice("none", "None"), choice("bias", "Bias")],

@@ -16,6 +16,7 @@ mod key;
 mod layernorm;
 mod linear;
 mod linear_cross_entropy;
+mod linear_divergence;
 mod moe;
 mod qk_norm_rope;
 mod rmsnorm;
@@ -49,6 +50,7 @@ pub(crate) static CONTRACTS: &[&Contract] = &[
     &attention::LAYER,
     &cross_entropy::CONTRACT,
     &linear_cross_entropy::CONTRACT,
+    &linear_divergence::CONTRACT,
     &moe::STACKED,
     &moe::LIST,
     &moe::BLOCK,

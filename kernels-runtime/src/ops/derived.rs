@@ -121,6 +121,40 @@ pub(crate) fn record(
     <Dispatch as DerivedBackend>::derived(Recorded { parents, y }, Pullback { kernel, run })
 }
 
+/// Gives a number that was computed without autodiff its gradients, those of a gradient of the number of 1. Each is in the dtype
+/// of its tensor or a wider one, and rounded once, when it was multiplied by the gradient of the number. So a loss that is computed
+/// in parts needs the graph of one part at a time.
+///
+/// # Panics
+/// Panics if a gradient does not have the shape of its tensor.
+pub fn with_gradients<const D: usize>(
+    number: Tensor<1>,
+    known: Vec<(Tensor<D>, Tensor<D>)>,
+) -> Tensor<1> {
+    let (tensors, gradients): (Vec<_>, Vec<_>) = known.into_iter().unzip();
+    let pairs = tensors.iter().zip(&gradients);
+    let mut shapes = pairs.map(|(tensor, gradient)| (tensor.dims(), gradient.dims()));
+    if let Some((of, found)) = shapes.find(|(of, found)| of != found) {
+        panic!("a tensor of shape {of:?} has no gradient of shape {found:?}");
+    }
+    if tensors.is_empty() {
+        return number;
+    }
+    let dtypes: Vec<DType> = tensors.iter().map(|tensor| tensor.dtype()).collect();
+    let pullback = move |dy: DispatchTensor| {
+        let each = gradients.iter().zip(&dtypes);
+        let each = each.map(|(gradient, dtype)| {
+            let dy = same_dtype_as(flat(&dy), gradient.dtype()).reshape([1; D]);
+            let product = gradient.clone() * dy;
+            Some(same_dtype_as(product, *dtype).into_dispatch())
+        });
+        each.collect()
+    };
+    let parents = tensors.into_iter().map(Tensor::into_dispatch).collect();
+    let number = number.into_dispatch();
+    Tensor::from_dispatch(record(parents, &number, "known gradients", pullback))
+}
+
 /// Returns the gradients of the operands, given the gradient of one of the results.
 fn of_reference(
     mut operands: AnyOperands,

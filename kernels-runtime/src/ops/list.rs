@@ -28,6 +28,12 @@ macro_rules! operations {
                     kernel: FusedKernel<crate::ops::gated_delta_rule::GatedDeltaRule>,
                     key: GatedDeltaRuleKey of "gated_delta_rule",
                 }
+                /// The divergence of a student's tokens from a teacher's.
+                LinearDivergence {
+                    name: linear_divergence, at: linear_divergence,
+                    kernel: FusedKernel<crate::ops::linear_divergence::LinearDivergence>,
+                    key: LinearDivergenceKey of "linear_divergence",
+                }
             }
         }
     };

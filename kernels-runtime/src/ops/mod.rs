@@ -17,6 +17,7 @@ pub mod glu;
 pub mod layer_norm;
 pub mod linear;
 pub mod linear_cross_entropy;
+pub mod linear_divergence;
 pub mod moe;
 pub mod qk_norm_rope;
 pub mod quantized_linear;
@@ -38,6 +39,7 @@ pub(crate) mod recording;
 mod sequences;
 mod zero;
 
+pub use derived::with_gradients;
 pub use operands::{Described, Mismatch};
 
 pub(crate) use crate::semantics::compute_dtype;

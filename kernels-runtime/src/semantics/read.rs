@@ -72,6 +72,7 @@ mod tests {
             SemanticsKey::Attention(AttentionKey::CAUSAL),
             SemanticsKey::CrossEntropy(CrossEntropyKey::MEAN),
             SemanticsKey::LinearCrossEntropy(LinearCrossEntropyKey::MEAN),
+            SemanticsKey::LinearDivergence(LinearDivergenceKey::PLAIN),
             SemanticsKey::AdamW(AdamWKey),
             SemanticsKey::MoeExperts(MoeExpertsKey::GPT_OSS),
             SemanticsKey::MoeBlock(MoeBlockKey::QWEN2_MOE),

@@ -17,6 +17,7 @@ use kernels_runtime::ops::gated_delta_rule::{self, GatedDeltaRule};
 use kernels_runtime::ops::glu::{Glu, PackingGlu};
 use kernels_runtime::ops::layer_norm::LayerNorm;
 use kernels_runtime::ops::linear::Linear;
+use kernels_runtime::ops::linear_divergence::{self, LinearDivergence};
 use kernels_runtime::ops::moe::Routing;
 use kernels_runtime::ops::moe::experts::{self, Experts};
 use kernels_runtime::ops::moe::grouped_matmul::{self, GroupedMatmul};
@@ -105,6 +106,7 @@ pub fn all() -> Vec<Case> {
         attentions(),
         losses(),
         losses_of_hidden_states(),
+        divergences(),
         steps(),
         routers(),
         grouped(),
@@ -969,6 +971,81 @@ fn losses_of_hidden_states() -> Vec<Case> {
         },
     ));
     cases
+}
+
+fn divergences() -> Vec<Case> {
+    let keys = [(0.0, Shift::None), (0.5, Shift::Bias)];
+    let cases = keys.into_iter().flat_map(|(mixture, shift)| {
+        let has_bias = shift == Shift::Bias;
+        let settings = linear_divergence::Settings {
+            cap: has_bias.then_some(2.0),
+            temperature: 1.5,
+            ..linear_divergence::Settings::of_mixture(mixture)
+        };
+        let operands = move |given: &mut Given| {
+            let (hidden, weight) = (given.next(), given.next());
+            let bias = given.when(has_bias);
+            let (teacher_hidden, teacher_weight) = (given.next(), given.next());
+            let teacher_bias = given.when(has_bias);
+            linear_divergence::Operands::new(
+                hidden,
+                weight,
+                bias,
+                teacher_hidden,
+                teacher_weight,
+                teacher_bias,
+                given.next(),
+                settings,
+                LinearDivergenceKey { shift },
+            )
+        };
+        let inputs = move || {
+            let bias = has_bias.then(|| float("logit bias", [6]));
+            let teacher_bias = has_bias.then(|| float("teacher bias", [7]));
+            [float("hidden", [5, 4]), float("weight", [4, 6])]
+                .into_iter()
+                .chain(bias)
+                .chain([
+                    float("teacher hidden", [5, 3]),
+                    float("teacher weight", [3, 7]),
+                ])
+                .chain(teacher_bias)
+                .chain([float("wide factors", [5])])
+        };
+        let key = LinearDivergenceKey { shift };
+        let forward = Case::new(
+            format!("linear_divergence_forward, {mixture}, {key}"),
+            inputs(),
+            move |tensors| {
+                let [one, other] = made::<LinearDivergence>(operands(&mut given(tensors))?);
+                Ok(std::iter::once(one.y)
+                    .chain([other.y])
+                    .chain(other.saved)
+                    .collect())
+            },
+        );
+        let backward = Case::new(
+            format!("linear_divergence_backward, {mixture}, {key}"),
+            std::iter::once(float("wide dy", [1])).chain(inputs()),
+            move |tensors| {
+                let mut given = given(tensors);
+                let dy = given.next();
+                let operands = operands(&mut given)?;
+                operands.dtype()?;
+                // The backward pass reads what the forward pass keeps, so it is not an operand of the case.
+                let [_, kept] = made::<LinearDivergence>(operands.clone());
+                // Nothing flows to the teacher.
+                let wanted: &[bool] = match has_bias {
+                    true => &[true, true, true, false, false, false, true],
+                    false => &[true, true, false, false, true],
+                };
+                let backward = backward_of::<LinearDivergence>(operands, dy, kept.saved, wanted)?;
+                Ok(gradients(backward).collect())
+            },
+        );
+        [forward, backward]
+    });
+    cases.collect()
 }
 
 fn steps() -> Vec<Case> {

@@ -272,10 +272,11 @@ impl Case {
     }
 
     fn refused(&self, sentence: String) -> Outcome {
-        const OPERATIONS: [&str; 19] = [
+        const OPERATIONS: [&str; 20] = [
             "Attention: ",
             "Cross-entropy: ",
             "Linear cross-entropy: ",
+            "Linear divergence: ",
             "RMSNorm: ",
             "AddRMSNorm: ",
             "LayerNorm: ",

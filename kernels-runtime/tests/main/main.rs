@@ -35,6 +35,8 @@ mod linear;
 #[cfg(feature = "cpu")]
 mod linear_cross_entropy;
 #[cfg(feature = "cpu")]
+mod linear_divergence;
+#[cfg(feature = "cpu")]
 mod live;
 #[cfg(feature = "cpu")]
 mod moe_experts;

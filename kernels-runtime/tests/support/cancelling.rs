@@ -4,8 +4,8 @@ use crate::declared::sites;
 use burn::tensor::activation::{gelu, log_softmax, sigmoid, silu, softmax};
 use burn::tensor::{Bool, DType, Device, FloatDType, Int, Tensor, TensorData};
 use kernels_runtime::__private::{
-    self as private, At, Block, LinearParameters, LossNumbers, NormParameters, QkWeights,
-    StackedExperts, once,
+    self as private, At, Block, DivergenceNumbers, LinearParameters, LossNumbers, NormParameters,
+    QkWeights, StackedExperts, once,
 };
 use kernels_runtime::live::{self, Sampling};
 use kernels_runtime::ops::adam_w;
@@ -36,6 +36,7 @@ sites! {
     ATTENTION: "npu_fused_attention", SemanticsKey::Attention(AttentionKey::CAUSAL);
     LOSS: "npu_fused_cross_entropy", SemanticsKey::CrossEntropy(CrossEntropyKey::MEAN);
     LINEAR_LOSS: "npu_fused_linear_cross_entropy", SemanticsKey::LinearCrossEntropy(LinearCrossEntropyKey::MEAN);
+    DIVERGENCE: "npu_fused_linear_divergence", SemanticsKey::LinearDivergence(LinearDivergenceKey::PLAIN);
     ADAM_W: "npu_fused_adam_w", SemanticsKey::AdamW(AdamWKey);
     EXPERTS: "npu_fused_moe", SemanticsKey::MoeExperts(MoeExpertsKey::LLAMA4);
     BLOCK: "npu_fused_moe", SemanticsKey::MoeBlock(MoeBlockKey::MIXTRAL);
@@ -464,6 +465,44 @@ fn losses(case: Case) {
     }
 }
 
+/// A student that is its teacher, and one that is not.
+fn divergences(case: Case) {
+    let wide = match case.dtype {
+        FloatDType::F64 => FloatDType::F64,
+        _ => FloatDType::F32,
+    };
+    for (mixture, seed) in [(0.0, 2), (1.0, 2), (0.0, 3), (1.0, 3)] {
+        let hidden = case.input(1, [case.tokens(), WIDTH]);
+        let weight = case.parameter(2, [WIDTH, 11]);
+        let teacher = case.parameter(seed, [WIDTH, 11]).detach();
+        let factors = Tensor::<1>::ones([case.tokens()], &Device::flex()).cast(wide);
+        let numbers = DivergenceNumbers {
+            mixture,
+            temperature: None,
+            cap: None,
+            teacher_cap: None,
+        };
+        type Flowing = (Tensor<2>, Tensor<2>, Tensor<2>, Tensor<2>, Tensor<1>);
+        private::linear_divergence(
+            At::new(&DIVERGENCE),
+            (hidden.clone(), weight, hidden.detach(), teacher, factors),
+            numbers,
+            &mut |(hidden, weight, teacher, teacher_weight, factors): Flowing| {
+                let log_probs = |hidden: Tensor<2>, weight: Tensor<2>| {
+                    log_softmax(hidden.cast(wide).matmul(weight.cast(wide)), 1)
+                };
+                let student = log_probs(hidden, weight);
+                let teacher = log_probs(teacher, teacher_weight).detach();
+                let terms = match mixture == 0.0 {
+                    true => teacher.clone().exp() * (teacher - student),
+                    false => student.clone().exp() * (student - teacher),
+                };
+                (terms.sum_dim(1).squeeze_dim::<1>(1) * factors).sum()
+            },
+        );
+    }
+}
+
 fn adam_w(case: Case) {
     let settings = adam_w::Settings {
         learning_rate: 1e-2,
@@ -570,7 +609,7 @@ fn block(case: Case) {
 
 type Call = (&'static str, fn(Case));
 
-const CALLS: [Call; 17] = [
+const CALLS: [Call; 18] = [
     ("norm", norm),
     ("sum_norm", sum_norm),
     ("layer_norm", layer_norm),
@@ -584,6 +623,7 @@ const CALLS: [Call; 17] = [
     ("qk_norm_rope", qk_norm_rope),
     ("attention", attention),
     ("losses", losses),
+    ("divergences", divergences),
     ("adam_w", adam_w),
     ("experts", experts),
     ("block", block),

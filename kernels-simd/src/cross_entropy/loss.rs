@@ -66,6 +66,12 @@ impl<A: Real> Sums<A> {
         }
     }
 
+    /// Returns the shift, and the logarithm of the sum of exponentials relative to it. A logit minus one and then the other is
+    /// the logarithm of its probability, without the rounding of a large [`lse`](Self::lse).
+    pub(crate) fn shift_and_log(&self) -> [A; 2] {
+        [self.shift, self.exponentials.ln()]
+    }
+
     /// Returns the logarithm of the sum of all exponentials.
     pub(crate) fn lse(&self) -> A {
         self.shift + self.exponentials.ln()

@@ -126,6 +126,11 @@ impl Number for Avx2 {
     }
 
     #[inline(always)]
+    fn ln_1p(self) -> Self {
+        number::ln_1p(self)
+    }
+
+    #[inline(always)]
     fn normal(self) -> (Self, Self) {
         number::normal(self)
     }

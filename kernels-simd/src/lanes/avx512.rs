@@ -191,6 +191,11 @@ impl Number for Avx512 {
     }
 
     #[inline(always)]
+    fn ln_1p(self) -> Self {
+        number::ln_1p(self)
+    }
+
+    #[inline(always)]
     fn normal(self) -> (Self, Self) {
         number::normal(self)
     }

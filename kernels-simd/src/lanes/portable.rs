@@ -57,6 +57,14 @@ impl<A: Real> Number for Array<A> {
     }
 
     #[inline(never)]
+    fn ln_1p(mut self) -> Self {
+        for value in &mut self.0 {
+            *value = value.ln_1p();
+        }
+        self
+    }
+
+    #[inline(never)]
     fn normal(self) -> (Self, Self) {
         let mut both = (self, self);
         for (phi, density) in both.0.0.iter_mut().zip(&mut both.1.0) {

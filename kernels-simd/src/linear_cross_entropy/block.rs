@@ -1,22 +1,16 @@
 //! Passes over the logits of some tokens for a block of classes. The logits of a token are contiguous.
 
+use super::group::Logits;
 use crate::cross_entropy::{Gradient, Loss, Sums};
 use crate::lanes::Task;
 use crate::{Context, Element, LANES, Lanes as _, Real};
 
 /// Adds the bias to logits, and their sums to those of the tokens.
 pub(super) struct Adjust<'a, A> {
-    pub(super) logits: &'a mut [A],
-    /// The number of classes.
-    pub(super) width: usize,
-    pub(super) bias: Option<&'a [A]>,
+    pub(super) logits: Logits<'a, A>,
     pub(super) loss: &'a Loss<A>,
-    /// The first class of the block.
-    pub(super) first: usize,
     /// Each token's sums, its class, and the capped logit of that class once a block has it.
     pub(super) tokens: &'a mut [Token<A>],
-    /// Where to append the logits, if they are kept.
-    pub(super) kept: Option<&'a mut Vec<A>>,
 }
 
 /// A token while its logits are computed.
@@ -50,35 +44,67 @@ impl<A: Real + Element<Acc = A>> Task for Adjust<'_, A> {
     type Output = ();
 
     #[inline(always)]
-    fn run<C: Context>(mut self, c: C) {
-        let rows = self.logits.chunks_exact_mut(self.width);
+    fn run<C: Context>(self, c: C) {
+        let mut logits = self.logits;
+        let rows = logits.values.chunks_exact_mut(logits.width);
         for (row, token) in rows.zip(self.tokens) {
-            if let Some(bias) = self.bias {
-                for (logit, bias) in row.iter_mut().zip(bias) {
-                    *logit += *bias;
-                }
-            }
+            add_bias(row, logits.bias);
             token.sums.add(self.loss.sums(c, row));
-            let place = token.class.checked_sub(self.first);
+            let place = token.class.checked_sub(logits.first);
             if let Some(logit) = place.and_then(|place| row.get(place)) {
                 token.target = self.loss.capped(*logit);
             }
-            if let Some(kept) = &mut self.kept {
+            if let Some(kept) = &mut logits.kept {
                 kept.extend_from_slice(row);
             }
         }
     }
 }
 
+/// Adds the bias to the logits of a token.
+#[inline(always)]
+pub(crate) fn add_bias<A: Real>(row: &mut [A], bias: Option<&[A]>) {
+    if let Some(bias) = bias {
+        for (logit, bias) in row.iter_mut().zip(bias) {
+            *logit += *bias;
+        }
+    }
+}
+
+/// The gradients of the logits of some tokens.
+pub(crate) trait OfLogits<A: Real> {
+    /// Returns the number of tokens.
+    fn count(&self) -> usize;
+
+    /// Turns a token's logits for some classes into their gradients. `first` is the first of these classes, and `place` that
+    /// of the first logit among those that the group keeps. Implementations are `#[inline(always)]`.
+    fn slopes<C: Context>(&self, c: C, token: usize, first: usize, place: usize, row: &mut [A]);
+}
+
+/// The gradient of each token's logits, and its class.
+impl<A: Real + Element<Acc = A>> OfLogits<A> for Vec<(Gradient<A>, usize)> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    #[inline(always)]
+    fn slopes<C: Context>(&self, c: C, token: usize, first: usize, _: usize, row: &mut [A]) {
+        let (gradient, class) = self[token];
+        slopes(c, row, gradient, class.checked_sub(first));
+    }
+}
+
 /// Turns logits into their gradients, and adds these to the gradient of the bias.
-pub(super) struct Slopes<'a, T: Element> {
+pub(super) struct Slopes<'a, T: Element, S> {
     pub(super) logits: &'a mut [T::Acc],
     /// The number of classes.
     pub(super) width: usize,
     /// The first class of the block.
     pub(super) first: usize,
-    /// The gradient of each token's logits, and its class.
-    pub(super) tokens: &'a [(Gradient<T::Acc>, usize)],
+    /// The place of the logits among those that the group keeps.
+    pub(super) place: usize,
+    /// The gradients of the tokens' logits.
+    pub(super) tokens: &'a S,
     pub(super) bias: Option<&'a mut [T::Acc]>,
     /// The places of the rounded gradients, if they are wanted, and the distance between those of two tokens.
     pub(super) rounded: Option<(&'a mut [T], usize)>,
@@ -86,7 +112,7 @@ pub(super) struct Slopes<'a, T: Element> {
     pub(super) in_place: bool,
 }
 
-impl<T: Element> Task for Slopes<'_, T> {
+impl<T: Element, S: OfLogits<T::Acc>> Task for Slopes<'_, T, S> {
     type Acc = T::Acc;
     type Output = ();
 
@@ -94,7 +120,7 @@ impl<T: Element> Task for Slopes<'_, T> {
     fn run<C: Context>(mut self, c: C) {
         let mut beside = vec![T::Acc::ZERO; self.width];
         let rows = self.logits.chunks_exact_mut(self.width).enumerate();
-        for ((number, row), (gradient, class)) in rows.zip(self.tokens) {
+        for (number, row) in rows.take(self.tokens.count()) {
             let row = match self.in_place {
                 true => row,
                 false => {
@@ -102,7 +128,8 @@ impl<T: Element> Task for Slopes<'_, T> {
                     &mut beside[..]
                 }
             };
-            slopes(c, row, *gradient, class.checked_sub(self.first));
+            let place = self.place + number * self.width;
+            self.tokens.slopes(c, number, self.first, place, row);
             if let Some(bias) = &mut self.bias {
                 for (bias, slope) in bias.iter_mut().zip(&*row) {
                     *bias += *slope;

@@ -1,9 +1,10 @@
 //! The chunks of tokens whose logits are computed together.
 
-use super::block::Token;
+use super::block::{Adjust, Token};
 use super::group::{self, Group, Head, groups};
 use super::{Checked, Gradients, Sizes, Wanted};
 use crate::cross_entropy::{Factors, Loss};
+use crate::lanes::dispatch;
 use crate::product::{Gemm, Right, Rows};
 use crate::{CHUNK, Element, Output, Real, Unwritten, share};
 use std::mem::size_of;
@@ -44,7 +45,11 @@ where
                 logits: d_logits.map(|places| (places, tokens.len())),
                 bias: bias.as_deref_mut(),
             };
-            let groups = groups(sizes, count, wanted);
+            let groups = groups(
+                sizes,
+                group::classes_of_group::<T::Acc>(sizes, count),
+                wanted,
+            );
             let (losses, hidden) = (&mut losses, hidden.as_deref_mut());
             run_chunks::<T>(operands, (tokens, count), groups, factors, losses, hidden);
         }
@@ -81,11 +86,12 @@ fn run_chunks<T: Element>(
     T::Acc: Gemm,
 {
     let sizes = operands.sizes;
-    let head = Head::<T>::new(operands.given);
+    let given = operands.given;
+    let head = Head::<T>::new(&given.weight, given.layout, given.bias.as_ref());
     let chunk = Chunk::<T> {
-        hidden: operands.given.hidden.contiguous(),
+        hidden: given.hidden.contiguous(),
         head: &head,
-        loss: Loss::new(operands.given.settings, sizes.classes),
+        loss: Loss::new(given.settings, sizes.classes),
         width: sizes.width,
     };
     for tokens in tokens.chunks(count) {
@@ -95,7 +101,7 @@ fn run_chunks<T: Element>(
 }
 
 /// Returns zeros, written by all threads.
-fn zeros<A: Real>(len: usize) -> Vec<A> {
+pub(crate) fn zeros<A: Real>(len: usize) -> Vec<A> {
     let mut zeros = Output::new([len]);
     let mut rest = zeros.rest();
     let parts = (0..len)
@@ -140,7 +146,14 @@ where
         let keeps = factors.is_some();
         let of_groups = share::map(groups.iter_mut().collect(), |group: &mut Group<'_, T>| {
             let mut tokens = start.clone();
-            group.logits(head, loss, &rows, keeps, &mut tokens);
+            group.logits(head, &rows, keeps, |logits| {
+                let tokens = &mut tokens;
+                dispatch(Adjust {
+                    logits,
+                    loss,
+                    tokens,
+                });
+            });
             tokens
         });
         let mut all = start;
@@ -169,32 +182,33 @@ where
             group.gradients(head, &gradients, hidden.as_ref(), wants_hidden);
         });
         if let Some(d_hidden) = d_hidden {
-            add_shares(tokens, groups, self.width, d_hidden);
+            let shares: Vec<_> = groups.iter().map(Group::share).collect();
+            let tokens = tokens.iter().map(|(token, _)| *token);
+            add_shares(tokens, &shares, self.width, d_hidden);
         }
     }
 }
 
-/// Writes the gradient of some tokens' hidden states: the sum of the groups' shares.
-fn add_shares<T: Element>(
-    tokens: &[(usize, usize)],
-    groups: &[Group<'_, T>],
+/// Writes the gradient of some tokens' hidden states: the sum of the groups' shares. Tokens are in their order.
+pub(crate) fn add_shares<A: Real>(
+    tokens: impl Iterator<Item = usize>,
+    shares: &[&[A]],
     width: usize,
-    d_hidden: &mut [T::Acc],
+    d_hidden: &mut [A],
 ) {
     if width == 0 {
         return;
     }
-    let shares: Vec<&[T::Acc]> = groups.iter().map(Group::share).collect();
     let Some((first, others)) = shares.split_first() else {
         return;
     };
-    // Tokens are in their order, so each row is found behind those before it.
+    // Each row is found behind those before it.
     let mut rows = d_hidden.chunks_exact_mut(width).enumerate();
-    let places = tokens.iter().enumerate().map(|(row, (token, _))| {
-        let place = rows.find(|(at, _)| at == token);
+    let places = tokens.enumerate().map(|(row, token)| {
+        let place = rows.find(|(at, _)| *at == token);
         (row, place.expect("each token has a hidden state").1)
     });
-    share::each_of_many(places.collect(), |(row, sums): (usize, &mut [T::Acc])| {
+    share::each_of_many(places.collect(), |(row, sums): (usize, &mut [A])| {
         sums.copy_from_slice(&first[row * width..][..width]);
         for share in others {
             let share = &share[row * width..][..width];

@@ -1,15 +1,14 @@
 //! A group of classes, whose logits and gradients one thread computes.
 
-use super::block::{Adjust, Slopes, Token};
-use super::{Operands, Sizes};
-use crate::cross_entropy::{Gradient, Loss};
+use super::Sizes;
+use super::block::{OfLogits, Slopes};
 use crate::keys::OutputLayout;
 use crate::lanes::dispatch;
 use crate::product::{
     Gemm, Matrix, Right, Rows, add_outer_here, outer_here, product, product_of_tensor,
     takes_rounded, with_memory,
 };
-use crate::{Element, Real, Unwritten};
+use crate::{Element, Real, Unwritten, View};
 use std::mem::size_of;
 use std::ops::Range;
 
@@ -31,7 +30,7 @@ const SMALLEST: usize = 128;
 const SHARES: usize = 32 << 20;
 
 /// The output layer.
-pub(super) struct Head<'a, T: Element> {
+pub(crate) struct Head<'a, T: Element> {
     weight: Matrix<'a, T>,
     bias: Option<Vec<T::Acc>>,
 }
@@ -40,13 +39,13 @@ impl<'a, T: Element> Head<'a, T>
 where
     T::Acc: Gemm,
 {
-    pub(super) fn new(operands: &Operands<'a>) -> Self {
-        let matrix = Matrix::of(&operands.weight);
-        let weight = match operands.layout {
+    pub(crate) fn new(weight: &View<'a>, layout: OutputLayout, bias: Option<&View<'_>>) -> Self {
+        let matrix = Matrix::of(weight);
+        let weight = match layout {
             OutputLayout::OutputMajor => matrix.transposed(),
             OutputLayout::InputMajor => matrix,
         };
-        let bias = operands.bias.as_ref().map(|bias| {
+        let bias = bias.map(|bias| {
             let values = bias.contiguous::<T>().iter();
             values.map(|value| value.load()).collect()
         });
@@ -63,7 +62,7 @@ where
 }
 
 /// A group of classes.
-pub(super) struct Group<'a, T: Element> {
+pub(crate) struct Group<'a, T: Element> {
     classes: Range<usize>,
     width: usize,
     /// The group's part of the weight's gradient, if it is wanted.
@@ -78,13 +77,26 @@ pub(super) struct Group<'a, T: Element> {
 }
 
 /// The gradients that groups write, as far as they are wanted.
-pub(super) struct Wanted<'a, T: Element> {
+pub(crate) struct Wanted<'a, T: Element> {
     /// The gradient of the weight, `[classes, width]`.
-    pub(super) weight: Option<Unwritten<'a, T::Acc>>,
+    pub(crate) weight: Option<Unwritten<'a, T::Acc>>,
     /// The gradient of the logits of all tokens, block by block, and the number of tokens.
-    pub(super) logits: Option<(Unwritten<'a, T>, usize)>,
+    pub(crate) logits: Option<(Unwritten<'a, T>, usize)>,
     /// The gradient of the bias, to which groups add.
-    pub(super) bias: Option<&'a mut [T::Acc]>,
+    pub(crate) bias: Option<&'a mut [T::Acc]>,
+}
+
+/// The logits of some tokens for some classes, as products give them.
+pub(crate) struct Logits<'a, A> {
+    /// The logits of each token, one after the other.
+    pub(crate) values: &'a mut [A],
+    /// The number of classes.
+    pub(crate) width: usize,
+    /// The first class.
+    pub(crate) first: usize,
+    pub(crate) bias: Option<&'a [A]>,
+    /// Where to append the logits, if they are kept.
+    pub(crate) kept: Option<&'a mut Vec<A>>,
 }
 
 /// A part of the weight's gradient. The first chunk of tokens writes the rows of some classes, others add to them.
@@ -113,7 +125,7 @@ impl<A: Gemm> WeightPart<'_, A> {
 }
 
 /// Returns the number of classes of a group. The last one may have fewer. `tokens` is the number of tokens of a chunk.
-pub(super) fn classes_of_group<A>(sizes: Sizes, tokens: usize) -> usize {
+pub(crate) fn classes_of_group<A>(sizes: Sizes, tokens: usize) -> usize {
     let Sizes { width, classes, .. } = sizes;
     let share = tokens * width.max(1) * size_of::<A>();
     let most = (classes / width.max(1)).max(SHARES / share.max(1)).max(1);
@@ -126,14 +138,13 @@ pub(super) fn classes_of_group<A>(sizes: Sizes, tokens: usize) -> usize {
     each.next_multiple_of(if each > BLOCK { BLOCK } else { STEP })
 }
 
-/// Divides the classes into groups, with their parts of the gradients. `tokens` is the number of tokens of a chunk.
-pub(super) fn groups<'a, T: Element>(
+/// Divides the classes into groups of so many, with their parts of the gradients.
+pub(crate) fn groups<'a, T: Element>(
     sizes: Sizes,
-    tokens: usize,
+    each: usize,
     mut wanted: Wanted<'a, T>,
 ) -> Vec<Group<'a, T>> {
     let Sizes { width, classes, .. } = sizes;
-    let each = classes_of_group::<T::Acc>(sizes, tokens);
     (0..classes)
         .step_by(each)
         .map(|start| {
@@ -159,6 +170,11 @@ pub(super) fn groups<'a, T: Element>(
         .collect()
 }
 
+/// Returns the most classes whose logits are computed at a time.
+fn together<T: Element>() -> usize {
+    if takes_rounded::<T>() { ROUNDED } else { BLOCK }
+}
+
 /// Divides classes into blocks.
 fn divided(classes: &Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
     let Range { start, end } = *classes;
@@ -175,13 +191,23 @@ fn first<'a, A>(rest: &mut Option<&'a mut [A]>, len: usize) -> Option<&'a mut [A
 
 impl<T: Element> Group<'_, T> {
     /// Returns whether the group sums its part of the weight's gradient.
-    pub(super) fn sums_weight(&self) -> bool {
+    pub(crate) fn sums_weight(&self) -> bool {
         self.d_weight.is_some()
     }
 
     /// Returns the share of the gradient of the last chunk's hidden states.
-    pub(super) fn share(&self) -> &[T::Acc] {
+    pub(crate) fn share(&self) -> &[T::Acc] {
         &self.share
+    }
+
+    /// Returns the kept logits of the last chunk, block by block.
+    pub(crate) fn kept(&self) -> &[T::Acc] {
+        &self.logits
+    }
+
+    /// Returns the numbers of classes of these blocks.
+    pub(crate) fn widths(&self) -> impl Iterator<Item = usize> + use<T> {
+        divided(&self.classes, together::<T>()).map(|classes| classes.len())
     }
 }
 
@@ -189,32 +215,28 @@ impl<T: Element> Group<'_, T>
 where
     T::Acc: Gemm,
 {
-    /// Computes the logits of some tokens, and adds their sums to those of the tokens. `keeps` says whether to keep them
-    /// for their gradients.
-    pub(super) fn logits(
+    /// Computes the logits of some tokens, and passes them to `each`, some classes at a time. `keeps` says whether it has to
+    /// keep them for their gradients.
+    pub(crate) fn logits(
         &mut self,
         head: &Head<'_, T>,
-        loss: &Loss<T::Acc>,
         rows: &Rows<'_, T::Acc>,
         keeps: bool,
-        tokens: &mut [Token<T::Acc>],
+        mut each: impl FnMut(Logits<'_, T::Acc>),
     ) {
-        let count = tokens.len();
+        let count = rows.count();
         self.logits.clear();
         if keeps {
             self.logits.reserve_exact(count * self.classes.len());
         }
-        let most = if takes_rounded::<T>() { ROUNDED } else { BLOCK };
-        for classes in divided(&self.classes, most) {
+        for classes in divided(&self.classes, together::<T>()) {
             with_memory(count * classes.len(), |logits| {
                 product(rows, head.classes(&classes), logits, false, false);
-                dispatch(Adjust {
-                    logits,
+                each(Logits {
+                    values: logits,
                     width: classes.len(),
-                    bias: head.bias(&classes),
-                    loss,
                     first: classes.start,
-                    tokens,
+                    bias: head.bias(&classes),
                     kept: keeps.then_some(&mut self.logits),
                 });
             });
@@ -222,15 +244,15 @@ where
     }
 
     /// Computes the gradients of the kept logits, and adds to the gradients of weight and bias. The first needs the hidden
-    /// states. Computes the share of their gradient if it is wanted. Each token has its gradient and its class.
-    pub(super) fn gradients(
+    /// states. Computes the share of their gradient if it is wanted.
+    pub(crate) fn gradients(
         &mut self,
         head: &Head<'_, T>,
-        tokens: &[(Gradient<T::Acc>, usize)],
+        tokens: &impl OfLogits<T::Acc>,
         hidden: Option<&Right<'_, T::Acc>>,
         wants_hidden: bool,
     ) {
-        let count = tokens.len();
+        let count = tokens.count();
         if wants_hidden {
             self.share
                 .resize(count * self.width, <T::Acc as Real>::ZERO);
@@ -258,7 +280,7 @@ where
         &mut self,
         head: &Head<'_, T>,
         (block, classes): (usize, &Range<usize>),
-        tokens: &[(Gradient<T::Acc>, usize)],
+        tokens: &impl OfLogits<T::Acc>,
         hidden: Option<&Right<'_, T::Acc>>,
         rounded: &mut [T],
     ) {
@@ -280,19 +302,20 @@ where
     fn slopes(
         &mut self,
         classes: &Range<usize>,
-        tokens: &[(Gradient<T::Acc>, usize)],
+        tokens: &impl OfLogits<T::Acc>,
         hidden: Option<&Right<'_, T::Acc>>,
         rounded: Option<(&mut [T], usize)>,
     ) -> Range<usize> {
         let start = self.classes.start;
         let here = classes.start - start..classes.end - start;
-        let place = tokens.len() * here.start..tokens.len() * here.end;
+        let place = tokens.count() * here.start..tokens.count() * here.end;
         let slopes = &mut self.logits[place.clone()];
         let bias = self.d_bias.as_deref_mut();
-        dispatch(Slopes::<T> {
+        dispatch(Slopes::<T, _> {
             logits: slopes,
             width: classes.len(),
             first: classes.start,
+            place: place.start,
             tokens,
             bias: bias.map(|bias| &mut bias[here.clone()]),
             in_place: rounded.is_none() || self.d_weight.is_some(),

@@ -7,10 +7,10 @@
 //! of the hidden states. The shares are added in the order of the groups. Chunks and groups depend only on the shape, so
 //! results don't depend on the number of threads.
 
-mod block;
-mod chunks;
+pub(crate) mod block;
+pub(crate) mod chunks;
 mod factors;
-mod group;
+pub(crate) mod group;
 mod scale;
 mod sizes;
 

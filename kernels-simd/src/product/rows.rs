@@ -52,11 +52,11 @@ impl<'a, A: Gemm> Rows<'a, A> {
         self.inputs
     }
 
-    pub(super) fn values(&self) -> &'a [A] {
+    pub fn values(&self) -> &'a [A] {
         self.values
     }
 
-    pub(super) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.count
     }
 

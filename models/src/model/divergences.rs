@@ -1,21 +1,22 @@
 //! The divergence of a student from a teacher, without the logits of all tokens.
 //!
-//! The logits of both are computed a few tokens at a time, and the gradients of these tokens at once, from the formula
-//! of [`Divergence`].
+//! The kernel `npu_fused_linear_divergence` computes it. Elsewhere, the logits of both are computed a few tokens at a time, and
+//! the gradients of these tokens at once, from the formula of [`Divergence`].
 
 use burn::tensor::{DType, Device, Gradients, Int, Tensor, TensorData};
+use burn_kernels::fused_kernel;
 
 use crate::error::ModelError;
 use crate::model::causal_lm::{CausalLm, Losses};
 use crate::model::projection::Projection;
 use crate::model::sequences::{Counted, Sequences};
-use crate::model::tiles::weighted_sum;
+use crate::model::tiles::{factors_of, weighted_sum};
 use crate::preference::Divergence;
 
 /// A teacher, and the tokens of which a student learns its probabilities.
 #[derive(Clone, Copy, Debug)]
 pub struct Distilled<'a> {
-    /// The teacher, without gradients: of the same vocabulary, and any width.
+    /// The teacher, without gradients: of the same tokens, and any width.
     pub teacher: &'a CausalLm,
     /// The places of the tokens whose next ones are learned, `row · s + column` of sequences `[b, s]`.
     pub places: &'a [usize],
@@ -24,32 +25,79 @@ pub struct Distilled<'a> {
 }
 
 /// Returns the sum of the divergences of tokens, each with its factor, `[1]`. Its gradient flows to the student's
-/// hidden states and weight.
+/// hidden states and weight. Where one vocabulary is larger, its last classes are padding, and not compared.
 ///
 /// # Errors
-/// Returns [`ModelError::Setting`] for a number out of its range, and [`ModelError::Input`] without a token, and if
-/// numbers of tokens, of the vocabulary or of factors differ.
+/// Returns [`ModelError::Setting`] for a number out of its range, and [`ModelError::Input`] without a token or a class, and if
+/// numbers of tokens or of factors differ.
 pub fn divergence_loss(
     student: &Projection,
     teacher: &Projection,
     factors: &[f64],
     divergence: Divergence,
 ) -> Result<Tensor<1>, ModelError> {
+    divergence.check()?;
     let tokens = student.tokens();
     for (input, found, expected) in [
         ("teacher", teacher.tokens(), tokens),
         ("factors", factors.len(), tokens),
-        ("teacher", teacher.vocabulary(), student.vocabulary()),
     ] {
         if found != expected || expected == 0 {
             let problem = format!("expected {expected} numbers, at least one, found {found}");
             return Err(ModelError::Input { input, problem });
         }
     }
-    let teacher = teacher.constant();
-    weighted_sum(student, factors, |tile, (start, count)| {
-        divergence.per_token(tile.logits(), teacher.tile(start, count).logits())
-    })
+    if student.vocabulary() == 0 || teacher.vocabulary() == 0 {
+        return Err(ModelError::Input {
+            input: "teacher",
+            problem: "student and teacher must have tokens in their vocabularies".to_owned(),
+        });
+    }
+    let cap = |of: &Projection| of.softcap.unwrap_or(f64::INFINITY);
+    Ok(divergences(
+        student.hidden.clone(),
+        student.weight.clone(),
+        teacher.hidden.clone(),
+        teacher.weight.clone(),
+        factors_of(student, factors),
+        divergence.mixture,
+        divergence.temperature,
+        cap(student),
+        cap(teacher),
+    ))
+}
+
+/// Returns the sum of the divergences of tokens, each with its factor. An infinite cap is none.
+#[fused_kernel("npu_fused_linear_divergence", layer = "divergences")]
+#[allow(clippy::too_many_arguments)] // They are the operands of the kernel.
+fn divergences(
+    hidden: Tensor<2>,
+    weight: Tensor<2>,
+    teacher_hidden: Tensor<2>,
+    teacher_weight: Tensor<2>,
+    factors: Tensor<1>,
+    mixture: f64,
+    temperature: f64,
+    softcap: f64,
+    teacher_softcap: f64,
+) -> Tensor<1> {
+    let classes = weight.dims()[1].min(teacher_weight.dims()[1]);
+    let of = |hidden, weight: Tensor<2>, cap: f64| Projection {
+        hidden,
+        weight: weight.narrow(1, 0, classes),
+        softcap: cap.is_finite().then_some(cap),
+    };
+    let student = of(hidden, weight, softcap);
+    let teacher = of(teacher_hidden, teacher_weight, teacher_softcap).constant();
+    let divergence = Divergence {
+        mixture,
+        temperature,
+    };
+    let sum = weighted_sum(&student, factors, |logits, (start, count)| {
+        let tile = teacher.tile(start, count);
+        divergence.per_token(logits, tile.capped(tile.products()))
+    });
+    sum.unwrap_or_else(|problem| panic!("{problem}"))
 }
 
 impl CausalLm {
@@ -58,8 +106,7 @@ impl CausalLm {
     ///
     /// # Panics
     /// Panics as [`sequence_losses`](Self::sequence_losses) does, without a place, for places outside the sequences, for a
-    /// teacher of another vocabulary or one that can't keep documents apart, and for settings that
-    /// [`Divergence::per_token`] refuses.
+    /// teacher that can't keep documents apart, and for settings that [`Divergence::per_token`] refuses.
     pub fn losses_of_divergence(&self, sequences: Sequences, distilled: Distilled<'_>) -> Losses {
         let taught = distilled.hidden_of_teacher(&sequences);
         let (packed, counted) = sequences.parts(self.config());

@@ -65,16 +65,12 @@ impl Projection {
     /// # Panics
     /// Panics without a token.
     pub fn statistics(&self) -> Statistics {
-        let constant = Self {
-            hidden: wide(self.hidden.clone().without_autodiff()),
-            weight: self.weight.clone().without_autodiff(),
-            softcap: self.softcap,
-        };
-        let classes = (TILE / constant.weight.dims()[0].max(1)).max(1);
+        let constant = self.constant();
         let mut tiles: [Vec<Tensor<1>>; 3] = Default::default();
         let mut tops = Vec::new();
         for (start, count) in constant.tiles() {
-            let logits = constant.tile(start, count).logits_by_classes(classes);
+            let tile = constant.tile(start, count);
+            let logits = tile.capped(tile.products());
             tops.push(logits.clone().argmax(1).squeeze_dim::<1>(1));
             let mean = logits.clone().mean_dim(1).squeeze_dim::<1>(1);
             let log_probs = log_softmax(logits, 1);
@@ -93,41 +89,76 @@ impl Projection {
         }
     }
 
-    /// Returns the same without a graph, in the type that logits are computed in: f32, or f64 for f64. A product of half
-    /// types would round logits.
+    /// Returns the same without a graph, with hidden states in the type that logits are computed in. A product of half types
+    /// would round logits.
     pub(super) fn constant(&self) -> Self {
-        let constant = |tensor: &Tensor<2>| wide(tensor.clone().without_autodiff());
         Self {
-            hidden: constant(&self.hidden),
-            weight: constant(&self.weight),
+            hidden: wide(self.hidden.clone().without_autodiff()),
+            weight: self.weight.clone().without_autodiff(),
             softcap: self.softcap,
         }
     }
 
-    /// Returns the logits `[tokens, vocabulary]` of hidden states in f32, or in f64 for f64. A weight in a half type is
-    /// widened so many classes at a time, because it may be larger than all else.
-    fn logits_by_classes(self, together: usize) -> Tensor<2> {
-        if self.weight.dtype() == self.hidden.dtype() {
-            return self.logits();
+    /// Returns the type that logits are computed in: f32, or f64 for f64.
+    pub(super) fn logit_dtype(&self) -> DType {
+        match self.hidden.dtype() {
+            DType::F64 => DType::F64,
+            _ => DType::F32,
         }
-        let classes = self.vocabulary();
-        let parts = (0..classes).step_by(together).map(|start| {
-            let weight = self.weight.clone();
-            let part = Self {
-                weight: wide(weight.narrow(1, start, together.min(classes - start))),
-                ..self.clone()
-            };
-            part.logits()
-        });
+    }
+
+    /// Returns the products of constant hidden states and the weight, `[tokens, vocabulary]`.
+    pub(super) fn products(&self) -> Tensor<2> {
+        match self.weight.dtype() == self.hidden.dtype() {
+            true => self.hidden.clone().matmul(self.weight.clone()),
+            false => self.products_in_parts(self.classes_of_part()),
+        }
+    }
+
+    fn products_in_parts(&self, most: usize) -> Tensor<2> {
+        let parts = self.parts(most);
+        let parts = parts.map(|(_, weight)| self.hidden.clone().matmul(weight));
         Tensor::cat(parts.collect(), 1)
     }
 
-    /// Returns the logits `[tokens, vocabulary]`.
-    pub(super) fn logits(self) -> Tensor<2> {
-        let logits = self.hidden.matmul(self.weight);
+    /// Returns the products of rows `[tokens, vocabulary]` and the transposed weight, `[tokens, hidden]`.
+    pub(super) fn times_weight(&self, rows: &Tensor<2>) -> Tensor<2> {
+        match self.weight.dtype() == rows.dtype() {
+            true => rows.clone().matmul(self.weight.clone().transpose()),
+            false => self.times_parts(rows, self.classes_of_part()),
+        }
+    }
+
+    fn times_parts(&self, rows: &Tensor<2>, most: usize) -> Tensor<2> {
+        let parts = self.parts(most).map(|(start, weight)| {
+            let rows = rows.clone().narrow(1, start, weight.dims()[1]);
+            rows.matmul(weight.transpose())
+        });
+        let sum = parts.reduce(|sum, part| sum + part);
+        sum.expect("the vocabulary has a token")
+    }
+
+    /// Returns the number of classes of a part of a weight in a half type, which is widened one part at a time, because it may be
+    /// larger than all else.
+    fn classes_of_part(&self) -> usize {
+        (TILE / self.weight.dims()[0].max(1)).max(1)
+    }
+
+    /// Returns the parts of the weight of at most so many classes, widened, each with its first class.
+    fn parts(&self, most: usize) -> impl Iterator<Item = (usize, Tensor<2>)> + '_ {
+        let classes = self.vocabulary();
+        (0..classes).step_by(most).map(move |start| {
+            let weight = self.weight.clone();
+            let part = weight.narrow(1, start, most.min(classes - start));
+            (start, wide(part))
+        })
+    }
+
+    /// Returns the logits of products.
+    pub(super) fn capped(&self, products: Tensor<2>) -> Tensor<2> {
         match self.softcap {
-            Some(cap) => capped(logits, cap),
-            None => logits,
+            Some(cap) => capped(products, cap),
+            None => products,
         }
     }
 }
@@ -292,20 +323,27 @@ mod tests {
     }
 
     #[test]
-    fn logits_by_classes_are_those_of_the_whole_weight() {
+    fn products_of_parts_are_those_of_the_whole_weight() {
         let device = Device::flex();
         let weight = [[1.0, 2.0, -3.0, 0.25, 4.0], [0.5, -1.0, 2.0, 1.5, -0.75]];
         let projection = Projection {
             hidden: Tensor::from_data([[0.5, -1.0], [1.0, 2.0]], &device),
             weight: Tensor::<2>::from_data(weight, &device).cast(FloatDType::BF16),
-            softcap: Some(2.0),
+            softcap: None,
         };
-        let values = |logits: Tensor<2>| logits.try_to_vec_as::<f64>().unwrap();
-        let whole = values(projection.constant().logits());
-        for together in [1, 2, 5, 9] {
-            let parts = projection.clone().logits_by_classes(together);
+        let values = |tensor: Tensor<2>| tensor.try_to_vec_as::<f64>().unwrap();
+        let widened = Projection {
+            weight: wide(projection.weight.clone()),
+            ..projection.clone()
+        };
+        let rows = widened.products();
+        let (whole, back) = (values(rows.clone()), values(widened.times_weight(&rows)));
+        for most in [1, 2, 5, 9] {
+            let parts = projection.products_in_parts(most);
             assert_eq!(parts.dims(), [2, 5]);
-            near("logits", &values(parts), &whole, 1e-6);
+            near("products", &values(parts), &whole, 1e-6);
+            let sums = projection.times_parts(&rows, most);
+            near("sums", &values(sums), &back, 1e-6);
         }
     }
 

@@ -1,13 +1,15 @@
 //! Functions of logits, a few tokens at a time.
 //!
-//! The gradients of these tokens are computed at once. The backward pass gets the gradient of the hidden states, and
-//! that of the output projection if this is trained. Nothing of the size tokens × vocabulary is kept.
+//! The gradients of these tokens are computed at once: those of the logits by autodiff, and from them those of hidden states and
+//! weight. The backward pass gets the gradient of the hidden states, and that of the output projection if this is trained.
+//! Nothing of the size tokens × vocabulary is kept, and a weight in a half type is never widened as a whole.
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Tensor, TensorData};
+use burn_kernels::ops::with_gradients;
 
 use crate::error::ModelError;
-use crate::model::projection::{Projection, wide};
+use crate::model::projection::Projection;
 
 /// Returns the sum of the entropies of the tokens' distributions in nats, each with its factor, `[1]`. Its gradient flows
 /// to hidden states and weight: that of a logit is `−p·(log p + H)`.
@@ -25,9 +27,17 @@ pub fn entropy_loss(projection: &Projection, factors: &[f64]) -> Result<Tensor<1
             ),
         });
     }
-    weighted_sum(projection, factors, |tile, _| {
-        Ok(entropies(&log_softmax(tile.logits(), 1)))
+    let factors = factors_of(projection, factors);
+    weighted_sum(projection, factors, |logits, _| {
+        Ok(entropies(&log_softmax(logits, 1)))
     })
+}
+
+/// Returns the factors of a projection's tokens, in the type that logits are computed in.
+pub(super) fn factors_of(projection: &Projection, factors: &[f64]) -> Tensor<1> {
+    let data = TensorData::new(factors.to_vec(), [factors.len()]);
+    let hidden = &projection.hidden;
+    Tensor::from_data(data, (&hidden.device(), projection.logit_dtype()))
 }
 
 /// Returns the entropies of distributions `[tokens, vocabulary]`, given their logarithms.
@@ -36,72 +46,56 @@ pub(super) fn entropies(log_probs: &Tensor<2>) -> Tensor<1> {
     terms.sum_dim(1).squeeze_dim::<1>(1).neg()
 }
 
-/// Returns the sum of a number of each token, each with its factor, `[1]`. `each` computes the numbers of the tokens of a tile,
-/// given with their place and number. There must be a token.
+/// Returns the sum of a number of each token, each with its factor, `[1]`. `each` computes the numbers of the tokens of a tile
+/// from their logits, given with their place and number. There must be a token. The gradient of a factor is its number.
 pub(super) fn weighted_sum(
     projection: &Projection,
-    factors: &[f64],
-    each: impl Fn(Projection, (usize, usize)) -> Result<Tensor<1>, ModelError>,
+    factors: Tensor<1>,
+    each: impl Fn(Tensor<2>, (usize, usize)) -> Result<Tensor<1>, ModelError>,
 ) -> Result<Tensor<1>, ModelError> {
-    let tracked = [&projection.hidden, &projection.weight].map(Tensor::is_tracked);
+    let [of_hidden, of_weight] = [&projection.hidden, &projection.weight].map(Tensor::is_tracked);
     let constant = projection.constant();
-    let mut sum: Option<Tensor<1>> = None;
-    let (mut of_hidden, mut of_weight) = (Vec::new(), None);
+    let constants = factors.clone().without_autodiff();
+    let (mut numbers, mut d_hidden) = (Vec::new(), Vec::new());
+    let mut d_weight: Option<Tensor<2>> = None;
     for (start, count) in projection.tiles() {
-        let mut tile = constant.tile(start, count);
-        for (tensor, tracked) in [&mut tile.hidden, &mut tile.weight]
-            .into_iter()
-            .zip(tracked)
-        {
-            if tracked {
-                *tensor = tensor.clone().autodiff().require_grad();
-            }
+        let tile = constant.tile(start, count);
+        let products = tile.products();
+        let products = match of_hidden || of_weight {
+            true => products.autodiff().require_grad(),
+            false => products,
+        };
+        let found = each(tile.capped(products.clone()), (start, count))?;
+        numbers.push(found.clone().without_autodiff());
+        if !(of_hidden || of_weight) {
+            continue;
         }
-        let leaves = (tile.hidden.clone(), tile.weight.clone());
-        let each = each(tile, (start, count))?;
-        let data = TensorData::new(factors[start..start + count].to_vec(), [count]);
-        let place = (&each.device().inner(), each.dtype());
-        let part = (each * Tensor::from_data(data, place)).sum();
-        let value = part.clone().without_autodiff();
-        sum = Some(match sum {
-            Some(sum) => sum + value,
-            None => value,
-        });
-        if tracked.contains(&true) {
-            let mut gradients = part.backward();
-            let mut gradient = |leaf: Tensor<2>, is_tracked: bool| {
-                is_tracked
-                    .then(|| leaf.grad_remove(&mut gradients))
-                    .flatten()
-            };
-            of_hidden.extend(gradient(leaves.0, tracked[0]));
-            let weight = gradient(leaves.1, tracked[1]);
-            of_weight = match (of_weight, weight) {
-                (Some(known), Some(new)) => Some(known + new),
-                (known, new) => known.or(new),
-            };
+        let mut gradients = (found * constants.clone().narrow(0, start, count))
+            .sum()
+            .backward();
+        let Some(slopes) = products.grad_remove(&mut gradients) else {
+            continue;
+        };
+        if of_weight {
+            let new = tile.hidden.clone().transpose().matmul(slopes.clone());
+            d_weight = Some(match d_weight {
+                Some(known) => known + new,
+                None => new,
+            });
+        }
+        if of_hidden {
+            d_hidden.push(tile.times_weight(&slopes));
         }
     }
-    let sum = sum.expect("there is a token");
-    let of_hidden = (!of_hidden.is_empty()).then(|| Tensor::cat(of_hidden, 0));
-    Ok(with_gradients(
-        sum,
-        [
-            (&projection.hidden, of_hidden),
-            (&projection.weight, of_weight),
-        ],
-    ))
-}
-
-/// Gives a number these gradients: it becomes `value + Σ x·g − Σ x·g`, of which the last sum is a constant.
-fn with_gradients(value: Tensor<1>, known: [(&Tensor<2>, Option<Tensor<2>>); 2]) -> Tensor<1> {
-    let products = known.into_iter().filter_map(|(tensor, gradient)| {
-        let gradient = gradient?;
-        Some((wide(tensor.clone()) * gradient.autodiff()).sum())
-    });
-    products.fold(value, |value, product| {
-        let constant = product.clone().without_autodiff();
-        // First their difference, which is exactly 0.
-        (product - constant) + value
-    })
+    let number = (Tensor::cat(numbers, 0) * factors).sum();
+    let d_hidden = (!d_hidden.is_empty()).then(|| Tensor::cat(d_hidden, 0));
+    let hidden = d_hidden.map(|gradient| (projection.hidden.clone(), gradient));
+    let weight = d_weight.map(|gradient| (projection.weight.clone(), gradient));
+    let known: Vec<_> = hidden.into_iter().chain(weight).collect();
+    if known.is_empty() {
+        return Ok(number);
+    }
+    // A factor with a gradient has it by the number, and this adds exactly 0.
+    let zero = number.clone().without_autodiff().zeros_like();
+    Ok(with_gradients(zero, known) + number)
 }

@@ -22,6 +22,12 @@ pub struct Divergence {
 }
 
 impl Divergence {
+    /// Checks the numbers.
+    pub(crate) fn check(self) -> Result<(), ModelError> {
+        part("mixture", self.mixture)?;
+        above_zero("temperature", self.temperature)
+    }
+
     /// Returns the divergence of each token, `[tokens]`, for logits `[tokens, vocabulary]` of one vocabulary. Gradients flow to
     /// the student alone. It holds several tensors of this size: pass as many tokens at a time as there is memory for.
     ///
@@ -32,8 +38,7 @@ impl Divergence {
         student: Tensor<2>,
         teacher: Tensor<2>,
     ) -> Result<Tensor<1>, ModelError> {
-        part("mixture", self.mixture)?;
-        above_zero("temperature", self.temperature)?;
+        self.check()?;
         let (shape, found) = (student.dims(), teacher.dims());
         if shape != found {
             let problem = format!("expected shape {shape:?}, found {found:?}");

@@ -5,6 +5,7 @@ use crate::comparison::{difference, relative_to};
 use burn::module::Module;
 use burn::optim::GradientsAccumulator;
 use burn::tensor::{DType, Device, FloatDType, Int, Tensor, TensorData};
+use burn_kernels::policy::{Policy, scope};
 use kernels_models::preference::Divergence;
 use kernels_models::{Distilled, Projection, Sequences, divergence_loss, load};
 
@@ -37,9 +38,14 @@ fn divergences_and_their_gradients_are_those_of_f64() {
         .filter_map(|name| name.split_once(".divergence."));
     let names: Vec<(&str, &str)> = names.collect();
     assert_eq!(names.len(), 5 + 3 + 3);
-    for (dtype, tolerance) in [(DType::F64, 1e-7), (DType::F32, 1e-5)] {
+    // By the kernel, and by tiles of plain operations.
+    for (policy, (dtype, tolerance)) in [Policy::auto(), Policy::reference()]
+        .into_iter()
+        .flat_map(|policy| [(DType::F64, 1e-7), (DType::F32, 1e-5)].map(|of| (policy.clone(), of)))
+    {
+        let _here = scope(policy.clone());
         for (case, mixture) in &names {
-            let what = format!("{case}, {mixture}, {dtype:?}");
+            let what = format!("{case}, {mixture}, {dtype:?}, {policy:?}");
             let is_capped = *case == "softcap";
             let of = |name: &str| matrix(&file, &format!("{case}.{name}"), dtype);
             // A scale of logits is one of hidden states.
@@ -88,6 +94,73 @@ fn divergences_and_their_gradients_are_those_of_f64() {
     }
 }
 
+/// Vocabularies that differ by padding, and half types by the kernel and by tiles, against f64.
+#[test]
+fn half_types_and_padding_are_those_of_f64() {
+    let numbers = |count: usize, seed: usize| -> Vec<f64> {
+        let each = (0..count).map(|at| ((at * 7919 + seed * 104_729) % 2003) as f64 / 1001.5 - 1.0);
+        each.collect()
+    };
+    let divergence = Divergence {
+        mixture: 0.3,
+        temperature: 1.5,
+    };
+    let run = |dtype: DType, classes: [usize; 2]| {
+        let tensor = |shape: [usize; 2], seed| {
+            let data = TensorData::new(numbers(shape[0] * shape[1], seed), shape);
+            // Rounded to bf16 in any case.
+            let rounded = Tensor::<2>::from_data(data, (&device(), DType::BF16));
+            rounded.cast(FloatDType::from(dtype))
+        };
+        let part = |width: usize, at: usize| Projection {
+            hidden: tensor([9, width], at).detach().require_grad(),
+            weight: tensor([width, classes[at]], 2 + at).detach().require_grad(),
+            softcap: Some(4.0),
+        };
+        let (student, teacher) = (part(6, 0), part(10, 1));
+        let factors = numbers(9, 7);
+        let loss = divergence_loss(&student, &teacher, &factors, divergence).unwrap();
+        let gradients = loss.backward();
+        assert!(teacher.hidden.grad(&gradients).is_none());
+        assert!(teacher.weight.grad(&gradients).is_none());
+        [
+            values(loss),
+            values(student.hidden.grad(&gradients).unwrap()),
+            values(student.weight.grad(&gradients).unwrap()),
+        ]
+    };
+    for classes in [[40, 40], [40, 47], [47, 40]] {
+        let exact = {
+            let _tiles = scope(Policy::reference());
+            run(DType::F64, classes)
+        };
+        for policy in [Policy::auto(), Policy::reference()] {
+            let _here = scope(policy.clone());
+            for (dtype, rounding) in [
+                (DType::F64, 1e-12),
+                (DType::F32, 1e-5),
+                (DType::BF16, 1.0 / 128.0),
+                (DType::F16, 1.0 / 1024.0),
+            ] {
+                let found = run(dtype, classes);
+                for (at, (found, exact)) in found.iter().zip(&exact).enumerate() {
+                    let error = relative_to(1e-6, found, exact);
+                    // The loss is not rounded.
+                    let most = if at == 0 {
+                        f64::min(rounding, 1e-5)
+                    } else {
+                        rounding
+                    };
+                    assert!(
+                        error < most,
+                        "{classes:?}, {policy:?}, {dtype:?}, {at}: {error:e}"
+                    );
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn what_does_not_go_together_is_refused() {
     let part = |tokens: usize, vocabulary: usize| Projection {
@@ -101,7 +174,7 @@ fn what_does_not_go_together_is_refused() {
     };
     for (student, teacher, factors, mixture, expected) in [
         (part(3, 5), part(2, 5), 3, 0.5, "`teacher`"),
-        (part(3, 5), part(3, 4), 3, 0.5, "`teacher`"),
+        (part(3, 5), part(3, 0), 3, 0.5, "vocabularies"),
         (part(3, 5), part(3, 5), 2, 0.5, "`factors`"),
         (part(0, 5), part(0, 5), 0, 0.5, "`teacher`"),
         (part(3, 5), part(3, 5), 3, 1.5, "mixture"),

@@ -61,9 +61,10 @@ pub(crate) fn record<O: FusedOp, B: FusedKernel<O>, C: CheckpointStrategy>(
         4 => record_of::<O, B, C, 4>(array(parents), parts, forward),
         5 => record_of::<O, B, C, 5>(array(parents), parts, forward),
         6 => record_of::<O, B, C, 6>(array(parents), parts, forward),
+        7 => record_of::<O, B, C, 7>(array(parents), parts, forward),
         // A tensor that is left out would silently have no gradient.
         others => panic!(
-            "{}: {others} tensors with gradients; 1 to 6 are supported",
+            "{}: {others} tensors with gradients; 1 to 7 are supported",
             O::TITLE
         ),
     }

@@ -216,7 +216,7 @@ fn in_memory_order(
 
 /// Returns a contiguous tensor times the gradient of the loss, rounded. A tensor that is not rounded keeps its memory, if
 /// nothing else holds it.
-fn finished(mut kept: FlexTensor, dy: &FlexTensor, dtype: DType) -> FlexTensor {
+pub(in crate::ops) fn finished(mut kept: FlexTensor, dy: &FlexTensor, dtype: DType) -> FlexTensor {
     if !is_half_type(dtype) && multiply(own_slice_mut(&mut kept), &view(dy)) {
         return kept;
     }

@@ -11,6 +11,10 @@
 //! multiplies them. Without a reduction, each token has its own factor. The gradient of a token's hidden state is then still
 //! that for the factor 1 times its factor, and if it alone is wanted, as with a frozen output layer, it is kept. Those of weight
 //! and bias are sums over tokens: with them, the backward pass computes the logits again.
+//!
+//! Without a reduction, label smoothing and z-loss, this is the kernel of log-probabilities, of which the losses of answers and
+//! rewards are formulas: a loss is `−ln p` of its target.
+//!
 //! On half types, gradients are summed and kept in f32, and rounded once. Where the CPU multiplies pairs of bf16, `dx`
 //! is rounded to bf16 for the products, as it would be stored. If there are at most two tokens for each element of a hidden
 //! state, it is then kept in place of `d_weight`, which is larger, and the backward pass computes and writes that once.
@@ -18,7 +22,7 @@
 mod autodiff;
 pub(crate) mod cases;
 #[cfg(feature = "cpu")]
-mod cpu;
+pub(in crate::ops) mod cpu;
 #[cfg(feature = "gpu")]
 mod cube;
 pub(crate) mod key;
