@@ -7,7 +7,7 @@ use burn::tensor::{DType, Device, Gradients, Int, Tensor, TensorData};
 
 use crate::error::ModelError;
 use crate::model::causal_lm::{CausalLm, Losses};
-use crate::model::projection::Projection;
+use crate::model::projection::{OutputWeight, Projection};
 use crate::model::sequences::{Counted, Sequences};
 use crate::model::tiles::weighted_sum;
 use crate::preference::Divergence;
@@ -111,9 +111,10 @@ impl CausalLm {
         self.assert_logits();
         Projection {
             hidden,
-            weight: match &self.lm_head {
-                Some(head) => head.weight.val(),
-                None => self.model.embed_tokens.weight.val().transpose(),
+            weight: match (self.quantised_head(), &self.lm_head) {
+                (Some(head), _) => OutputWeight::Quantised(head.clone()),
+                (None, Some(head)) => head.weight.val().into(),
+                (None, None) => self.model.embed_tokens.weight.val().transpose().into(),
             },
             softcap: self.softcap(),
         }

@@ -2,6 +2,7 @@
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{DType, FloatDType, Int, Tensor};
+use burn_kernels::nn::Quantized;
 
 use crate::layers::scores::capped;
 use crate::model::tiles::entropies;
@@ -14,10 +15,54 @@ const TILE: usize = 1 << 23;
 pub struct Projection {
     /// The hidden states, `[tokens, hidden]`.
     pub hidden: Tensor<2>,
-    /// The weight of the output projection, `[hidden, vocabulary]`: that of a table of embeddings is transposed.
-    pub weight: Tensor<2>,
+    /// The weight of the output projection.
+    pub weight: OutputWeight,
     /// The cap `c` of logits, which are then `c · tanh(logit / c)`.
     pub softcap: Option<f64>,
+}
+
+/// The weight of an output projection.
+#[derive(Clone, Debug)]
+pub enum OutputWeight {
+    /// Floats, `[hidden, vocabulary]`: those of a table of embeddings are transposed.
+    Floats(Tensor<2>),
+    /// A weight in quantised form, which is frozen.
+    Quantised(Quantized),
+}
+
+impl From<Tensor<2>> for OutputWeight {
+    fn from(weight: Tensor<2>) -> Self {
+        Self::Floats(weight)
+    }
+}
+
+impl OutputWeight {
+    /// Returns the numbers of inputs and of logits.
+    pub fn dims(&self) -> [usize; 2] {
+        match self {
+            Self::Floats(weight) => weight.dims(),
+            Self::Quantised(weight) => {
+                let [logits, inputs] = weight.weight().shape();
+                [inputs, logits]
+            }
+        }
+    }
+
+    /// Returns the floats, if it has them.
+    pub(super) fn floats(&self) -> Option<&Tensor<2>> {
+        match self {
+            Self::Floats(weight) => Some(weight),
+            Self::Quantised(_) => None,
+        }
+    }
+
+    /// Applies a function to floats.
+    pub(super) fn map(&self, change: impl FnOnce(Tensor<2>) -> Tensor<2>) -> Self {
+        match self {
+            Self::Floats(weight) => Self::Floats(change(weight.clone())),
+            Self::Quantised(_) => self.clone(),
+        }
+    }
 }
 
 /// Numbers of tokens' distributions, `[tokens]` each, without gradients.
@@ -67,7 +112,7 @@ impl Projection {
     pub fn statistics(&self) -> Statistics {
         let constant = Self {
             hidden: wide(self.hidden.clone().without_autodiff()),
-            weight: self.weight.clone().without_autodiff(),
+            weight: self.weight.map(Tensor::without_autodiff),
             softcap: self.softcap,
         };
         let classes = (TILE / constant.weight.dims()[0].max(1)).max(1);
@@ -96,10 +141,10 @@ impl Projection {
     /// Returns the same without a graph, in the type that logits are computed in: f32, or f64 for f64. A product of half
     /// types would round logits.
     pub(super) fn constant(&self) -> Self {
-        let constant = |tensor: &Tensor<2>| wide(tensor.clone().without_autodiff());
+        let constant = |tensor: Tensor<2>| wide(tensor.without_autodiff());
         Self {
-            hidden: constant(&self.hidden),
-            weight: constant(&self.weight),
+            hidden: constant(self.hidden.clone()),
+            weight: self.weight.map(constant),
             softcap: self.softcap,
         }
     }
@@ -107,14 +152,16 @@ impl Projection {
     /// Returns the logits `[tokens, vocabulary]` of hidden states in f32, or in f64 for f64. A weight in a half type is
     /// widened so many classes at a time, because it may be larger than all else.
     fn logits_by_classes(self, together: usize) -> Tensor<2> {
-        if self.weight.dtype() == self.hidden.dtype() {
+        let dtype = self.hidden.dtype();
+        let weight = self.weight.floats();
+        let Some(weight) = weight.filter(|weight| weight.dtype() != dtype) else {
             return self.logits();
-        }
+        };
         let classes = self.vocabulary();
         let parts = (0..classes).step_by(together).map(|start| {
-            let weight = self.weight.clone();
+            let some = together.min(classes - start);
             let part = Self {
-                weight: wide(weight.narrow(1, start, together.min(classes - start))),
+                weight: wide(weight.clone().narrow(1, start, some)).into(),
                 ..self.clone()
             };
             part.logits()
@@ -124,7 +171,10 @@ impl Projection {
 
     /// Returns the logits `[tokens, vocabulary]`.
     pub(super) fn logits(self) -> Tensor<2> {
-        let logits = self.hidden.matmul(self.weight);
+        let logits = match self.weight {
+            OutputWeight::Floats(weight) => self.hidden.matmul(weight),
+            OutputWeight::Quantised(weight) => weight.forward(self.hidden),
+        };
         match self.softcap {
             Some(cap) => capped(logits, cap),
             None => logits,
@@ -215,7 +265,7 @@ mod tests {
                 // Each backward pass has a graph of its own.
                 let projected = || Projection {
                     hidden: hidden.clone() * (scale / temperature),
-                    weight: weight.clone().transpose(),
+                    weight: weight.clone().transpose().into(),
                     softcap: cap.map(|cap: f64| cap / temperature),
                 };
                 let projection = projected();
@@ -261,6 +311,7 @@ mod tests {
                     weight: output,
                     softcap,
                 } = projection;
+                let output = output.floats().unwrap().clone();
                 let losses = match softcap {
                     Some(cap) => capped_projected_losses(scaled, output, targets, cap),
                     None => projected_losses(scaled, output, targets),
@@ -297,7 +348,9 @@ mod tests {
         let weight = [[1.0, 2.0, -3.0, 0.25, 4.0], [0.5, -1.0, 2.0, 1.5, -0.75]];
         let projection = Projection {
             hidden: Tensor::from_data([[0.5, -1.0], [1.0, 2.0]], &device),
-            weight: Tensor::<2>::from_data(weight, &device).cast(FloatDType::BF16),
+            weight: Tensor::<2>::from_data(weight, &device)
+                .cast(FloatDType::BF16)
+                .into(),
             softcap: Some(2.0),
         };
         let values = |logits: Tensor<2>| logits.try_to_vec_as::<f64>().unwrap();
@@ -314,7 +367,7 @@ mod tests {
         let device = Device::flex();
         let projection = Projection {
             hidden: Tensor::from_data([[0.0, 0.0], [1.0, 2.0]], &device),
-            weight: Tensor::from_data([[0.0, 5.0, 0.0], [0.0, 5.0, 9.0]], &device),
+            weight: Tensor::from_data([[0.0, 5.0, 0.0], [0.0, 5.0, 9.0]], &device).into(),
             softcap: None,
         };
         let Statistics { entropy, top, .. } = projection.statistics();

@@ -43,19 +43,19 @@ pub(super) fn weighted_sum(
     factors: &[f64],
     each: impl Fn(Projection, (usize, usize)) -> Result<Tensor<1>, ModelError>,
 ) -> Result<Tensor<1>, ModelError> {
-    let tracked = [&projection.hidden, &projection.weight].map(Tensor::is_tracked);
+    let tracks_weight = projection.weight.floats().is_some_and(Tensor::is_tracked);
+    let tracked = [projection.hidden.is_tracked(), tracks_weight];
+    let leaf = |tensor: Tensor<2>| tensor.autodiff().require_grad();
     let constant = projection.constant();
     let mut sum: Option<Tensor<1>> = None;
     let (mut of_hidden, mut of_weight) = (Vec::new(), None);
     for (start, count) in projection.tiles() {
         let mut tile = constant.tile(start, count);
-        for (tensor, tracked) in [&mut tile.hidden, &mut tile.weight]
-            .into_iter()
-            .zip(tracked)
-        {
-            if tracked {
-                *tensor = tensor.clone().autodiff().require_grad();
-            }
+        if tracked[0] {
+            tile.hidden = leaf(tile.hidden);
+        }
+        if tracked[1] {
+            tile.weight = tile.weight.map(leaf);
         }
         let leaves = (tile.hidden.clone(), tile.weight.clone());
         let each = each(tile, (start, count))?;
@@ -69,13 +69,12 @@ pub(super) fn weighted_sum(
         });
         if tracked.contains(&true) {
             let mut gradients = part.backward();
-            let mut gradient = |leaf: Tensor<2>, is_tracked: bool| {
-                is_tracked
-                    .then(|| leaf.grad_remove(&mut gradients))
-                    .flatten()
+            let mut gradient = |leaf: Option<&Tensor<2>>, is_tracked: bool| {
+                let leaf = leaf.filter(|_| is_tracked)?;
+                leaf.grad_remove(&mut gradients)
             };
-            of_hidden.extend(gradient(leaves.0, tracked[0]));
-            let weight = gradient(leaves.1, tracked[1]);
+            of_hidden.extend(gradient(Some(&leaves.0), tracked[0]));
+            let weight = gradient(leaves.1.floats(), tracked[1]);
             of_weight = match (of_weight, weight) {
                 (Some(known), Some(new)) => Some(known + new),
                 (known, new) => known.or(new),
@@ -84,18 +83,19 @@ pub(super) fn weighted_sum(
     }
     let sum = sum.expect("there is a token");
     let of_hidden = (!of_hidden.is_empty()).then(|| Tensor::cat(of_hidden, 0));
-    Ok(with_gradients(
-        sum,
-        [
-            (&projection.hidden, of_hidden),
-            (&projection.weight, of_weight),
-        ],
-    ))
+    let known = [
+        Some((&projection.hidden, of_hidden)),
+        projection.weight.floats().map(|weight| (weight, of_weight)),
+    ];
+    Ok(with_gradients(sum, known.into_iter().flatten()))
 }
 
 /// Gives a number these gradients: it becomes `value + Σ x·g − Σ x·g`, of which the last sum is a constant.
-fn with_gradients(value: Tensor<1>, known: [(&Tensor<2>, Option<Tensor<2>>); 2]) -> Tensor<1> {
-    let products = known.into_iter().filter_map(|(tensor, gradient)| {
+fn with_gradients<'a>(
+    value: Tensor<1>,
+    known: impl Iterator<Item = (&'a Tensor<2>, Option<Tensor<2>>)>,
+) -> Tensor<1> {
+    let products = known.filter_map(|(tensor, gradient)| {
         let gradient = gradient?;
         Some((wide(tensor.clone()) * gradient.autodiff()).sum())
     });
