@@ -17,8 +17,8 @@ pub type Product = fn(Tensor<2>, &OwnedWeight) -> Tensor<2>;
 
 /// The weights of one projection of all experts of a mixture in quantised form, as their bytes. They are frozen.
 ///
-/// A layer with `#[fused_kernel("npu_fused_moe")]` multiplies the rows of each expert with its bytes. Nothing of the weights' size
-/// is in floats, forward or backward. [`Param::val`] decodes all experts.
+/// A layer with `#[fused_kernel("npu_fused_moe")]` multiplies the rows of each expert with its bytes. Nothing of the
+/// weights' size is in floats, forward or backward. [`Param::val`] decodes all experts.
 #[derive(Clone, Debug)]
 pub struct QuantizedExperts {
     stored: StoredExperts,
@@ -37,8 +37,8 @@ pub struct StoredExperts {
 }
 
 impl StoredExperts {
-    /// Makes it of the weights of each expert, `[outputs, inputs]`, whose outputs lie one behind the other, such as those of gate
-    /// and up. `layout` is that of the parameter.
+    /// Makes it of the weights of each expert, `[outputs, inputs]`, whose outputs lie one behind the other, such as
+    /// those of gate and up. `layout` is that of the parameter.
     ///
     /// # Panics
     /// Panics without an expert, and if the experts have other sizes.
@@ -202,8 +202,8 @@ impl Module for QuantizedExperts {
 }
 
 thread_local! {
-    /// The adapter of the quantised experts that this thread maps next. Burn maps the base of a parameter, and then what is
-    /// attached to it, which no mapper can replace.
+    /// The adapter of the quantised experts that this thread maps next. Burn maps the base of a parameter, and then
+    /// what is attached to it, which no mapper can replace.
     static NEXT: RefCell<Option<LowRankExperts>> = const { RefCell::new(None) };
 
     /// The quantised weights that this thread visited, while it looks for them. Visitors see no quantised weight.

@@ -4,8 +4,8 @@ use burn::tensor::module::embedding;
 use burn::tensor::{Int, Tensor};
 use kernels_runtime::ops::quantized_embedding::{self, OwnedWeight};
 
-/// [`burn::nn::Embedding`], whose table may be [`Quantized`]: then only the rows that are asked for are decoded, to the bits that
-/// the table would have in the parameter's dtype. Such a table is frozen.
+/// [`burn::nn::Embedding`], whose table may be [`Quantized`]: then only the rows that are asked for are decoded, to the
+/// bits that the table would have in the parameter's dtype. Such a table is frozen.
 ///
 /// ```
 /// use burn::nn::EmbeddingConfig;
@@ -43,8 +43,8 @@ impl Embedding {
         let base = self.weight.base();
         assert!(
             !base.is_require_grad() && table.adapter().is_none(),
-            "a quantised table of embeddings has no gradient, and no adapter; train low-rank adapters of linear layers (QLoRA), or \
-             load the model without quantised weights"
+            "a quantised table of embeddings has no gradient, and no adapter; train low-rank adapters of linear layers \
+             (QLoRA), or load the model without quantised weights"
         );
         let ([batch, seq], [_, width]) = (ids.dims(), table.weight().shape());
         let (device, dtype) = (base.device(), base.dtype());

@@ -3,8 +3,8 @@
 use burn::module::Param;
 use burn::tensor::{DType, Device, FloatDType, Shape, Tensor};
 
-/// Returns a frozen parameter of the same id and shape that takes no memory. Records have the numbers that `decoded` returns in
-/// the shape of the parameter.
+/// Returns a frozen parameter of the same id and shape that takes no memory. Records have the numbers that `decoded`
+/// returns in the shape of the parameter.
 pub(super) fn base<const D: usize>(
     param: &Param<Tensor<D>>,
     dtype: DType,
@@ -33,8 +33,8 @@ pub(super) fn base<const D: usize>(
         let other = record.clone().cast(FloatDType::from(dtype));
         assert!(
             own.into_data() == other.into_data(),
-            "a record holds other numbers than the quantised weight of a layer, which can't take them; load the model with \
-             decoded weights, and the record into that"
+            "a record holds other numbers than the quantised weight of a layer, which can't take them; load the \
+             model with decoded weights, and the record into that"
         );
         record
     })

@@ -15,8 +15,9 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The weight of a [`Linear`](super::Linear), `[outputs, inputs]`, or the table of an [`Embedding`](super::Embedding),
-/// `[rows, width]`, in quantised form, as its bytes. It is frozen: the gradient of a layer is that of its input, computed from the
-/// same bytes, and an embedding has none. A [`LowRank`] adapter of a layer is trained (QLoRA, Dettmers et al., arXiv:2305.14314).
+/// `[rows, width]`, in quantised form, as its bytes. It is frozen: the gradient of a layer is that of its input,
+/// computed from the same bytes, and an embedding has none. A [`LowRank`] adapter of a layer is trained (QLoRA,
+/// Dettmers et al., arXiv:2305.14314).
 ///
 /// [`Quantize`] attaches it to the parameter that held the weight. The parameter keeps its id, its name and its shape,
 /// so that [`Module::num_params`] counts what it did, but its base is one number, NaN, in every place, which
@@ -178,8 +179,8 @@ impl Quantized {
     }
 }
 
-/// Attaches quantised weights to the parameters of linear layers and embeddings, by [`Module::apply_reparameterization`]. Other
-/// parameters stay as they are.
+/// Attaches quantised weights to the parameters of linear layers and embeddings, by
+/// [`Module::apply_reparameterization`]. Other parameters stay as they are.
 ///
 /// ```
 /// use burn::module::Module;
@@ -258,7 +259,8 @@ impl Reparameterizer for Quantize {
         let shape = param.lazy_shape();
         assert!(
             shape.as_slice() == expected,
-            "the parameter {path} has the shape {shape:?}, which {what} of {outputs} outputs and {inputs} inputs does not take"
+            "the parameter {path} has the shape {shape:?}, which {what} of {outputs} outputs and {inputs} \
+             inputs does not take"
         );
         let of_base = stored.clone();
         let base = base(&param, self.dtype, move |device, dtype| {

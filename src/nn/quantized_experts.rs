@@ -8,8 +8,8 @@ use kernels_runtime::quantized_experts::{QuantizedExperts, StoredExperts};
 use std::collections::BTreeMap;
 
 /// Attaches quantised weights to the parameters `[E, .., ..]` of the experts of mixtures, by
-/// [`Module::apply_reparameterization`](burn::module::Module::apply_reparameterization). Other parameters stay as they are. A
-/// layer with `#[fused_kernel("npu_fused_moe")]` then multiplies the rows of each expert with its bytes, by
+/// [`Module::apply_reparameterization`](burn::module::Module::apply_reparameterization). Other parameters stay as they
+/// are. A layer with `#[fused_kernel("npu_fused_moe")]` then multiplies the rows of each expert with its bytes, by
 /// `npu_fused_quantized_linear`.
 #[derive(Debug)]
 pub struct QuantizeExperts {

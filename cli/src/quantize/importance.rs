@@ -103,8 +103,8 @@ impl Importance {
         Ok(Some(found))
     }
 
-    /// Returns the metadata by which `llama-quantize` says what a file was quantised with: the path of the importance matrix,
-    /// the name of its text, the number of its entries, and of the parts of the text.
+    /// Returns the metadata by which `llama-quantize` says what a file was quantised with: the path of the importance
+    /// matrix, the name of its text, the number of its entries, and of the parts of the text.
     ///
     /// # Errors
     /// Returns an error if the metadata of the importance matrix have other types.

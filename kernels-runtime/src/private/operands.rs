@@ -272,8 +272,8 @@ impl SectionTable for &Param<Tensor<4>> {
     note = "experts that are layers of their own, in a list, are `experts = list`"
 )]
 pub trait ExpertWeights {
-    /// Returns the weights, with experts along the first axis, without what [`low_rank`](Self::low_rank) adds to them. Those of
-    /// [`quantised`](Self::quantised) experts have no numbers.
+    /// Returns the weights, with experts along the first axis, without what [`low_rank`](Self::low_rank) adds to them.
+    /// Those of [`quantised`](Self::quantised) experts have no numbers.
     fn expert_weights(&self) -> Tensor<3>;
 
     /// Returns the low-rank adapter of the weights, if there is one.

@@ -23,7 +23,8 @@ pub(super) const BLOCK: usize = 1024;
 /// are then there already. They stay in the second-level cache. Other products copy the hidden states for each block.
 const ROUNDED: usize = 256;
 
-/// The most classes of a weight in quantised form that are decoded at a time, which the second-level cache holds in part.
+/// The most classes of a weight in quantised form that are decoded at a time, which the second-level cache holds in
+/// part.
 const DECODED: usize = 256;
 
 /// Groups are divided into blocks that begin at multiples of so many classes.
@@ -97,8 +98,8 @@ where
         }
     }
 
-    /// Computes the share of some classes in the gradient of the hidden states, or adds to it if `add`. `slopes` are the
-    /// gradients of their logits.
+    /// Computes the share of some classes in the gradient of the hidden states, or adds to it if `add`. `slopes` are
+    /// the gradients of their logits.
     fn share(
         &self,
         slopes: &Rows<'_, T::Acc>,

@@ -7,7 +7,8 @@
 //! of the hidden states. The shares are added in the order of the groups. Chunks and groups depend only on the shape, so
 //! results don't depend on the number of threads.
 //!
-//! A weight in quantised form is decoded a few classes at a time, once for the logits of a chunk and once for their gradient.
+//! A weight in quantised form is decoded a few classes at a time, once for the logits of a chunk and once for their
+//! gradient.
 
 mod block;
 mod chunks;

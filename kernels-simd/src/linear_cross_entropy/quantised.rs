@@ -7,9 +7,9 @@ use crate::product::{Gemm, load};
 use crate::{Element, Values, View, with_type};
 use kernels_quant::QuantizedWeight;
 
-/// Returns the loss of each token, zero for ignored ones, for a weight `[classes, width]` in quantised form. If `wanted`, also
-/// returns the gradient of the hidden states, `[tokens, width]`, for the gradient 1 of each loss. Both are in f32, or in f64 for
-/// f64.
+/// Returns the loss of each token, zero for ignored ones, for a weight `[classes, width]` in quantised form. If
+/// `wanted`, also returns the gradient of the hidden states, `[tokens, width]`, for the gradient 1 of each loss. Both
+/// are in f32, or in f64 for f64.
 ///
 /// # Panics
 /// Panics if sizes don't go together, if a target is not a class, or if the hidden states are not contiguous.

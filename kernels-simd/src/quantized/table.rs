@@ -5,8 +5,8 @@ use crate::product::{Gemm, with_memory};
 use crate::{DType, Element, Output, Unwritten, Values, share, with_type};
 use kernels_quant::QuantizedWeight;
 
-/// Returns rows of a weight, each decoded to the bits of [`QuantizedWeight::decode_rows`] and rounded once to `dtype`. Only
-/// these rows are decoded.
+/// Returns rows of a weight, each decoded to the bits of [`QuantizedWeight::decode_rows`] and rounded once to `dtype`.
+/// Only these rows are decoded.
 ///
 /// # Panics
 /// Panics if the weight does not have one of the rows.

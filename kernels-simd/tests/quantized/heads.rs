@@ -70,8 +70,8 @@ fn a_row_that_is_not_there_is_refused() {
     rows_of(&stored.weight().unwrap(), &[3, 4], DType::F32);
 }
 
-/// The loss of a token in f64, the largest sum of the sizes of a logit's terms, and the gradient of the hidden state with the
-/// sum of the sizes of its terms.
+/// The loss of a token in f64, the largest sum of the sizes of a logit's terms, and the gradient of the hidden state
+/// with the sum of the sizes of its terms.
 fn exact(x: &[f64], decoded: &[f32], class: usize, cap: Option<f64>) -> ([f64; 2], Vec<[f64; 2]>) {
     let row = |class: usize| {
         let row = &decoded[class * x.len()..][..x.len()];

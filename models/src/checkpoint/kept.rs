@@ -47,8 +47,8 @@ impl Kept {
     }
 }
 
-/// Returns the tensor of a linear layer's weight, or of a table of embeddings, that can stay in quantised form, and its shape.
-/// Returns `None` for other parameters, those of several tensors, and routers.
+/// Returns the tensor of a linear layer's weight, or of a table of embeddings, that can stay in quantised form, and its
+/// shape. Returns `None` for other parameters, those of several tensors, and routers.
 fn of_matrix<'a>(info: &ParameterInfo, parts: &'a [Part]) -> Option<(&'a Part, [usize; 2])> {
     let is_table = info.is_table && !info.name().starts_with(TOWER);
     let stays = is_table
@@ -67,8 +67,8 @@ fn is_one(layer: &str, names: &[&str]) -> bool {
     names.contains(&name)
 }
 
-/// Returns `true` for the quantised weight of a linear layer or an embedding, and for those of experts, which can stay as files
-/// hold them.
+/// Returns `true` for the quantised weight of a linear layer or an embedding, and for those of experts, which can stay
+/// as files hold them.
 pub(super) fn can_stay(shards: &Shards, info: &ParameterInfo, parts: &[Part]) -> bool {
     if info.experts().is_some() {
         return stack(parts).is_some() || one_by_one(shards, info, parts);
@@ -78,8 +78,8 @@ pub(super) fn can_stay(shards: &Shards, info: &ParameterInfo, parts: &[Part]) ->
     })
 }
 
-/// Returns the weight of a linear layer in NF4, quantised from its floats. Returns `None` for other parameters, and for output
-/// projections.
+/// Returns the weight of a linear layer in NF4, quantised from its floats. Returns `None` for other parameters, and for
+/// output projections.
 pub(super) fn in_nf4(
     shards: &Shards,
     info: &ParameterInfo,
@@ -97,7 +97,8 @@ pub(super) fn in_nf4(
     Ok(Some(OwnedWeight::nf4(shape, &numbers)))
 }
 
-/// Returns the quantised weight of a linear layer or an embedding as a file holds it. Returns `None` for other parameters and for floats.
+/// Returns the quantised weight of a linear layer or an embedding as a file holds it. Returns `None` for other
+/// parameters and for floats.
 ///
 /// Every number of it is finite.
 pub(super) fn weight(
@@ -134,8 +135,8 @@ fn one_by_one(shards: &Shards, info: &ParameterInfo, parts: &[Part]) -> bool {
     axes == Some(Axes::OutIn) && parts.iter().all(is_matrix)
 }
 
-/// Returns the quantised weights of `count` experts as files hold them. Returns `None` for other parameters, and if they are
-/// floats in part.
+/// Returns the quantised weights of `count` experts as files hold them. Returns `None` for other parameters, and if
+/// they are floats in part.
 ///
 /// Every number of them is finite.
 pub(super) fn experts(

@@ -80,9 +80,9 @@ pub enum QuantisedWeights {
     /// As floats.
     #[default]
     Decoded,
-    /// As their bytes, which products decode, and of tables of embeddings the rows that are looked up. A tied output projection
-    /// has the bytes of the embedding. On the CPU, in `f32`, `f16` or `bf16`; other devices and `f64` get floats, with a
-    /// message. So do routers, and layers that a file holds in several tensors.
+    /// As their bytes, which products decode, and of tables of embeddings the rows that are looked up. A tied output
+    /// projection has the bytes of the embedding. On the CPU, in `f32`, `f16` or `bf16`; other devices and `f64` get
+    /// floats, with a message. So do routers, and layers that a file holds in several tensors.
     ///
     /// Results are those of floats in f32, within its roundings. Half types round activations, but not these weights.
     Kept,
@@ -240,7 +240,7 @@ pub(super) fn read<M: Configured>(
                 tracing::info!("{path}: {weights}: decoded to {name}")
             }
             (_, true) => tracing::info!(
-                "{path}: {weights}: linear layers, embeddings and experts keep them, everything else is decoded to {name}"
+                "{path}: {weights}: linear layers, embeddings and experts keep them, all else is decoded to {name}"
             ),
             (_, false) => tracing::warn!(
                 "{path}: {weights}: decoded to {name}, because only the CPU multiplies with quantised weights, and not in f64"

@@ -154,8 +154,8 @@ impl CausalLm {
         }
     }
 
-    /// Returns the weight of the output projection, if it is quantised and has no adapter: that of the head, or the table of
-    /// embeddings.
+    /// Returns the weight of the output projection, if it is quantised and has no adapter: that of the head, or the
+    /// table of embeddings.
     pub(crate) fn quantised_head(&self) -> Option<&Quantized> {
         let head = match &self.lm_head {
             Some(lm_head) => lm_head.weight.reparameterization::<Quantized>(),

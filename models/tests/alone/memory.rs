@@ -146,8 +146,8 @@ fn adapters() -> AdapterConfig {
     }
 }
 
-/// A model that is nearly all embedding, which is its output projection too: 64 MiB in floats. Lookups, logits, losses and
-/// gradients of adapters take its bytes.
+/// A model that is nearly all embedding, which is its output projection too: 64 MiB in floats. Lookups, logits, losses
+/// and gradients of adapters take its bytes.
 #[test]
 fn a_kept_embedding_takes_the_bytes_of_the_file() {
     let _alone = alone();
@@ -192,8 +192,8 @@ fn a_kept_embedding_takes_the_bytes_of_the_file() {
     }
 }
 
-/// Writes a gpt-oss of one layer whose experts are nearly all of it, in MXFP4: 24 MiB of bytes, 192 MiB in floats. All numbers
-/// are zero.
+/// Writes a gpt-oss of one layer whose experts are nearly all of it, in MXFP4: 24 MiB of bytes, 192 MiB in floats. All
+/// numbers are zero.
 fn of_experts(folder: &Path) -> PathBuf {
     let (count, hidden, width) = (16, 1024, 1024);
     let path = folder.join("experts");

@@ -134,8 +134,8 @@ fn sequences(input_ids: Tensor<2, Int>) -> Sequences {
     }
 }
 
-/// Losses without the logits of all tokens, and what they give adapters: the mean, some tokens', and the divergence from a
-/// teacher.
+/// Losses without the logits of all tokens, and what they give adapters: the mean, some tokens', and the divergence
+/// from a teacher.
 #[test]
 fn losses_are_those_of_the_decoded_weights() {
     let device = Device::flex().autodiff();

@@ -1,10 +1,10 @@
 //! A table of embeddings that stays in quantised form: the rows of a weight `[rows, width]` that token ids ask for.
 //!
-//! Only these rows are decoded, to the numbers that the encoding decodes to in f32, and rounded once to the dtype. The table is
-//! frozen: there is no gradient.
+//! Only these rows are decoded, to the numbers that the encoding decodes to in f32, and rounded once to the dtype. The
+//! table is frozen: there is no gradient.
 //!
-//! It is declared as kernels of other crates are, with operands that are not all tensors: servers have no message for it, and a
-//! device other than the CPU gets the rows of the reference.
+//! It is declared as kernels of other crates are, with operands that are not all tensors: servers have no message for
+//! it, and a device other than the CPU gets the rows of the reference.
 
 #[cfg(feature = "cpu")]
 mod cpu;

@@ -1,8 +1,9 @@
 use super::{OwnedWeight, rows};
 use burn::tensor::{Int, Tensor, TensorData};
 
-/// Returns the rows `[ids, width]` of a table by plain decoding on the host, for a device that may be any: the definition that the
-/// kernel is verified against. They have the device and the dtype of `like`, whose number has no effect.
+/// Returns the rows `[ids, width]` of a table by plain decoding on the host, for a device that may be any: the
+/// definition that the kernel is verified against. They have the device and the dtype of `like`, whose number has no
+/// effect.
 ///
 /// # Panics
 /// Panics if an id is not a row of the table.

@@ -32,8 +32,8 @@ pub trait QuantizedLinearCrossEntropyBackend: Backend {
 
 /// The kernels of a backend, forward and backward.
 pub trait QuantizedLinearCrossEntropyKernel: Backend {
-    /// Returns the losses and, if `wanted`, the gradient of the hidden states for the gradient 1 of each loss, in the type
-    /// that it is computed in.
+    /// Returns the losses and, if `wanted`, the gradient of the hidden states for the gradient 1 of each loss, in the
+    /// type that it is computed in.
     ///
     /// # Panics
     /// Panics as [`QuantizedLinearCrossEntropyBackend::quantized_linear_cross_entropy`] does.

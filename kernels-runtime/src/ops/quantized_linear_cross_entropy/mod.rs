@@ -1,13 +1,13 @@
-//! The cross-entropy of hidden states and an output layer whose weight `[classes, width]` stays in quantised form: the loss of
-//! each token, `[tokens]`, zero for ignored ones.
+//! The cross-entropy of hidden states and an output layer whose weight `[classes, width]` stays in quantised form: the
+//! loss of each token, `[tokens]`, zero for ignored ones.
 //!
-//! Some classes of the weight are decoded at a time, once for the logits of a chunk of tokens and once for their gradient, which
-//! is computed while the logits are there, as in [`linear_cross_entropy`](super::linear_cross_entropy). The only gradient is that of
-//! the hidden states. It is kept for the gradient 1 of each loss, in f32, and rounded once. Neither all logits nor the weight are
-//! ever in memory in floats.
+//! Some classes of the weight are decoded at a time, once for the logits of a chunk of tokens and once for their
+//! gradient, which is computed while the logits are there, as in [`linear_cross_entropy`](super::linear_cross_entropy).
+//! The only gradient is that of the hidden states. It is kept for the gradient 1 of each loss, in f32, and rounded
+//! once. Neither all logits nor the weight are ever in memory in floats.
 //!
-//! It is declared as kernels of other crates are, with operands that are not all tensors: servers have no message for it, and a
-//! device other than the CPU computes the reference.
+//! It is declared as kernels of other crates are, with operands that are not all tensors: servers have no message for
+//! it, and a device other than the CPU computes the reference.
 
 mod backend;
 #[cfg(feature = "cpu")]
@@ -47,7 +47,7 @@ declare_kernel! {
         id: ID,
         op: KEY.op(),
         version: 1,
-        summary: "Cross-entropy of hidden states and output weights in quantised form, and the gradient of the hidden states",
+        summary: "Cross-entropy of hidden states and quantised output weights, and the states' gradient",
         implementations: &[
             #[cfg(feature = "cpu")]
             cpu::IMPLEMENTATION,
@@ -67,8 +67,8 @@ fn settings(ignore_index: i64, softcap: Option<f64>) -> Settings {
 /// Reads the targets of hidden states.
 ///
 /// # Panics
-/// Panics if the hidden states don't go together with the weight or the targets, if a target is neither a class nor the ignored
-/// index, or if the cap is not a number above 0.
+/// Panics if the hidden states don't go together with the weight or the targets, if a target is neither a class nor the
+/// ignored index, or if the cap is not a number above 0.
 #[track_caller]
 fn labels(
     hidden: &Tensor<2>,
@@ -90,7 +90,8 @@ fn fit(
     let ([tokens, width], [classes, inputs]) = (hidden.dims(), weight.shape());
     require!(
         inputs == width,
-        "{OP}: the weight, {classes} classes of {inputs} inputs, takes hidden states of {inputs} elements, but they have {width}"
+        "{OP}: the weight, {classes} classes of {inputs} inputs, takes hidden states of {inputs} elements, but \
+         they have {width}"
     );
     let [count] = targets.dims();
     require!(

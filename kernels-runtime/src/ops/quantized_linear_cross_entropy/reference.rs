@@ -6,12 +6,12 @@ use crate::ops::{compute_dtype, same_dtype_as};
 use crate::semantics::LossReduction;
 use burn::tensor::{Int, Tensor};
 
-/// Computes the loss of each token with plain tensor operations, on any backend: the definition that the kernel is verified
-/// against. The result is `[tokens]`, in f32 (f64 for f64 hidden states).
+/// Computes the loss of each token with plain tensor operations, on any backend: the definition that the kernel is
+/// verified against. The result is `[tokens]`, in f32 (f64 for f64 hidden states).
 ///
-/// It holds the logits of all tokens, and decodes some classes of the weight at a time. No graph of autodiff keeps these: the
-/// gradient of the hidden states, `d_logits · weight`, is computed at once, and hidden states enter the losses only by their
-/// products with it. There is no second derivative.
+/// It holds the logits of all tokens, and decodes some classes of the weight at a time. No graph of autodiff keeps
+/// these: the gradient of the hidden states, `d_logits · weight`, is computed at once, and hidden states enter the
+/// losses only by their products with it. There is no second derivative.
 ///
 /// # Panics
 /// Panics if the hidden states don't go together with the weight or the targets, if a target is neither a class nor

@@ -92,7 +92,8 @@ declare_kernel! {
 /// `x` is `[T, H]`, `indices` and `routing` are `[T, k]`. The result has the shape and dtype of `x`. `weights` have
 /// the dtype of `x`; `routing` has the same dtype or f32, as in Mixtral. `limit` is the limit of the clamp and must
 /// be present exactly if the key has a clamp. Experts with [adapters](Adapter) are computed by kernels for rows that are
-/// grouped by expert. Quantised ones are computed by the [reference](reference()) alone, which multiplies rows with their bytes.
+/// grouped by expert. Quantised ones are computed by the [reference](reference()) alone, which multiplies rows with
+/// their bytes.
 ///
 /// # Errors
 /// Returns the reason if no kernel can run: no implementation for the device or the activation, a dtype
