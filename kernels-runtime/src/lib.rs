@@ -46,6 +46,7 @@ pub mod ops;
 #[cfg(feature = "packages")]
 pub mod packages;
 pub mod policy;
+pub mod quantized_experts;
 mod reason;
 pub mod registry;
 #[cfg(feature = "remote")]

@@ -2,8 +2,10 @@
 //! that nothing may run beside it.
 
 use kernels_quant::{BnbInt8, Dtype, Part, QuantizedWeight};
-use kernels_simd::View;
-use kernels_simd::quantized::{forward, gradient_of_x};
+use kernels_simd::cross_entropy::Settings;
+use kernels_simd::linear_cross_entropy::of_quantised;
+use kernels_simd::quantized::{forward, gradient_of_x, rows_of};
+use kernels_simd::{DType, View};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -66,6 +68,23 @@ fn no_product_holds_the_weight_in_floats() {
             // Panels of a megabyte for each thread, and one of four megabytes, packed once more by a product.
             assert!(forward < in_floats / 4, "{count} rows: {forward}");
             assert!(backward < in_floats * 3 / 8, "{count} rows: {backward}");
+            let targets: Vec<_> = (0..count).map(Some).collect();
+            let settings = Settings {
+                label_smoothing: 0.0,
+                cap: None,
+                z_loss: 0.0,
+            };
+            let losses = most(|| {
+                let hidden = View::whole(&x, &[count, inputs]);
+                of_quantised(&hidden, &weight, &targets, settings, true);
+            });
+            // Two megabytes for each thread, copied once more by a product, and shares of the gradient.
+            assert!(losses < in_floats / 2, "{count} rows: {losses}");
+            let rows: Vec<usize> = (0..count).collect();
+            let of_table = most(|| {
+                rows_of(&weight, &rows, DType::F32);
+            });
+            assert!(of_table < in_floats / 16, "{count} rows: {of_table}");
         }
     });
 }

@@ -94,7 +94,7 @@ pub use model::log_probs::Scored;
 pub use model::loss::next_token_loss;
 pub use model::observed::Observed;
 pub use model::pictures::SequencePictures;
-pub use model::projection::{Projection, Statistics};
+pub use model::projection::{OutputWeight, Projection, Statistics};
 pub use model::sequences::Sequences;
 pub use model::tiles::entropy_loss;
 pub use model::vision::{VisionFeatures, VisionTower};

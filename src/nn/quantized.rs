@@ -1,30 +1,38 @@
-//! Weights of linear layers that stay in quantised form.
+//! Weights of linear layers and tables of embeddings that stay in quantised form.
 
 use super::LowRank;
+use super::nowhere::base;
 use burn::module::{
     Devices, Module, ModuleMapper, ModuleVisitor, Param, ParamId, Reparameterization,
     Reparameterizer,
 };
-use burn::tensor::{DType, Device, FloatDType, Shape, Tensor};
+use burn::tensor::{DType, Device, Tensor};
 use kernels_runtime::ops::quantized_linear::{self, OwnedWeight};
 use kernels_runtime::ops::quantized_linear_int8 as int8;
-use std::cell::{Cell, RefCell};
+use kernels_runtime::quantized_experts::{Find, quantised_in, visited};
+use kernels_runtime::semantics::OutputLayout;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The weight of a [`Linear`](super::Linear) in quantised form, `[outputs, inputs]`, as its bytes. It is frozen: the gradient
-/// is that of the layer's input, computed from the same bytes. A [`LowRank`] adapter of it is trained (QLoRA, Dettmers et al.,
-/// arXiv:2305.14314).
+/// The weight of a [`Linear`](super::Linear), `[outputs, inputs]`, or the table of an [`Embedding`](super::Embedding),
+/// `[rows, width]`, in quantised form, as its bytes. It is frozen: the gradient of a layer is that of its input,
+/// computed from the same bytes, and an embedding has none. A [`LowRank`] adapter of a layer is trained (QLoRA,
+/// Dettmers et al., arXiv:2305.14314).
 ///
 /// [`Quantize`] attaches it to the parameter that held the weight. The parameter keeps its id, its name and its shape,
-/// `[inputs, outputs]`, so that [`Module::num_params`] counts what it did, but its base is one number, NaN, in every place, which
+/// so that [`Module::num_params`] counts what it did, but its base is one number, NaN, in every place, which
 /// takes no memory and shows where something reads it. [`Param::val`] decodes all of the weight to floats, and so does
 /// [`Module::into_record`]. [`Module::load_record`] takes these floats, and panics on others.
 ///
-/// On the CPU the kernel `npu_fused_quantized_linear` decodes the weight in pieces that stay in caches. Other devices
-/// decode it to floats of the device, some outputs at a time, in each call.
+/// A table of embeddings that is the output layer too (tied weights) serves both from the same bytes:
+/// [`forward`](Self::forward) computes logits, and [`losses`](Self::losses) the cross-entropy of hidden states.
+///
+/// On the CPU the kernel `npu_fused_quantized_linear` decodes the weight in pieces that stay in caches. Other devices decode it to
+/// floats of the device, some outputs at a time, in each call.
 #[derive(Clone, Debug)]
 pub struct Quantized {
     weight: OwnedWeight,
+    layout: OutputLayout,
     adapter: Option<LowRank>,
 }
 
@@ -39,24 +47,24 @@ impl Quantized {
         self.adapter.as_ref()
     }
 
-    /// Returns `true` if a module has quantised weights.
+    /// Returns `true` if a module has quantised weights, those of [`QuantizedExperts`](super::QuantizedExperts) too.
     pub fn is_in(module: &impl Module) -> bool {
-        !Find::all(module).is_empty()
+        !quantised_in(module).is_empty()
     }
 
     /// Returns the number of elements of a module's quantised weights, and that of their bytes.
     pub fn size_in(module: &impl Module) -> (usize, usize) {
-        SIZE.set(Some((0, 0)));
-        Find::all(module);
-        SIZE.take().unwrap_or_default()
+        let weights = quantised_in(module).into_iter();
+        weights.fold((0, 0), |(elements, bytes), weight| {
+            let [outputs, inputs] = weight.shape();
+            (elements + outputs * inputs, bytes + weight.bytes())
+        })
     }
 
     /// Returns `true` if a module has a quantised weight that [`forward`](Self::forward) can multiply with rounded
     /// rows.
     pub fn rounds_in(module: &impl Module) -> bool {
-        ROUNDS.set(Some(false));
-        Find::all(module);
-        ROUNDS.take().unwrap_or_default()
+        quantised_in(module).iter().any(int8::takes)
     }
 
     /// Computes `x · weightᵀ`, without the adapter. Under a policy with `prefer:cpu-simd-int8`, rows of `x` are
@@ -65,16 +73,29 @@ impl Quantized {
     /// # Panics
     /// Panics if the last axis of `x` is not `inputs`.
     pub fn forward<const D: usize>(&self, x: Tensor<D>) -> Tensor<D> {
-        match int8::applies(&x, &self.weight) {
-            true => product_of_rounded(x, self.weight.clone()),
-            false => product(x, self.weight.clone()),
-        }
+        multiplied(x, &self.weight)
     }
 
-    /// Returns the weight in floats, `[inputs, outputs]`, without the adapter.
-    fn decoded(weight: &OwnedWeight, device: &Device, dtype: DType) -> Tensor<2> {
+    /// Returns a weight in floats, in a layout.
+    fn decoded(
+        (weight, layout): &(OwnedWeight, OutputLayout),
+        device: &Device,
+        dtype: DType,
+    ) -> Tensor<2> {
         let [outputs, _] = weight.shape();
-        quantized_linear::decoded(weight, 0..outputs, device, dtype).transpose()
+        let decoded = quantized_linear::decoded(weight, 0..outputs, device, dtype);
+        match layout {
+            OutputLayout::InputMajor => decoded.transpose(),
+            OutputLayout::OutputMajor => decoded,
+        }
+    }
+}
+
+/// Computes `x · weightᵀ`, of rounded rows if the policy in force prefers that.
+pub(super) fn multiplied<const D: usize>(x: Tensor<D>, weight: &OwnedWeight) -> Tensor<D> {
+    match int8::applies(&x, weight) {
+        true => product_of_rounded(x, weight.clone()),
+        false => product(x, weight.clone()),
     }
 }
 
@@ -92,7 +113,8 @@ impl Reparameterization for Quantized {
     const NAME: &'static str = "quantized";
 
     fn apply<const D: usize>(&self, base: Tensor<D>) -> Tensor<D> {
-        let weight = Self::decoded(&self.weight, &base.device(), base.dtype());
+        let stored = (self.weight.clone(), self.layout);
+        let weight = Self::decoded(&stored, &base.device(), base.dtype());
         let weight = match &self.adapter {
             Some(adapter) => adapter.apply(weight),
             None => weight,
@@ -131,14 +153,7 @@ impl Module for Quantized {
     }
 
     fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
-        if ROUNDS.get() == Some(false) && int8::takes(&self.weight) {
-            ROUNDS.set(Some(true));
-        }
-        if let Some((elements, bytes)) = SIZE.get() {
-            let [outputs, inputs] = self.weight.shape();
-            let size = (elements + outputs * inputs, bytes + self.weight.bytes());
-            SIZE.set(Some(size));
-        }
+        visited(&self.weight);
         if let Some(adapter) = &self.adapter {
             adapter.visit(visitor);
         }
@@ -164,8 +179,8 @@ impl Quantized {
     }
 }
 
-/// Attaches quantised weights to the parameters of linear layers, by [`Module::apply_reparameterization`]. Other parameters stay
-/// as they are.
+/// Attaches quantised weights to the parameters of linear layers and embeddings, by
+/// [`Module::apply_reparameterization`]. Other parameters stay as they are.
 ///
 /// ```
 /// use burn::module::Module;
@@ -193,7 +208,7 @@ impl Quantized {
 /// ```
 #[derive(Debug)]
 pub struct Quantize {
-    weights: BTreeMap<ParamId, OwnedWeight>,
+    weights: BTreeMap<ParamId, (OwnedWeight, OutputLayout)>,
     dtype: DType,
 }
 
@@ -202,10 +217,26 @@ impl Quantize {
     /// model's floats.
     pub fn new(weights: impl IntoIterator<Item = (ParamId, OwnedWeight)>, dtype: DType) -> Self {
         Self {
-            weights: weights.into_iter().collect(),
+            weights: laid_out(weights, OutputLayout::InputMajor).collect(),
             dtype,
         }
     }
+
+    /// Adds tables of embeddings `[rows, width]`, by the ids of parameters of this shape.
+    #[must_use]
+    pub fn with_tables(mut self, tables: impl IntoIterator<Item = (ParamId, OwnedWeight)>) -> Self {
+        let tables = laid_out(tables, OutputLayout::OutputMajor);
+        self.weights.extend(tables);
+        self
+    }
+}
+
+fn laid_out(
+    weights: impl IntoIterator<Item = (ParamId, OwnedWeight)>,
+    layout: OutputLayout,
+) -> impl Iterator<Item = (ParamId, (OwnedWeight, OutputLayout))> {
+    let weights = weights.into_iter();
+    weights.map(move |(id, weight)| (id, (weight, layout)))
 }
 
 impl Reparameterizer for Quantize {
@@ -218,75 +249,38 @@ impl Reparameterizer for Quantize {
         path: &str,
         param: Param<Tensor<D>>,
     ) -> (Param<Tensor<D>>, Option<Quantized>) {
-        let Some(weight) = self.weights.remove(&param.id) else {
+        let Some(stored) = self.weights.remove(&param.id) else {
             return (param, None);
         };
-        let [outputs, inputs] = weight.shape();
+        let [outputs, inputs] = stored.0.shape();
+        let (expected, what) = match stored.1 {
+            OutputLayout::InputMajor => ([inputs, outputs], "a quantised weight"),
+            OutputLayout::OutputMajor => ([outputs, inputs], "a quantised table"),
+        };
         let shape = param.lazy_shape();
         assert!(
-            shape.as_slice() == [inputs, outputs],
-            "the parameter {path} has the shape {shape:?}, which a quantised weight of {outputs} outputs and {inputs} inputs \
-             does not take"
+            shape.as_slice() == expected,
+            "the parameter {path} has the shape {shape:?}, which {what} of {outputs} outputs and {inputs} \
+             inputs does not take"
         );
-        let base = base(&param, &weight, self.dtype);
-        let adapter = None;
-        (base, Some(Quantized { weight, adapter }))
+        let of_base = stored.clone();
+        let base = base(&param, self.dtype, move |device, dtype| {
+            Quantized::decoded(&of_base, device, dtype).reshape(shape.clone())
+        });
+        let (weight, layout) = stored;
+        let attached = Quantized {
+            weight,
+            layout,
+            adapter: None,
+        };
+        (base, Some(attached))
     }
-}
-
-/// Returns a frozen parameter of the same id and shape that takes no memory. Records have the decoded numbers.
-fn base<const D: usize>(
-    param: &Param<Tensor<D>>,
-    weight: &OwnedWeight,
-    dtype: DType,
-) -> Param<Tensor<D>> {
-    let shape = param.lazy_shape();
-    let (saved, loaded) = (weight.clone(), weight.clone());
-    let of_shape = shape.clone();
-    let base = Param::uninitialized(
-        param.id,
-        move |device, is_required| nowhere(device, dtype, &of_shape).set_require_grad(is_required),
-        param.lazy_device(),
-        false,
-        shape,
-    );
-    base.save_mapper(move |base: Tensor<D>| {
-        // A tensor that `materialize` made of it is saved as it is.
-        let first = base.clone().slice(std::array::from_fn::<_, D, _>(|_| 0..1)).into_scalar::<f32>();
-        if !first.is_nan() {
-            return base;
-        }
-        let weight = Quantized::decoded(&saved, &base.device(), base.dtype());
-        weight.reshape(base.shape())
-    })
-    .load_mapper(move |record: Tensor<D>| {
-        let own = Quantized::decoded(&loaded, &record.device(), dtype);
-        let other = record.clone().cast(FloatDType::from(dtype));
-        assert!(
-            own.into_data() == other.into_data(),
-            "a record holds other numbers than the quantised weight of a layer, which can't take them; load the model with \
-             decoded weights, and the record into that"
-        );
-        record
-    })
-}
-
-/// Returns a tensor of one number, NaN, in every place.
-fn nowhere<const D: usize>(device: &Device, dtype: DType, shape: &Shape) -> Tensor<D> {
-    Tensor::<D>::full([1; D], f32::NAN, (device, dtype)).expand(shape.clone())
 }
 
 thread_local! {
     /// The adapter of the quantised weight that this thread maps next. Burn maps the base of a parameter, and then what is
     /// attached to it, which no mapper can replace.
     static NEXT: RefCell<Option<LowRank>> = const { RefCell::new(None) };
-
-    /// The elements and bytes of the quantised weights that this thread visited, while it counts them. Visitors see no
-    /// quantised weight.
-    static SIZE: Cell<Option<(usize, usize)>> = const { Cell::new(None) };
-
-    /// `true` if this thread visited a quantised weight that takes rounded rows. `None` while it doesn't look for one.
-    static ROUNDS: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
 /// Attaches low-rank adapters to the weights of a module, quantised ones too, to which
@@ -295,7 +289,7 @@ pub fn apply_low_rank<M: Module>(
     module: M,
     reparameterizer: impl Reparameterizer<Reparam = LowRank>,
 ) -> M {
-    let quantized = Find::all(&module);
+    let quantized = Find::all(&module, Quantized::NAME);
     module.apply_reparameterization(Adapt {
         inner: reparameterizer,
         quantized,
@@ -322,34 +316,5 @@ impl<R: Reparameterizer<Reparam = LowRank>> Reparameterizer for Adapt<R> {
             return (param, None);
         }
         (param, adapter)
-    }
-}
-
-/// The ids of quantised weights.
-struct Find {
-    last: Option<ParamId>,
-    found: BTreeSet<ParamId>,
-}
-
-impl Find {
-    fn all(module: &impl Module) -> BTreeSet<ParamId> {
-        let mut find = Self {
-            last: None,
-            found: BTreeSet::new(),
-        };
-        module.visit(&mut find);
-        find.found
-    }
-}
-
-impl ModuleVisitor for Find {
-    fn enter_module(&mut self, name: &str, container: &str) {
-        if container == "Reparameterization" && name == Quantized::NAME {
-            self.found.extend(self.last);
-        }
-    }
-
-    fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        self.last = Some(param.id);
     }
 }

@@ -12,5 +12,6 @@ mod lines;
 mod nn;
 mod peers;
 mod quantized;
+mod quantized_tables;
 mod rooms;
 mod spans;

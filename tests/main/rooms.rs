@@ -62,6 +62,7 @@ const RUNTIME: Crate = Crate {
                 "__private::operands",
                 "__private::linear",
                 "low_rank",
+                "quantized_experts",
             ],
         ),
         (

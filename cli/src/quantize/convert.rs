@@ -44,7 +44,10 @@ pub fn quantise(
     form.check(shapes.collect())?;
     let mut pairs = form.metadata().to_vec();
     pairs.extend(vocabulary::pairs(model, &config)?);
-    let head = Head::of(&pairs)?;
+    let mut head = Head::of(&pairs)?;
+    if let Some(importance) = importance {
+        head.add(&importance.described()?)?;
+    }
     let facts = facts(&form, &config, &inputs);
     let planned = plan(&inputs, &facts, target, importance).with_context(|| escape_path(model))?;
     let mut files: Vec<File> = shards.into_iter().map(|shard| shard.file).collect();

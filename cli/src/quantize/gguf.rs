@@ -40,11 +40,14 @@ pub fn quantise(
     let mut file = NewFile::beside(out)?;
     let source = kernels_io::open(input.path())?;
     let read = Head::read(BufReader::new(&source), alignment);
-    let head = read.with_context(|| path.clone())?;
+    let mut head = read.with_context(|| path.clone())?;
     let mut inputs = inputs(&head).with_context(|| path.clone())?;
     inputs.sort_by(|a, b| by_layer(&a.name, &b.name));
     let model = model(input, &inputs)?;
     let planned = plan(&inputs, &model, target, importance).with_context(|| path.clone())?;
+    if let Some(importance) = importance {
+        head.add(&importance.described()?)?;
+    }
     write(
         input.path(),
         &mut file,

@@ -13,6 +13,8 @@ pub struct Head {
     bytes: Vec<u8>,
     /// The keys of the metadata, with the places of key and value in `bytes`.
     pairs: Vec<(String, Range<usize>)>,
+    /// Keys that are added behind those of the metadata, with the bytes of key and value.
+    added: Vec<(String, Vec<u8>)>,
     pub tensors: Vec<Tensor>,
     /// The offset in the file of the first tensor's bytes.
     pub start: u64,
@@ -53,6 +55,7 @@ impl Head {
         let mut head = Self {
             bytes: Vec::new(),
             pairs: Vec::new(),
+            added: Vec::new(),
             tensors: Vec::new(),
             start: 0,
             alignment,
@@ -88,30 +91,44 @@ impl Head {
         let mut head = Self {
             bytes: [&b"GGUF"[..], &3_u32.to_le_bytes()].concat(),
             pairs: Vec::new(),
+            added: Vec::new(),
             tensors: Vec::new(),
             start: 0,
             alignment: 32,
         };
         for (key, value) in pairs {
             let begin = head.bytes.len();
-            put_text(&mut head.bytes, key);
-            let put = put_value(&mut head.bytes, value);
-            put.with_context(|| format!("key `{}`", escape(key)))?;
+            put_pair(&mut head.bytes, key, value)?;
             head.pairs.push((key.clone(), begin..head.bytes.len()));
         }
         Ok(head)
+    }
+
+    /// Adds values to the metadata, in place of those that the same keys have.
+    ///
+    /// # Errors
+    /// Returns an error if a number is beyond the range of GGUF's usual types.
+    pub fn add(&mut self, pairs: &[(&str, Value)]) -> anyhow::Result<()> {
+        for (key, value) in pairs {
+            let mut bytes = Vec::new();
+            put_pair(&mut bytes, key, value)?;
+            self.added.push(((*key).to_owned(), bytes));
+        }
+        Ok(())
     }
 
     /// Returns the beginning of a file with the same metadata, but for the type of its tensors, and with these tensors,
     /// whose bytes follow each other, aligned.
     pub fn with(&self, file_type: u32, tensors: &[(&str, &[u64], Kind, u64)]) -> Vec<u8> {
         let kept = self.pairs.iter().filter(|(key, _)| {
-            !(key == QUANTISATION || key == FILE_TYPE || key.starts_with("split."))
+            let is_added = self.added.iter().any(|(added, _)| added == key);
+            !(is_added || key == QUANTISATION || key == FILE_TYPE || key.starts_with("split."))
         });
         let own = [(QUANTISATION, VERSION), (FILE_TYPE, file_type)];
         let mut out = self.bytes[..8].to_vec();
         out.extend((tensors.len() as u64).to_le_bytes());
-        out.extend(((kept.clone().count() + own.len()) as u64).to_le_bytes());
+        let count = kept.clone().count() + own.len() + self.added.len();
+        out.extend((count as u64).to_le_bytes());
         for (_, place) in kept {
             out.extend(&self.bytes[place.clone()]);
         }
@@ -119,6 +136,9 @@ impl Head {
             put_text(&mut out, key);
             out.extend(U32.to_le_bytes());
             out.extend(value.to_le_bytes());
+        }
+        for (_, bytes) in &self.added {
+            out.extend(bytes);
         }
         let mut offset = 0_u64;
         for (name, dims, kind, bytes) in tensors {
@@ -133,6 +153,11 @@ impl Head {
         out.resize(aligned as usize, 0);
         out
     }
+}
+
+fn put_pair(out: &mut Vec<u8>, key: &str, value: &Value) -> anyhow::Result<()> {
+    put_text(out, key);
+    put_value(out, value).with_context(|| format!("key `{}`", escape(key)))
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) {

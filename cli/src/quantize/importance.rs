@@ -3,11 +3,11 @@
 //!
 //! Two kinds of files are read. A GGUF file has the sums of the squares (`NAME.in_sum2`) and their counts
 //! (`NAME.counts`), with a row for each expert. An older file, without a mark at its beginning, is a list of names with
-//! sums, which are means times the number of calls.
+//! sums, which are means times the number of calls, and behind them the number of parts of the text and its name.
 
 use anyhow::{Context, bail, ensure};
 use kernels_io::{Limit, escape, escape_path};
-use kernels_models::gguf;
+use kernels_models::gguf::{self, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -21,8 +21,19 @@ pub struct Importance {
 #[derive(Debug)]
 enum Entries {
     Gguf(Box<gguf::File>),
-    Old(HashMap<String, Vec<f32>>),
+    Old(Old),
 }
+
+/// What a file of the older kind holds.
+#[derive(Debug)]
+struct Old {
+    means: HashMap<String, Vec<f32>>,
+    /// The number of parts of the text, and its name, if the file has them.
+    text: Option<(i64, String)>,
+}
+
+/// The most bytes of a text that llama.cpp writes for a file, without the end that C has.
+const TEXT: usize = 127;
 
 /// The largest file of the older kind. That of a model of 70 billion parameters has 50 MB.
 const LIMIT: Limit = Limit::mib("an importance matrix", 1024);
@@ -56,7 +67,7 @@ impl Importance {
     pub fn of(&self, name: &str, dims: &[u64]) -> anyhow::Result<Option<Vec<f32>>> {
         let path = escape_path(&self.path);
         let found = match &self.entries {
-            Entries::Old(entries) => entries.get(name).cloned(),
+            Entries::Old(old) => old.means.get(name).cloned(),
             Entries::Gguf(file) => means(file, name)?,
         };
         let Some(found) = found else {
@@ -90,6 +101,51 @@ impl Importance {
              a longer text"
         );
         Ok(Some(found))
+    }
+
+    /// Returns the metadata by which `llama-quantize` says what a file was quantised with: the path of the importance
+    /// matrix, the name of its text, the number of its entries, and of the parts of the text.
+    ///
+    /// # Errors
+    /// Returns an error if the metadata of the importance matrix have other types.
+    pub fn described(&self) -> anyhow::Result<Vec<(&'static str, Value)>> {
+        let (entries, text, parts) = match &self.entries {
+            Entries::Old(Old { means, text }) => {
+                let name = text.as_ref().map(|(_, name)| name.as_str());
+                (means.len(), name, text.as_ref().map(|(parts, _)| *parts))
+            }
+            Entries::Gguf(file) => {
+                let sums = file.names().filter(|name| name.ends_with(".in_sum2"));
+                let metadata = file.metadata();
+                let texts = metadata.strings("imatrix.datasets")?;
+                let first = texts.and_then(|texts| texts.first().copied());
+                (
+                    sums.count(),
+                    first,
+                    metadata.integer("imatrix.chunk_count")?,
+                )
+            }
+        };
+        let string = |text: &str| Value::String(text[..text.floor_char_boundary(TEXT)].to_owned());
+        let path = self.path.to_string_lossy();
+        let pairs = [
+            ("quantize.imatrix.file", Some(string(&path))),
+            ("quantize.imatrix.dataset", text.map(string)),
+            (
+                "quantize.imatrix.entries_count",
+                Some(Value::Integer(entries as i128)),
+            ),
+            (
+                "quantize.imatrix.chunks_count",
+                parts
+                    .filter(|parts| *parts > 0)
+                    .map(|parts| Value::Integer(parts.into())),
+            ),
+        ];
+        let known = pairs.into_iter();
+        Ok(known
+            .filter_map(|(key, value)| Some((key, value?)))
+            .collect())
     }
 
     /// Returns the path of the file.
@@ -142,8 +198,8 @@ fn means(file: &gguf::File, name: &str) -> anyhow::Result<Option<Vec<f32>>> {
     Ok(Some(sums))
 }
 
-/// Reads a file of the older kind. The bytes after the entries describe the text and are not read.
-fn old(bytes: &[u8]) -> anyhow::Result<HashMap<String, Vec<f32>>> {
+/// Reads a file of the older kind. The oldest ones end with the entries.
+fn old(bytes: &[u8]) -> anyhow::Result<Old> {
     const WRONG: &str = "not an importance matrix";
     let mut rest = bytes;
     let mut entries = HashMap::new();
@@ -170,7 +226,24 @@ fn old(bytes: &[u8]) -> anyhow::Result<HashMap<String, Vec<f32>>> {
             bail!("{WRONG}: `{}` has two entries", escape(&name));
         }
     }
-    Ok(entries)
+    let text = match rest.is_empty() {
+        true => None,
+        false => Some(of_text(&mut rest).with_context(|| {
+            format!("{WRONG}: what follows the entries is cut off or has a wrong size")
+        })?),
+    };
+    Ok(Old {
+        means: entries,
+        text,
+    })
+}
+
+/// Takes the number of parts of the text, and its name.
+fn of_text(rest: &mut &[u8]) -> Option<(i64, String)> {
+    let parts = take(rest, 4)?.try_into().ok()?;
+    let length = take_size(rest)?;
+    let name = String::from_utf8_lossy(take(rest, length)?).into_owned();
+    Some((i32::from_le_bytes(parts).into(), name))
 }
 
 fn take<'a>(rest: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
@@ -205,9 +278,16 @@ mod tests {
     fn sums_are_divided_by_calls() {
         let mut bytes = file(&[("a", 4, &[2.0, 6.0]), ("b", 0, &[3.0])]);
         bytes.extend(b"\x04\0\0\0\x01\0\0\0x");
-        let entries = old(&bytes).unwrap();
-        assert_eq!(entries["a"], [0.5, 1.5]);
-        assert_eq!(entries["b"], [3.0]);
+        let Old { means, text } = old(&bytes).unwrap();
+        assert_eq!(means["a"], [0.5, 1.5]);
+        assert_eq!(means["b"], [3.0]);
+        assert_eq!(text, Some((4, "x".to_owned())));
+        bytes.pop();
+        let said = format!("{:#}", old(&bytes).unwrap_err());
+        assert!(
+            said.contains("what follows the entries is cut off"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -238,12 +318,13 @@ mod tests {
         ];
         let own = Importance {
             path: "matrix.dat".into(),
-            entries: Entries::Old(
-                entries
+            entries: Entries::Old(Old {
+                means: entries
                     .into_iter()
                     .map(|(name, means)| (name.to_owned(), means.to_vec()))
                     .collect(),
-            ),
+                text: None,
+            }),
         };
         assert_eq!(own.of("w", &[2, 5]).unwrap(), Some(vec![1.0, 2.0]));
         assert_eq!(own.of("w", &[1, 5, 2]).unwrap(), Some(vec![1.0, 2.0]));

@@ -81,7 +81,7 @@ fn blocks_and_ties_of_a_gguf_file_are_shown() {
         "Qwen2ForCausalLM (qwen2)",
         "YaRN by 4",
         "the output projection is the embedding",
-        "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0; 8 of 9 tensors stay quantised",
+        "Q4_0, Q4_1, Q5_0, Q5_1, Q8_0; 9 of 9 tensors stay quantised",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }

@@ -43,7 +43,7 @@ fn inspect_finds_in_the_built_file_what_list_finds_in_the_running_program() {
         kernels.iter().map(|kernel| kernel["id"].clone()).collect()
     };
     assert_eq!(ids(&inspected["kernels"]), ids(&listed["kernels"]));
-    assert_eq!(ids(&listed["kernels"]).len(), 18);
+    assert_eq!(ids(&listed["kernels"]).len(), 20);
 }
 
 #[test]

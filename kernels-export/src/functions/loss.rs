@@ -110,8 +110,7 @@ impl OutputLayer {
         };
         Ok(call(&fused::Operands {
             hidden: self.hidden.view()?,
-            weight: self.weight.view()?,
-            layout: self.layout,
+            weight: fused::Weight::Floats(self.weight.view()?, self.layout),
             bias: view_of(&self.bias)?,
             targets: &self.loss.classes(tokens, classes)?,
             settings: self.loss.settings(),

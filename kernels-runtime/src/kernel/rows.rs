@@ -1,7 +1,7 @@
 use super::any_rank::{cat, flat, narrow};
 use burn::backend::{DispatchTensor, TensorMetadata};
-use burn::tensor::Tensor;
 use burn::tensor::kind::Numeric;
+use burn::tensor::{Int, Tensor};
 use std::num::NonZeroU32;
 
 /// The rows of a call that [live verification](crate::live) compares: the first and the last along every axis of rows,
@@ -42,6 +42,11 @@ impl Rows {
         let long = axes.clone().filter(|axis| shape[*axis] > 1).count() as u32;
         let each = self.along_each(long);
         axes.fold(tensor, |tensor, axis| picked_of(tensor, axis, each))
+    }
+
+    /// Returns the indices of these rows of a result `[indices, n]`, of which each index asks for one.
+    pub(crate) fn of_indices(self, indices: &Tensor<1, Int>) -> Tensor<1, Int> {
+        picked(indices.clone(), 0, self.along_each(1))
     }
 
     /// Returns the first and the last slice along one axis. The other axes keep their lengths. The result is detached
@@ -121,7 +126,7 @@ mod tests {
     #[cfg(feature = "cpu")]
     #[test]
     fn rows_are_the_ends_of_every_axis() {
-        use burn::tensor::{Device, Int};
+        use burn::tensor::Device;
         let numbers = |shape: [usize; 3]| {
             let count = shape.iter().product::<usize>() as i64;
             Tensor::<1, Int>::arange(0..count, &Device::flex())

@@ -1,6 +1,7 @@
 //! The types of fields and parameters that operands may come from.
 
 use crate::low_rank::LowRankExperts;
+use crate::quantized_experts::QuantizedExperts;
 use burn::module::Param;
 use burn::tensor::Tensor;
 
@@ -272,10 +273,16 @@ impl SectionTable for &Param<Tensor<4>> {
 )]
 pub trait ExpertWeights {
     /// Returns the weights, with experts along the first axis, without what [`low_rank`](Self::low_rank) adds to them.
+    /// Those of [`quantised`](Self::quantised) experts have no numbers.
     fn expert_weights(&self) -> Tensor<3>;
 
     /// Returns the low-rank adapter of the weights, if there is one.
     fn low_rank(&self) -> Option<&LowRankExperts> {
+        None
+    }
+
+    /// Returns the weights in quantised form, if they are.
+    fn quantised(&self) -> Option<&QuantizedExperts> {
         None
     }
 
@@ -291,13 +298,20 @@ impl ExpertWeights for Tensor<3> {
 
 impl ExpertWeights for Param<Tensor<3>> {
     fn expert_weights(&self) -> Tensor<3> {
-        match self.low_rank() {
-            Some(_) => self.base(),
-            None => self.val(),
+        match self.low_rank().is_some() || self.quantised().is_some() {
+            true => self.base(),
+            false => self.val(),
         }
     }
 
     fn low_rank(&self) -> Option<&LowRankExperts> {
+        match self.quantised() {
+            Some(experts) => experts.adapter(),
+            None => self.reparameterization(),
+        }
+    }
+
+    fn quantised(&self) -> Option<&QuantizedExperts> {
         self.reparameterization()
     }
 
@@ -313,6 +327,10 @@ impl<T: ExpertWeights + ?Sized> ExpertWeights for &T {
 
     fn low_rank(&self) -> Option<&LowRankExperts> {
         T::low_rank(self)
+    }
+
+    fn quantised(&self) -> Option<&QuantizedExperts> {
+        T::quantised(self)
     }
 
     fn initialise(&self) {

@@ -342,7 +342,9 @@ mod tests {
         assert!(ids.is_sorted_by(|a, b| a < b), "each id once");
         let others = kernels().filter(|kernel| !OPERATIONS.contains(&kernel.op));
         assert!(others.map(|kernel| kernel.id).eq([
+            "npu_fused_quantized_embedding",
             "npu_fused_quantized_linear",
+            "npu_fused_quantized_linear_cross_entropy",
             "npu_fused_quantized_linear_int8"
         ]));
         for op in OPERATIONS {

@@ -25,6 +25,7 @@ fn experts(is_adapted: bool) -> Weights {
     let projection = |inputs: usize, outputs: usize| Projection {
         weight: numbers([EXPERTS, outputs, inputs]).into(),
         bias: None,
+        quantised: None,
         adapter: is_adapted.then(|| Adapter {
             a: numbers([EXPERTS, inputs, 2]),
             b: numbers([EXPERTS, 2, outputs]),

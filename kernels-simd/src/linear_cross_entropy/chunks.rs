@@ -87,7 +87,7 @@ fn run_chunks<T: Element>(
 {
     let sizes = operands.sizes;
     let given = operands.given;
-    let head = Head::<T>::new(&given.weight, given.layout, given.bias.as_ref());
+    let head = Head::<T>::new(&given.weight, given.bias.as_ref());
     let chunk = Chunk::<T> {
         hidden: given.hidden.contiguous(),
         head: &head,

@@ -1,14 +1,16 @@
 //! A group of classes, whose logits and gradients one thread computes.
 
-use super::Sizes;
 use super::block::{OfLogits, Slopes};
+use super::{Sizes, Weight};
 use crate::keys::OutputLayout;
 use crate::lanes::dispatch;
 use crate::product::{
     Gemm, Matrix, Right, Rows, add_outer_here, outer_here, product, product_of_tensor,
     takes_rounded, with_memory,
 };
+use crate::quantized::decode_here;
 use crate::{Element, Real, Unwritten, View};
+use kernels_quant::QuantizedWeight;
 use std::mem::size_of;
 use std::ops::Range;
 
@@ -19,6 +21,10 @@ pub(super) const BLOCK: usize = 1024;
 /// The most classes whose logits are computed at a time where products take rounded numbers, in which the hidden states
 /// are then there already. They stay in the second-level cache. Other products copy the hidden states for each block.
 const ROUNDED: usize = 256;
+
+/// The most classes of a weight in quantised form that are decoded at a time, which the second-level cache holds in
+/// part.
+const DECODED: usize = 256;
 
 /// Groups are divided into blocks that begin at multiples of so many classes.
 const STEP: usize = 64;
@@ -31,19 +37,27 @@ const SHARES: usize = 32 << 20;
 
 /// The output layer.
 pub(crate) struct Head<'a, T: Element> {
-    weight: Matrix<'a, T>,
+    weight: Stored<'a, T>,
     bias: Option<Vec<T::Acc>>,
+}
+
+/// The weight of the output layer, `width × classes`, or in quantised form `[classes, width]`.
+enum Stored<'a, T> {
+    Floats(Matrix<'a, T>),
+    Quantised(&'a QuantizedWeight<'a>),
 }
 
 impl<'a, T: Element> Head<'a, T>
 where
     T::Acc: Gemm,
 {
-    pub(crate) fn new(weight: &View<'a>, layout: OutputLayout, bias: Option<&View<'_>>) -> Self {
-        let matrix = Matrix::of(weight);
-        let weight = match layout {
-            OutputLayout::OutputMajor => matrix.transposed(),
-            OutputLayout::InputMajor => matrix,
+    pub(crate) fn new(weight: &Weight<'a>, bias: Option<&View<'_>>) -> Self {
+        let weight = match weight {
+            Weight::Floats(weight, layout) => Stored::Floats(match layout {
+                OutputLayout::OutputMajor => Matrix::of(weight).transposed(),
+                OutputLayout::InputMajor => Matrix::of(weight),
+            }),
+            Weight::Quantised(weight) => Stored::Quantised(weight),
         };
         let bias = bias.map(|bias| {
             let values = bias.contiguous::<T>().iter();
@@ -52,13 +66,89 @@ where
         Self { weight, bias }
     }
 
-    fn classes(&self, classes: &Range<usize>) -> Matrix<'a, T> {
-        self.weight.features(classes.start, 1, classes.len())
+    /// Returns the weight if its products take rounded numbers.
+    fn rounded(&self) -> Option<Matrix<'a, T>> {
+        match self.weight {
+            Stored::Floats(weight) if takes_rounded::<T>() => Some(weight),
+            _ => None,
+        }
+    }
+
+    /// Returns the most classes whose logits are computed at a time.
+    fn together(&self) -> usize {
+        match self.rounded() {
+            Some(_) => ROUNDED,
+            None => self.block(),
+        }
+    }
+
+    /// Returns the most classes of a block in products that don't take rounded numbers.
+    fn block(&self) -> usize {
+        match self.weight {
+            Stored::Floats(_) => BLOCK,
+            Stored::Quantised(_) => DECODED,
+        }
+    }
+
+    /// Computes the logits of some classes.
+    fn logits(&self, rows: &Rows<'_, T::Acc>, classes: &Range<usize>, logits: &mut [T::Acc]) {
+        match self.weight {
+            Stored::Floats(weight) => {
+                let weight = weight.features(classes.start, 1, classes.len());
+                product(rows, weight, logits, false, false);
+            }
+            Stored::Quantised(weight) => {
+                with_decoded(weight, classes, |weight: Matrix<'_, T::Acc>| {
+                    product(rows, weight, logits, false, false);
+                })
+            }
+        }
+    }
+
+    /// Computes the share of some classes in the gradient of the hidden states, or adds to it if `add`. `slopes` are
+    /// the gradients of their logits.
+    fn share(
+        &self,
+        slopes: &Rows<'_, T::Acc>,
+        classes: &Range<usize>,
+        share: &mut [T::Acc],
+        add: bool,
+    ) {
+        match self.weight {
+            Stored::Floats(weight) => {
+                let weight = weight.features(classes.start, 1, classes.len());
+                product(slopes, weight.transposed(), share, add, false);
+            }
+            Stored::Quantised(weight) => {
+                with_decoded(weight, classes, |weight: Matrix<'_, T::Acc>| {
+                    product(slopes, weight.transposed(), share, add, false);
+                })
+            }
+        }
     }
 
     fn bias(&self, classes: &Range<usize>) -> Option<&[T::Acc]> {
         Some(&self.bias.as_ref()?[classes.clone()])
     }
+}
+
+/// Passes some classes of a weight to `work`, decoded in memory that the thread keeps.
+fn with_decoded<A: Gemm + Element<Acc = A>>(
+    weight: &QuantizedWeight<'_>,
+    classes: &Range<usize>,
+    work: impl FnOnce(Matrix<'_, A>),
+) {
+    let [_, width] = weight.shape();
+    with_memory(classes.len() * width, |decoded: &mut [A]| {
+        decode_here(weight, classes.start, decoded);
+        work(Matrix {
+            data: &*decoded,
+            inputs: width,
+            features: classes.len(),
+            input_stride: 1,
+            feature_stride: width,
+        });
+    });
 }
 
 /// A group of classes.
@@ -170,11 +260,6 @@ pub(crate) fn groups<'a, T: Element>(
         .collect()
 }
 
-/// Returns the most classes whose logits are computed at a time.
-fn together<T: Element>() -> usize {
-    if takes_rounded::<T>() { ROUNDED } else { BLOCK }
-}
-
 /// Divides classes into blocks.
 fn divided(classes: &Range<usize>, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
     let Range { start, end } = *classes;
@@ -204,11 +289,6 @@ impl<T: Element> Group<'_, T> {
     pub(crate) fn kept(&self) -> &[T::Acc] {
         &self.logits
     }
-
-    /// Returns the numbers of classes of these blocks.
-    pub(crate) fn widths(&self) -> impl Iterator<Item = usize> + use<T> {
-        divided(&self.classes, together::<T>()).map(|classes| classes.len())
-    }
 }
 
 impl<T: Element> Group<'_, T>
@@ -229,9 +309,9 @@ where
         if keeps {
             self.logits.reserve_exact(count * self.classes.len());
         }
-        for classes in divided(&self.classes, together::<T>()) {
+        for classes in divided(&self.classes, head.together()) {
             with_memory(count * classes.len(), |logits| {
-                product(rows, head.classes(&classes), logits, false, false);
+                head.logits(rows, &classes, logits);
                 each(Logits {
                     values: logits,
                     width: classes.len(),
@@ -241,6 +321,11 @@ where
                 });
             });
         }
+    }
+
+    /// Returns the numbers of classes of the blocks of kept logits.
+    pub(crate) fn widths(&self, head: &Head<'_, T>) -> impl Iterator<Item = usize> + use<T> {
+        divided(&self.classes, head.together()).map(|classes| classes.len())
     }
 
     /// Computes the gradients of the kept logits, and adds to the gradients of weight and bias. The first needs the hidden
@@ -257,19 +342,19 @@ where
             self.share
                 .resize(count * self.width, <T::Acc as Real>::ZERO);
         }
-        for (block, classes) in divided(&self.classes, BLOCK).enumerate() {
-            match takes_rounded::<T>() {
-                true => with_memory(count * classes.len(), |rounded| {
-                    self.rounded_block(head, (block, &classes), tokens, hidden, rounded);
-                }),
-                false => {
-                    let slopes = self.slopes(&classes, tokens, hidden, None);
-                    if !self.share.is_empty() {
-                        let rows = Rows::new(&self.logits[slopes], count, classes.len());
-                        let weight = head.classes(&classes).transposed();
-                        product(&rows, weight, &mut self.share, block > 0, false);
-                    }
-                }
+        if let Some(weight) = head.rounded() {
+            for (block, classes) in divided(&self.classes, BLOCK).enumerate() {
+                with_memory(count * classes.len(), |rounded| {
+                    self.rounded_block(weight, (block, &classes), tokens, hidden, rounded);
+                });
+            }
+            return;
+        }
+        for (block, classes) in divided(&self.classes, head.block()).enumerate() {
+            let slopes = self.slopes(&classes, tokens, hidden, None);
+            if !self.share.is_empty() {
+                let rows = Rows::new(&self.logits[slopes], count, classes.len());
+                head.share(&rows, &classes, &mut self.share, block > 0);
             }
         }
     }
@@ -278,7 +363,7 @@ where
     /// the hidden states. `rounded` is memory for them.
     fn rounded_block(
         &mut self,
-        head: &Head<'_, T>,
+        weight: Matrix<'_, T>,
         (block, classes): (usize, &Range<usize>),
         tokens: &impl OfLogits<T::Acc>,
         hidden: Option<&Right<'_, T::Acc>>,
@@ -292,8 +377,8 @@ where
             d_logits.row(rounded.len()).copy(rounded);
         }
         if !self.share.is_empty() {
-            let weight = head.classes(classes).transposed();
-            product_of_tensor(rounded, weight, &mut self.share, block > 0);
+            let weight = weight.features(classes.start, 1, classes.len());
+            product_of_tensor(rounded, weight.transposed(), &mut self.share, block > 0);
         }
     }
 

@@ -6,15 +6,20 @@
 //! own part of the weight's gradient, or keeps the gradient of the logits for that, and sums its own share of the gradient
 //! of the hidden states. The shares are added in the order of the groups. Chunks and groups depend only on the shape, so
 //! results don't depend on the number of threads.
+//!
+//! A weight in quantised form is decoded a few classes at a time, once for the logits of a chunk and once for their
+//! gradient.
 
 pub(crate) mod block;
 pub(crate) mod chunks;
 mod factors;
 pub(crate) mod group;
+mod quantised;
 mod scale;
 mod sizes;
 
 pub use factors::{WithFactors, are_smaller};
+pub use quantised::of_quantised;
 pub use scale::{multiply, scaled, scaled_rows};
 pub use sizes::Sizes;
 
@@ -23,6 +28,7 @@ use crate::keys::{LossReduction, OutputLayout};
 use crate::product::Gemm;
 use crate::{Element, Real, Values, View, with_type};
 use chunks::{Found, run};
+use kernels_quant::QuantizedWeight;
 use serde::{Deserialize, Serialize};
 
 /// The operands.
@@ -30,10 +36,8 @@ use serde::{Deserialize, Serialize};
 pub struct Operands<'a> {
     /// The hidden states, `[tokens, width]`, contiguous.
     pub hidden: View<'a>,
-    /// The weight of the output layer, of which one axis is contiguous.
-    pub weight: View<'a>,
-    /// The order of its axes.
-    pub layout: OutputLayout,
+    /// The weight of the output layer.
+    pub weight: Weight<'a>,
     /// The bias, `[classes]`, contiguous.
     pub bias: Option<View<'a>>,
     /// The class of each token, `None` for ignored tokens.
@@ -42,6 +46,32 @@ pub struct Operands<'a> {
     pub settings: Settings,
     /// The combination of the losses of all tokens.
     pub reduction: LossReduction,
+}
+
+/// The weight of the output layer.
+#[derive(Clone, Debug)]
+pub enum Weight<'a> {
+    /// Floats, of which one axis is contiguous, and the order of the axes.
+    Floats(View<'a>, OutputLayout),
+    /// A weight `[classes, width]` in quantised form, which has no gradient.
+    Quantised(&'a QuantizedWeight<'a>),
+}
+
+impl Weight<'_> {
+    /// Returns the number of classes and the width.
+    ///
+    /// # Panics
+    /// Panics if the weight is not a matrix.
+    fn sizes(&self) -> [usize; 2] {
+        match self {
+            Self::Quantised(weight) => weight.shape(),
+            Self::Floats(weight, layout) => match (weight.sizes(), layout) {
+                (&[classes, width], OutputLayout::OutputMajor) => [classes, width],
+                (&[width, classes], OutputLayout::InputMajor) => [classes, width],
+                (sizes, _) => panic!("a weight of sizes {sizes:?} is not a matrix"),
+            },
+        }
+    }
 }
 
 /// The gradients that are wanted.
@@ -138,18 +168,13 @@ impl<'a, 'b> Checked<'a, 'b> {
     /// # Panics
     /// Panics if sizes or types don't go together.
     fn new(given: &'b Operands<'a>) -> Self {
-        let (&[tokens, width], &[first, second]) = (given.hidden.sizes(), given.weight.sizes())
-        else {
+        let &[tokens, width] = given.hidden.sizes() else {
             panic!(
-                "hidden states of sizes {:?} and a weight of {:?} have no logits",
-                given.hidden.sizes(),
-                given.weight.sizes()
+                "hidden states of sizes {:?} are not rows",
+                given.hidden.sizes()
             )
         };
-        let [classes, inputs] = match given.layout {
-            OutputLayout::OutputMajor => [first, second],
-            OutputLayout::InputMajor => [second, first],
-        };
+        let [classes, inputs] = given.weight.sizes();
         let bias = given.bias.as_ref().map(View::sizes);
         assert!(
             inputs == width && bias.is_none_or(|bias| bias == [classes]),

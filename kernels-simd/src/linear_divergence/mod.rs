@@ -13,7 +13,7 @@ use crate::keys::OutputLayout;
 use crate::lanes::dispatch;
 use crate::linear_cross_entropy::chunks::{add_shares, zeros};
 use crate::linear_cross_entropy::group::{self, Group, classes_of_group, groups};
-use crate::linear_cross_entropy::{Gradients, Sizes, Wanted};
+use crate::linear_cross_entropy::{Gradients, Sizes, Wanted, Weight};
 use crate::product::{Gemm, Right, Rows};
 use crate::{Element, Output, Real, Values, View, share, with_type};
 use std::mem::size_of;
@@ -174,10 +174,11 @@ where
     T::Acc: Gemm,
 {
     fn new(of: &'a Head<'a>, temperature: f64) -> Self {
+        let weight = Weight::Floats(of.weight.clone(), OutputLayout::InputMajor);
         Self {
             hidden: of.hidden.contiguous(),
             width: of.hidden.sizes()[1],
-            head: group::Head::new(&of.weight, OutputLayout::InputMajor, of.bias.as_ref()),
+            head: group::Head::new(&weight, of.bias.as_ref()),
             scale: Scale::new(temperature, of.cap),
         }
     }
@@ -256,7 +257,7 @@ where
         let sums = total(of_student).into_iter().zip(total(of_teacher));
         let mut known: Vec<_> = sums.map(|(s, t)| Token::new(self.kind, &s, &t)).collect();
         let parts = share::map(groups.iter_mut().collect(), |group: &mut (_, _)| {
-            terms_of(group, &known)
+            terms_of(&student.head, group, &known)
         });
         for (at, token) in known.iter_mut().enumerate() {
             let parts = parts.iter().map(|part: &Vec<[T::Acc; 2]>| part[at]);
@@ -297,6 +298,7 @@ fn total<A: Real>(of_groups: Vec<Vec<Sums<A>>>) -> Vec<Sums<A>> {
 
 /// Returns a group's part of the terms of each token.
 fn terms_of<T: Element>(
+    head: &group::Head<'_, T>,
     (student, teacher): &(Group<'_, T>, Group<'_, T>),
     tokens: &[Token<T::Acc>],
 ) -> Vec<[T::Acc; 2]>
@@ -305,7 +307,7 @@ where
 {
     let mut sums = vec![[<T::Acc as Real>::ZERO; 2]; tokens.len()];
     let mut start = 0;
-    for width in student.widths() {
+    for width in student.widths(head) {
         let place = start..start + width * tokens.len();
         start = place.end;
         dispatch(Terms {

@@ -13,6 +13,10 @@ mod decode;
 mod few;
 pub mod int8;
 mod panels;
+mod table;
+
+pub(crate) use panels::decode_here;
+pub use table::rows_of;
 
 use crate::product::Gemm;
 use crate::{Element, Output, Values, View, with_type};

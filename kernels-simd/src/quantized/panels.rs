@@ -32,7 +32,7 @@ pub(super) const ROWS: usize = 1 << 12;
 const PARALLEL: usize = 1 << 20;
 
 /// The number of elements that a thread decodes at a time, if threads share a panel.
-const DECODED: usize = 1 << 15;
+pub(super) const DECODED: usize = 1 << 15;
 
 /// Computes `rows · weightᵀ`, rounded once.
 pub(super) fn product<T: Element>(
@@ -155,7 +155,7 @@ pub(super) fn decode<A: Gemm>(weight: &QuantizedWeight<'_>, rows: Range<usize>, 
 }
 
 /// Decodes as many rows as `out` has room for, on this thread.
-fn decode_here<A: Gemm>(weight: &QuantizedWeight<'_>, first: usize, out: &mut [A]) {
+pub(crate) fn decode_here<A: Gemm>(weight: &QuantizedWeight<'_>, first: usize, out: &mut [A]) {
     let [_, columns] = weight.shape();
     let last = first + out.len() / columns;
     let Some(out) = A::as_f32_mut(out) else {

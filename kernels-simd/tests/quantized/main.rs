@@ -5,6 +5,7 @@
 #[path = "../../../kernels-quant/tests/main/stored.rs"]
 mod stored;
 
+mod heads;
 mod int8;
 mod made;
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use burn::module::{Module, Param, ParamId, Reparameterizer};
+use burn::module::{Param, ParamId, Reparameterizer};
 use burn::tensor::{DType, Device, Distribution, Tensor, TensorData};
-use burn_kernels::nn::{LowRank, LowRankExperts, apply_low_rank};
+use burn_kernels::nn::{LowRank, LowRankExperts, apply_low_rank, apply_low_rank_experts};
 use burn_kernels::semantics::ExpertLayout;
 
 use super::AdapterConfig;
@@ -84,10 +84,11 @@ impl CausalLm {
         };
         let adapted = apply_low_rank(self, attach);
         // This one comes last, because the other one freezes what it passes.
-        adapted.apply_reparameterization(AttachToExperts {
+        let attach = AttachToExperts {
             axes,
             factors: experts,
-        })
+        };
+        apply_low_rank_experts(adapted, attach)
     }
 
     /// Returns the names of the layers and the parameters of experts with an adapter, in order.

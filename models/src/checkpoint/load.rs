@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use burn::tensor::{DType, Device, FloatDType};
-use burn_kernels::nn::Quantize;
+use burn_kernels::nn::{Quantize, QuantizeExperts};
 use burn_kernels::ops::quantized_linear;
 
 use self::parameters::Read;
@@ -74,19 +74,20 @@ pub fn load_with(
     load_as(path, device, dtype, QuantisedWeights::Decoded, progress)
 }
 
-/// The form in which a model gets the quantised weights of its linear layers.
+/// The form in which a model gets the quantised weights of its linear layers, embeddings and experts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum QuantisedWeights {
     /// As floats.
     #[default]
     Decoded,
-    /// As their bytes, which products decode. On the CPU, in `f32`, `f16` or `bf16`; other devices and `f64` get floats, with a
-    /// message. So do routers, embeddings, the output projection, experts, and layers that a file holds in several tensors.
+    /// As their bytes, which products decode, and of tables of embeddings the rows that are looked up. A tied output
+    /// projection has the bytes of the embedding. On the CPU, in `f32`, `f16` or `bf16`; other devices and `f64` get
+    /// floats, with a message. So do routers, and layers that a file holds in several tensors.
     ///
     /// Results are those of floats in f32, within its roundings. Half types round activations, but not these weights.
     Kept,
     /// As bytes in NF4 with double quantisation, quantised one after the other from floats, for the training of adapters. What
-    /// `Kept` decodes stays in floats.
+    /// `Kept` decodes stays in floats, and so do embeddings, experts and the output projection.
     Nf4,
 }
 
@@ -239,7 +240,7 @@ pub(super) fn read<M: Configured>(
                 tracing::info!("{path}: {weights}: decoded to {name}")
             }
             (_, true) => tracing::info!(
-                "{path}: {weights}: linear layers keep them, everything else is decoded to {name}"
+                "{path}: {weights}: linear layers, embeddings and experts keep them, all else is decoded to {name}"
             ),
             (_, false) => tracing::warn!(
                 "{path}: {weights}: decoded to {name}, because only the CPU multiplies with quantised weights, and not in f64"
@@ -258,8 +259,11 @@ pub(super) fn read<M: Configured>(
         Some(error) => Err(error),
         None => {
             let kept = read.kept.unwrap_or_default();
-            let quantize = Quantize::new(kept, DType::from(dtype));
-            Ok((config, model.apply_reparameterization(quantize)))
+            let quantize = Quantize::new(kept.layers, DType::from(dtype));
+            let quantize = quantize.with_tables(kept.tables);
+            let experts = QuantizeExperts::new(kept.experts, DType::from(dtype));
+            let model = model.apply_reparameterization(quantize);
+            Ok((config, model.apply_reparameterization(experts)))
         }
     }
 }

@@ -104,10 +104,10 @@ impl Visit for Sum<'_> {
             return;
         };
         self.add_to_layer(info.name(), shape.as_slice(), &parts);
-        if parts[0].encoding == Encoding::Mxfp4 {
-            return self.add(Mxfp4, shape.as_slice(), &parts, false);
-        }
         let stays = kept::can_stay(self.shards, info, &parts);
+        if parts[0].encoding == Encoding::Mxfp4 {
+            return self.add(Mxfp4, shape.as_slice(), &parts, stays);
+        }
         for part in &parts {
             let stored = self.shards.find(&part.name);
             let own = slice::from_ref(part);

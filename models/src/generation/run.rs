@@ -185,7 +185,7 @@ impl CausalLm {
 
     /// Returns token ids as a tensor on the model's device.
     pub(super) fn ids(&self, ids: impl Iterator<Item = u32>, shape: [usize; 2]) -> Tensor<2, Int> {
-        let device = self.model.embed_tokens.weight.val().device();
+        let device = self.model.embed_tokens.weight.base().device();
         let ids: Vec<i64> = ids.map(i64::from).collect();
         Tensor::from_data(TensorData::new(ids, shape), (&device, DType::I64))
     }

@@ -3,7 +3,7 @@
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 use burn_kernels::fused_kernel;
-use burn_kernels::nn::Linear;
+use burn_kernels::nn::{Linear, Quantized};
 use burn_kernels::ops::linear::in_parts;
 
 use crate::config::ModelConfig;
@@ -15,8 +15,8 @@ use crate::model::balanced::Balanced;
 use crate::model::batch::Batch;
 use crate::model::decoder::Decoder;
 use crate::model::loss::{
-    capped_projected_loss, capped_tied_loss, next_tokens, projected_loss, require_next_token,
-    tied_loss,
+    capped_projected_loss, capped_tied_loss, next_tokens, projected_loss, quantised_loss,
+    require_next_token, tied_loss,
 };
 use crate::model::sequences::Counted;
 use crate::model::vision::VisionTower;
@@ -147,14 +147,26 @@ impl CausalLm {
 
     pub(crate) fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
         self.assert_logits();
-        let logits = match &self.lm_head {
-            Some(lm_head) => lm_head.forward(hidden),
-            None => tied_logits(hidden, self.model.embed_tokens.weight.val()),
+        let embedding = &self.model.embed_tokens;
+        let logits = match (&self.lm_head, embedding.table()) {
+            (Some(lm_head), _) => lm_head.forward(hidden),
+            (None, Some(table)) => table.forward(hidden),
+            (None, None) => tied_logits(hidden, embedding.weight.val()),
         };
         match self.softcap() {
             Some(cap) => capped(logits, cap),
             None => logits,
         }
+    }
+
+    /// Returns the weight of the output projection, if it is quantised and has no adapter: that of the head, or the
+    /// table of embeddings.
+    pub(crate) fn quantised_head(&self) -> Option<&Quantized> {
+        let head = match &self.lm_head {
+            Some(lm_head) => lm_head.weight.reparameterization::<Quantized>(),
+            None => self.model.embed_tokens.table(),
+        };
+        head.filter(|head| head.adapter().is_none())
     }
 
     /// Panics for a reward model, which has no logits.
@@ -233,7 +245,18 @@ impl CausalLm {
         let [batch, seq, width] = hidden.dims();
         let last = hidden.clone();
         let hidden = hidden.reshape([batch * seq, width]);
-        let next_token = match (&self.lm_head, self.softcap()) {
+        let next_token = self.next_token_loss(hidden, targets);
+        self.with_load_balancing(next_token, &router_logits, mask)
+            .of_hidden(last)
+    }
+
+    /// Returns the mean loss of hidden states `[tokens, hidden]` at the positions with a target.
+    fn next_token_loss(&self, hidden: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+        let cap = self.softcap();
+        if let Some(head) = self.quantised_head() {
+            return quantised_loss(head, hidden, targets, cap);
+        }
+        match (&self.lm_head, cap) {
             (Some(lm_head), None) => projected_loss(hidden, lm_head.weight.val(), targets),
             (Some(lm_head), Some(cap)) => {
                 capped_projected_loss(hidden, lm_head.weight.val(), targets, cap)
@@ -242,9 +265,7 @@ impl CausalLm {
             (None, Some(cap)) => {
                 capped_tied_loss(hidden, self.model.embed_tokens.weight.val(), targets, cap)
             }
-        };
-        self.with_load_balancing(next_token, &router_logits, mask)
-            .of_hidden(last)
+        }
     }
 
     /// Adds the load-balancing loss, if there is one. `mask` `[b · s]` is 1 for the tokens that count, by default all.

@@ -1,9 +1,8 @@
 //! Qwen3-Omni's model of the codes of one frame of sound, after the first.
 
 use burn::module::Module;
-use burn::nn::Embedding;
 use burn::tensor::{Device, Int, Tensor};
-use burn_kernels::nn::Linear;
+use burn_kernels::nn::{Embedding, Linear};
 
 use crate::config::{ModelConfig, SpeechConfig};
 use crate::error::ModelError;

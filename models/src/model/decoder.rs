@@ -1,9 +1,8 @@
 //! The embedding, the layers and the last normalisation: from token ids to hidden states.
 
 use burn::module::Module;
-use burn::nn::Embedding;
 use burn::tensor::{Device, Int, Tensor};
-use burn_kernels::nn::{CacheError, Linear};
+use burn_kernels::nn::{CacheError, Embedding, Linear};
 use burn_kernels::policy;
 
 use crate::config::{ModelConfig, SpeechConfig};

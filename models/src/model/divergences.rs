@@ -8,7 +8,7 @@ use burn_kernels::fused_kernel;
 
 use crate::error::ModelError;
 use crate::model::causal_lm::{CausalLm, Losses};
-use crate::model::projection::Projection;
+use crate::model::projection::{OutputWeight, Projection};
 use crate::model::sequences::{Counted, Sequences};
 use crate::model::tiles::{factors_of, weighted_sum};
 use crate::preference::Divergence;
@@ -53,13 +53,19 @@ pub fn divergence_loss(
             problem: "student and teacher must have tokens in their vocabularies".to_owned(),
         });
     }
+    let factors = factors_of(student, factors);
+    let (Some(weight), Some(teacher_weight)) = (student.weight.floats(), teacher.weight.floats())
+    else {
+        // The kernel takes floats alone.
+        return tiled(student, teacher, factors, divergence);
+    };
     let cap = |of: &Projection| of.softcap.unwrap_or(f64::INFINITY);
     Ok(divergences(
         student.hidden.clone(),
-        student.weight.clone(),
+        weight.clone(),
         teacher.hidden.clone(),
-        teacher.weight.clone(),
-        factors_of(student, factors),
+        teacher_weight.clone(),
+        factors,
         divergence.mixture,
         divergence.temperature,
         cap(student),
@@ -81,23 +87,36 @@ fn divergences(
     softcap: f64,
     teacher_softcap: f64,
 ) -> Tensor<1> {
-    let classes = weight.dims()[1].min(teacher_weight.dims()[1]);
     let of = |hidden, weight: Tensor<2>, cap: f64| Projection {
         hidden,
-        weight: weight.narrow(1, 0, classes),
+        weight: weight.into(),
         softcap: cap.is_finite().then_some(cap),
     };
     let student = of(hidden, weight, softcap);
-    let teacher = of(teacher_hidden, teacher_weight, teacher_softcap).constant();
+    let teacher = of(teacher_hidden, teacher_weight, teacher_softcap);
     let divergence = Divergence {
         mixture,
         temperature,
     };
-    let sum = weighted_sum(&student, factors, |logits, (start, count)| {
-        let tile = teacher.tile(start, count);
-        divergence.per_token(logits, tile.capped(tile.products()))
-    });
+    let sum = tiled(&student, &teacher, factors, divergence);
     sum.unwrap_or_else(|problem| panic!("{problem}"))
+}
+
+/// Returns the sum of the divergences of tokens, each with its factor, from the logits of a few tokens at a time.
+fn tiled(
+    student: &Projection,
+    teacher: &Projection,
+    factors: Tensor<1>,
+    divergence: Divergence,
+) -> Result<Tensor<1>, ModelError> {
+    let classes = student.vocabulary().min(teacher.vocabulary());
+    let teacher = teacher.constant();
+    weighted_sum(student, factors, |logits, (start, count)| {
+        let tile = teacher.tile(start, count);
+        let of_teacher = tile.capped(tile.products());
+        let [student, teacher] = [logits, of_teacher].map(|logits| logits.narrow(1, 0, classes));
+        divergence.per_token(student, teacher)
+    })
 }
 
 impl CausalLm {
@@ -158,9 +177,10 @@ impl CausalLm {
         self.assert_logits();
         Projection {
             hidden,
-            weight: match &self.lm_head {
-                Some(head) => head.weight.val(),
-                None => self.model.embed_tokens.weight.val().transpose(),
+            weight: match (self.quantised_head(), &self.lm_head) {
+                (Some(head), _) => OutputWeight::Quantised(head.clone()),
+                (None, Some(head)) => head.weight.val().into(),
+                (None, None) => self.model.embed_tokens.weight.val().transpose().into(),
             },
             softcap: self.softcap(),
         }

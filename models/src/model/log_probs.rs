@@ -9,7 +9,7 @@ use crate::config::ModelConfig;
 use crate::error::ModelError;
 use crate::model::causal_lm::{CausalLm, Losses};
 use crate::model::loss::{
-    capped_projected_losses, capped_tied_losses, projected_losses, tied_losses,
+    IGNORED, capped_projected_losses, capped_tied_losses, projected_losses, tied_losses,
 };
 use crate::model::rewards;
 use crate::model::sequences::{Counted, Sequences};
@@ -178,6 +178,9 @@ impl CausalLm {
                 self.softcap().map(|cap| cap / divisor),
             ),
         };
+        if let Some(head) = self.quantised_head() {
+            return head.losses(hidden, targets, IGNORED, cap).neg();
+        }
         let losses = match (&self.lm_head, cap) {
             (Some(head), None) => projected_losses(hidden, head.weight.val(), targets),
             (Some(head), Some(cap)) => {

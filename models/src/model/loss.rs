@@ -1,8 +1,9 @@
 //! The loss of the next token: from logits, and from hidden states without the logits of all tokens.
 
 use burn::tensor::activation::log_softmax;
-use burn::tensor::{DType, FloatDType, Int, Tensor};
+use burn::tensor::{Bool, DType, FloatDType, Int, Tensor};
 use burn_kernels::fused_kernel;
+use burn_kernels::nn::Quantized;
 
 use crate::layers::scores::capped;
 
@@ -141,10 +142,28 @@ pub fn capped_tied_losses(
     )
 }
 
+/// Returns the mean cross-entropy of the logits of a quantised output layer, as [`projected_loss`] or, with a cap,
+/// [`capped_projected_loss`] does.
+pub(crate) fn quantised_loss(
+    head: &Quantized,
+    hidden: Tensor<2>,
+    targets: Tensor<1, Int>,
+    softcap: Option<f64>,
+) -> Tensor<1> {
+    let ignored = targets.clone().equal_elem(IGNORED);
+    let losses = head.losses(hidden, targets, IGNORED, softcap);
+    mean_of_counted(losses, ignored)
+}
+
 /// Computes the mean loss with all logits in memory.
 fn composed(logits: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     let ignored = targets.clone().equal_elem(IGNORED);
     let losses = composed_each(logits, targets.mask_fill(ignored.clone(), 0));
+    mean_of_counted(losses, ignored)
+}
+
+/// Returns the mean of the losses of tokens that are not ignored.
+fn mean_of_counted(losses: Tensor<1>, ignored: Tensor<1, Bool>) -> Tensor<1> {
     let counted = ignored
         .clone()
         .bool_not()

@@ -2,6 +2,8 @@
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{DType, FloatDType, Int, Tensor};
+use burn_kernels::nn::Quantized;
+use burn_kernels::ops::quantized_linear::decoded;
 
 use crate::layers::scores::capped;
 use crate::model::tiles::entropies;
@@ -14,10 +16,54 @@ const TILE: usize = 1 << 23;
 pub struct Projection {
     /// The hidden states, `[tokens, hidden]`.
     pub hidden: Tensor<2>,
-    /// The weight of the output projection, `[hidden, vocabulary]`: that of a table of embeddings is transposed.
-    pub weight: Tensor<2>,
+    /// The weight of the output projection.
+    pub weight: OutputWeight,
     /// The cap `c` of logits, which are then `c · tanh(logit / c)`.
     pub softcap: Option<f64>,
+}
+
+/// The weight of an output projection.
+#[derive(Clone, Debug)]
+pub enum OutputWeight {
+    /// Floats, `[hidden, vocabulary]`: those of a table of embeddings are transposed.
+    Floats(Tensor<2>),
+    /// A weight in quantised form, which is frozen.
+    Quantised(Quantized),
+}
+
+impl From<Tensor<2>> for OutputWeight {
+    fn from(weight: Tensor<2>) -> Self {
+        Self::Floats(weight)
+    }
+}
+
+impl OutputWeight {
+    /// Returns the numbers of inputs and of logits.
+    pub fn dims(&self) -> [usize; 2] {
+        match self {
+            Self::Floats(weight) => weight.dims(),
+            Self::Quantised(weight) => {
+                let [logits, inputs] = weight.weight().shape();
+                [inputs, logits]
+            }
+        }
+    }
+
+    /// Returns the floats, if it has them.
+    pub(super) fn floats(&self) -> Option<&Tensor<2>> {
+        match self {
+            Self::Floats(weight) => Some(weight),
+            Self::Quantised(_) => None,
+        }
+    }
+
+    /// Applies a function to floats.
+    pub(super) fn map(&self, change: impl FnOnce(Tensor<2>) -> Tensor<2>) -> Self {
+        match self {
+            Self::Floats(weight) => Self::Floats(change(weight.clone())),
+            Self::Quantised(_) => self.clone(),
+        }
+    }
 }
 
 /// Numbers of tokens' distributions, `[tokens]` each, without gradients.
@@ -94,7 +140,7 @@ impl Projection {
     pub(super) fn constant(&self) -> Self {
         Self {
             hidden: wide(self.hidden.clone().without_autodiff()),
-            weight: self.weight.clone().without_autodiff(),
+            weight: self.weight.map(Tensor::without_autodiff),
             softcap: self.softcap,
         }
     }
@@ -109,9 +155,12 @@ impl Projection {
 
     /// Returns the products of constant hidden states and the weight, `[tokens, vocabulary]`.
     pub(super) fn products(&self) -> Tensor<2> {
-        match self.weight.dtype() == self.hidden.dtype() {
-            true => self.hidden.clone().matmul(self.weight.clone()),
-            false => self.products_in_parts(self.classes_of_part()),
+        match &self.weight {
+            OutputWeight::Quantised(weight) => weight.forward(self.hidden.clone()),
+            OutputWeight::Floats(weight) if weight.dtype() == self.hidden.dtype() => {
+                self.hidden.clone().matmul(weight.clone())
+            }
+            OutputWeight::Floats(_) => self.products_in_parts(self.classes_of_part()),
         }
     }
 
@@ -123,9 +172,11 @@ impl Projection {
 
     /// Returns the products of rows `[tokens, vocabulary]` and the transposed weight, `[tokens, hidden]`.
     pub(super) fn times_weight(&self, rows: &Tensor<2>) -> Tensor<2> {
-        match self.weight.dtype() == rows.dtype() {
-            true => rows.clone().matmul(self.weight.clone().transpose()),
-            false => self.times_parts(rows, self.classes_of_part()),
+        match self.weight.floats() {
+            Some(weight) if weight.dtype() == rows.dtype() => {
+                rows.clone().matmul(weight.clone().transpose())
+            }
+            _ => self.times_parts(rows, self.classes_of_part()),
         }
     }
 
@@ -138,24 +189,40 @@ impl Projection {
         sum.expect("the vocabulary has a token")
     }
 
-    /// Returns the number of classes of a part of a weight in a half type, which is widened one part at a time, because it may be
-    /// larger than all else.
+    /// Returns the number of classes of a part of a weight in a half type or in quantised form, which is widened one part
+    /// at a time, because it may be larger than all else.
     fn classes_of_part(&self) -> usize {
         (TILE / self.weight.dims()[0].max(1)).max(1)
     }
 
-    /// Returns the parts of the weight of at most so many classes, widened, each with its first class.
+    /// Returns the parts of the weight of at most so many classes, `[hidden, classes]`, in the type that logits are
+    /// computed in, each with its first class.
     fn parts(&self, most: usize) -> impl Iterator<Item = (usize, Tensor<2>)> + '_ {
         let classes = self.vocabulary();
         (0..classes).step_by(most).map(move |start| {
-            let weight = self.weight.clone();
-            let part = weight.narrow(1, start, most.min(classes - start));
-            (start, wide(part))
+            let count = most.min(classes - start);
+            let part = match &self.weight {
+                OutputWeight::Floats(weight) => wide(weight.clone().narrow(1, start, count)),
+                OutputWeight::Quantised(weight) => {
+                    let (device, dtype) = (self.hidden.device(), self.logit_dtype());
+                    let rows = start..start + count;
+                    decoded(weight.weight(), rows, &device, dtype).transpose()
+                }
+            };
+            (start, part)
         })
     }
 
     /// Returns the logits of products.
     pub(super) fn capped(&self, products: Tensor<2>) -> Tensor<2> {
+            softcap: self.softcap,
+        }
+    }
+
+            weight: Tensor::<2>::from_data(weight, &device)
+                .cast(FloatDType::BF16)
+                .into(),
+            softcap: None,
         match self.softcap {
             Some(cap) => capped(products, cap),
             None => products,
@@ -246,7 +313,7 @@ mod tests {
                 // Each backward pass has a graph of its own.
                 let projected = || Projection {
                     hidden: hidden.clone() * (scale / temperature),
-                    weight: weight.clone().transpose(),
+                    weight: weight.clone().transpose().into(),
                     softcap: cap.map(|cap: f64| cap / temperature),
                 };
                 let projection = projected();
@@ -292,6 +359,7 @@ mod tests {
                     weight: output,
                     softcap,
                 } = projection;
+                let output = output.floats().unwrap().clone();
                 let losses = match softcap {
                     Some(cap) => capped_projected_losses(scaled, output, targets, cap),
                     None => projected_losses(scaled, output, targets),
@@ -328,12 +396,19 @@ mod tests {
         let weight = [[1.0, 2.0, -3.0, 0.25, 4.0], [0.5, -1.0, 2.0, 1.5, -0.75]];
         let projection = Projection {
             hidden: Tensor::from_data([[0.5, -1.0], [1.0, 2.0]], &device),
+<<<<<<< HEAD
             weight: Tensor::<2>::from_data(weight, &device).cast(FloatDType::BF16),
             softcap: None,
+=======
+            weight: Tensor::<2>::from_data(weight, &device)
+                .cast(FloatDType::BF16)
+                .into(),
+            softcap: Some(2.0),
+>>>>>>> tied
         };
         let values = |tensor: Tensor<2>| tensor.try_to_vec_as::<f64>().unwrap();
         let widened = Projection {
-            weight: wide(projection.weight.clone()),
+            weight: projection.weight.map(wide),
             ..projection.clone()
         };
         let rows = widened.products();
@@ -352,7 +427,7 @@ mod tests {
         let device = Device::flex();
         let projection = Projection {
             hidden: Tensor::from_data([[0.0, 0.0], [1.0, 2.0]], &device),
-            weight: Tensor::from_data([[0.0, 5.0, 0.0], [0.0, 5.0, 9.0]], &device),
+            weight: Tensor::from_data([[0.0, 5.0, 0.0], [0.0, 5.0, 9.0]], &device).into(),
             softcap: None,
         };
         let Statistics { entropy, top, .. } = projection.statistics();

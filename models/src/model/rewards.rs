@@ -18,7 +18,7 @@ impl CausalLm {
     /// Returns an error as `into_reward_model` does.
     pub fn into_reward_model(self, padding: Option<u32>, seed: u64) -> Result<Self, ModelError> {
         let config = self.config().clone().into_reward_model(padding)?;
-        let embedding = self.model.embed_tokens.weight.val();
+        let embedding = self.model.embed_tokens.weight.base();
         let (device, dtype) = (embedding.device(), embedding.dtype());
         let host = Device::flex();
         host.seed(seed);

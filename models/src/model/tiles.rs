@@ -53,7 +53,8 @@ pub(super) fn weighted_sum(
     factors: Tensor<1>,
     each: impl Fn(Tensor<2>, (usize, usize)) -> Result<Tensor<1>, ModelError>,
 ) -> Result<Tensor<1>, ModelError> {
-    let [of_hidden, of_weight] = [&projection.hidden, &projection.weight].map(Tensor::is_tracked);
+    let of_hidden = projection.hidden.is_tracked();
+    let of_weight = projection.weight.floats().filter(|weight| weight.is_tracked());
     let constant = projection.constant();
     let constants = factors.clone().without_autodiff();
     let (mut numbers, mut d_hidden) = (Vec::new(), Vec::new());
@@ -61,13 +62,13 @@ pub(super) fn weighted_sum(
     for (start, count) in projection.tiles() {
         let tile = constant.tile(start, count);
         let products = tile.products();
-        let products = match of_hidden || of_weight {
+        let products = match of_hidden || of_weight.is_some() {
             true => products.autodiff().require_grad(),
             false => products,
         };
         let found = each(tile.capped(products.clone()), (start, count))?;
         numbers.push(found.clone().without_autodiff());
-        if !(of_hidden || of_weight) {
+        if !(of_hidden || of_weight.is_some()) {
             continue;
         }
         let mut gradients = (found * constants.clone().narrow(0, start, count))
@@ -76,7 +77,7 @@ pub(super) fn weighted_sum(
         let Some(slopes) = products.grad_remove(&mut gradients) else {
             continue;
         };
-        if of_weight {
+        if of_weight.is_some() {
             let new = tile.hidden.clone().transpose().matmul(slopes.clone());
             d_weight = Some(match d_weight {
                 Some(known) => known + new,
@@ -90,7 +91,7 @@ pub(super) fn weighted_sum(
     let number = (Tensor::cat(numbers, 0) * factors).sum();
     let d_hidden = (!d_hidden.is_empty()).then(|| Tensor::cat(d_hidden, 0));
     let hidden = d_hidden.map(|gradient| (projection.hidden.clone(), gradient));
-    let weight = d_weight.map(|gradient| (projection.weight.clone(), gradient));
+    let weight = of_weight.cloned().zip(d_weight);
     let known: Vec<_> = hidden.into_iter().chain(weight).collect();
     if known.is_empty() {
         return Ok(number);

@@ -129,6 +129,8 @@ pub(crate) struct ParameterInfo {
     name: String,
     /// True if the checkpoint holds the transposed matrix.
     pub(crate) transposed: bool,
+    /// True for a table of embeddings.
+    pub(crate) is_table: bool,
 }
 
 impl ParameterInfo {
@@ -392,11 +394,12 @@ impl Path {
             .map(|at| self.steps[at].name.as_str())
             .collect();
         let last = self.steps.get(count.checked_sub(1)?)?;
-        let transposed = last.container == "Struct:Linear" && last.name == "weight";
+        let is_weight_of = |container| last.container == container && last.name == "weight";
         Some(ParameterInfo {
             architecture: self.architecture,
             name: names.join("."),
-            transposed,
+            transposed: is_weight_of("Struct:Linear"),
+            is_table: is_weight_of("Struct:Embedding"),
         })
     }
 }

@@ -195,7 +195,7 @@ fn statistics_widen_a_part_of_the_weight_at_a_time() {
     let zeros = |shape: [usize; 2]| Tensor::<2>::zeros(shape, (&device, DType::BF16));
     let projection = Projection {
         hidden: zeros([4, WIDTH]),
-        weight: zeros([CLASSES, WIDTH]).transpose(),
+        weight: zeros([CLASSES, WIDTH]).transpose().into(),
         softcap: None,
     };
     let run = || projection.statistics();

@@ -1,5 +1,6 @@
 //! Tests the memory that loading and generation take.
 
+use crate::common::gguf::llama_of;
 use crate::common::{Stored, edit_config, edit_tensors};
 use crate::counting::{Since, alone};
 
@@ -91,8 +92,11 @@ fn blocks(folder: &Path) {
 
 /// Writes a GGUF file of these.
 fn of_blocks(folder: &Path) -> PathBuf {
+    write(folder, crate::common::gguf::llama(1024, 4096))
+}
+
+fn write(folder: &Path, parts: crate::common::gguf::Parts) -> PathBuf {
     let path = folder.join("blocks.gguf");
-    let parts = crate::common::gguf::llama(1024, 4096);
     let header = parts.header();
     fs::write(&path, &header).unwrap();
     let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
@@ -121,15 +125,7 @@ fn kept_weights_take_the_bytes_of_the_file() {
         "{peak} bytes, {held} after"
     );
 
-    let adapters = AdapterConfig {
-        rank: 2,
-        alpha: 4.0,
-        dropout: 0.0,
-        rank_stabilised: false,
-        targets: Vec::new(),
-        patterns: Default::default(),
-    };
-    let model = model.with_adapters(&adapters, 1).unwrap();
+    let model = model.with_adapters(&adapters(), 1).unwrap();
     let ids = Tensor::<2, Int>::zeros([2, 9], &device);
     let since = Since::now();
     let (_, loss) = model.loss(ids, None);
@@ -137,6 +133,162 @@ fn kept_weights_take_the_bytes_of_the_file() {
     assert_eq!(gradients.len(), 2 * 7);
     let peak = since.peak();
     assert!(peak < 14 << 20, "{peak} bytes beside the model");
+}
+
+fn adapters() -> AdapterConfig {
+    AdapterConfig {
+        rank: 2,
+        alpha: 4.0,
+        dropout: 0.0,
+        rank_stabilised: false,
+        targets: Vec::new(),
+        patterns: Default::default(),
+    }
+}
+
+/// A model that is nearly all embedding, which is its output projection too: 64 MiB in floats. Lookups, logits, losses
+/// and gradients of adapters take its bytes.
+#[test]
+fn a_kept_embedding_takes_the_bytes_of_the_file() {
+    let _alone = alone();
+    let folder = tempfile::tempdir().unwrap();
+    let (vocabulary, hidden) = (1 << 16, 256);
+    let path = write(
+        folder.path(),
+        llama_of(vocabulary as u64, hidden as u64, 256),
+    );
+    let file = fs::metadata(&path).unwrap().len() as usize;
+    let in_floats = vocabulary * hidden * 4;
+    let kept = QuantisedWeights::Kept;
+    for dtype in [FloatDType::F32, FloatDType::BF16] {
+        let since = Since::now();
+        let (config, model) = load_as(&path, &Device::flex(), dtype, kept, &mut |_| {}).unwrap();
+        let (held, peak) = (since.held() as usize, since.peak());
+        assert!(held < file + file / 10, "{held} bytes for a file of {file}");
+        assert!(peak < held + BESIDE, "{peak} bytes, {held} after");
+        // The first call is verified.
+        let since = Since::now();
+        let mut cache = config.cache();
+        let mut ids = Tensor::<2, Int>::from_data([[1, 2, 65535]], &Device::flex());
+        for _ in 0..3 {
+            let logits = model.next(ids, &mut cache).unwrap();
+            ids = logits.argmax(2).squeeze_dim(2);
+        }
+        let peak = since.peak();
+        assert!(peak < in_floats / 2, "{peak} bytes in generation");
+    }
+
+    let device = Device::flex().autodiff();
+    let (_, model) = load_as(&path, &device, FloatDType::F32, kept, &mut |_| {}).unwrap();
+    let model = model.with_adapters(&adapters(), 1).unwrap();
+    for _ in 0..2 {
+        let since = Since::now();
+        let ids = Tensor::<2, Int>::from_data([[1, 2, 65535, 4]], &device);
+        let loss = model.training_losses(ids, None).total;
+        let gradients = GradientsParams::from_grads(loss.backward(), &model);
+        assert_eq!(gradients.len(), 2 * 7);
+        let peak = since.peak();
+        assert!(peak < in_floats / 2, "{peak} bytes in training");
+    }
+}
+
+/// Writes a gpt-oss of one layer whose experts are nearly all of it, in MXFP4: 24 MiB of bytes, 192 MiB in floats. All
+/// numbers are zero.
+fn of_experts(folder: &Path) -> PathBuf {
+    let (count, hidden, width) = (16, 1024, 1024);
+    let path = folder.join("experts");
+    fs::create_dir(&path).unwrap();
+    let published = crate::common::fixtures().join("quantised/gpt_oss_mxfp4/config.json");
+    fs::copy(published, path.join("config.json")).unwrap();
+    edit_config(&path, |config| {
+        for (name, size) in [
+            ("hidden_size", hidden),
+            ("intermediate_size", width),
+            ("num_local_experts", count),
+            ("num_hidden_layers", 1),
+        ] {
+            config.insert(name.into(), json!(size));
+        }
+        config.insert("layer_types".into(), json!(["full_attention"]));
+    });
+    let (heads, of_head, vocabulary) = (4, 8, 48);
+    let (queries, keys) = (heads * of_head, 2 * of_head);
+    let floats: [(&str, &[usize]); 18] = [
+        ("model.embed_tokens.weight", &[vocabulary, hidden]),
+        ("model.norm.weight", &[hidden]),
+        ("lm_head.weight", &[vocabulary, hidden]),
+        ("input_layernorm.weight", &[hidden]),
+        ("post_attention_layernorm.weight", &[hidden]),
+        ("self_attn.q_proj.weight", &[queries, hidden]),
+        ("self_attn.q_proj.bias", &[queries]),
+        ("self_attn.k_proj.weight", &[keys, hidden]),
+        ("self_attn.k_proj.bias", &[keys]),
+        ("self_attn.v_proj.weight", &[keys, hidden]),
+        ("self_attn.v_proj.bias", &[keys]),
+        ("self_attn.o_proj.weight", &[hidden, queries]),
+        ("self_attn.o_proj.bias", &[hidden]),
+        ("self_attn.sinks", &[heads]),
+        ("mlp.router.weight", &[count, hidden]),
+        ("mlp.router.bias", &[count]),
+        ("mlp.experts.gate_up_proj_bias", &[count, 2 * width]),
+        ("mlp.experts.down_proj_bias", &[count, hidden]),
+    ];
+    let bytes: [(&str, &[usize]); 4] = [
+        ("gate_up_proj_blocks", &[count, 2 * width, hidden / 32, 16]),
+        ("gate_up_proj_scales", &[count, 2 * width, hidden / 32]),
+        ("down_proj_blocks", &[count, hidden, width / 32, 16]),
+        ("down_proj_scales", &[count, hidden, width / 32]),
+    ];
+    let (mut header, mut end) = (serde_json::Map::new(), 0);
+    let mut add = |name: String, dtype: &str, size: usize, shape: &[usize]| {
+        let begin = end;
+        end += shape.iter().product::<usize>() * size;
+        let tensor = json!({"dtype": dtype, "shape": shape, "data_offsets": [begin, end]});
+        header.insert(name, tensor);
+    };
+    for (name, shape) in floats {
+        let is_outside = name.starts_with("model.") || name.starts_with("lm_head.");
+        let start = if is_outside { "" } else { "model.layers.0." };
+        add(format!("{start}{name}"), "BF16", 2, shape);
+    }
+    for (name, shape) in bytes {
+        add(format!("model.layers.0.mlp.experts.{name}"), "U8", 1, shape);
+    }
+    let mut header = serde_json::to_vec(&header).unwrap();
+    header.resize(header.len().next_multiple_of(8), b' ');
+    let length = (header.len() as u64).to_le_bytes();
+    let file = path.join("model.safetensors");
+    fs::write(&file, [&length[..], &header].concat()).unwrap();
+    let file = fs::OpenOptions::new().write(true).open(&file).unwrap();
+    file.set_len((8 + header.len() + end) as u64).unwrap();
+    path
+}
+
+#[test]
+fn kept_experts_take_the_bytes_of_the_file() {
+    let _alone = alone();
+    let _unverified = live::scope(Sampling::off());
+    let folder = tempfile::tempdir().unwrap();
+    let path = of_experts(folder.path());
+    let file = fs::metadata(path.join("model.safetensors")).unwrap().len() as usize;
+    let in_floats = 16 * 3 * 1024 * 1024 * 4;
+    let device = Device::flex().autodiff();
+    for dtype in [FloatDType::F32, FloatDType::BF16] {
+        let since = Since::now();
+        let kept = QuantisedWeights::Kept;
+        let (_, model) = load_as(&path, &device, dtype, kept, &mut |_| {}).unwrap();
+        let (held, peak) = (since.held() as usize, since.peak());
+        assert!(held < file + file / 10, "{held} bytes for a file of {file}");
+        assert!(peak < held + BESIDE, "{peak} bytes, {held} after");
+        let model = model.with_adapters(&adapters(), 1).unwrap();
+        let since = Since::now();
+        let ids = Tensor::<2, Int>::from_data([[1, 2, 3, 4, 5, 6, 7]], &device);
+        let loss = model.training_losses(ids, None).total;
+        let gradients = GradientsParams::from_grads(loss.backward(), &model);
+        assert!(gradients.len() >= 2 * 4);
+        let peak = since.peak();
+        assert!(peak < in_floats / 8, "{peak} bytes beside the model");
+    }
 }
 
 /// The same in a folder, in 8 bits with a scale for each row. One matrix is in memory as it is stored, 4 MiB.

@@ -65,8 +65,13 @@ pub fn tensor(name: &str, axes: &[u64], kind: u32, offset: u64) -> Vec<u8> {
     .concat()
 }
 
-/// A Llama of one layer, with zeros in blocks of Q8_0.
+/// A Llama of one layer with 64 tokens, with zeros in blocks of Q8_0.
 pub fn llama(hidden: u64, inner: u64) -> Parts {
+    llama_of(64, hidden, inner)
+}
+
+/// A Llama of one layer whose output projection is the embedding, with zeros in blocks of Q8_0.
+pub fn llama_of(vocabulary: u64, hidden: u64, inner: u64) -> Parts {
     let number = |key: &str, number| [text(key), word(4), word(number)].concat();
     let epsilon = 1e-5_f32.to_bits();
     let metadata = [
@@ -85,7 +90,7 @@ pub fn llama(hidden: u64, inner: u64) -> Parts {
     ];
     let square = [hidden, hidden];
     let tensors: [(&str, &[u64]); 11] = [
-        ("token_embd.weight", &[hidden, 64]),
+        ("token_embd.weight", &[hidden, vocabulary]),
         ("output_norm.weight", &[hidden]),
         ("blk.0.attn_norm.weight", &[hidden]),
         ("blk.0.attn_q.weight", &square),

@@ -54,12 +54,12 @@ fn divergences_and_their_gradients_are_those_of_f64() {
             let weight = of("student_weight").require_grad();
             let student = Projection {
                 hidden: hidden.clone(),
-                weight: weight.clone().transpose(),
+                weight: weight.clone().transpose().into(),
                 softcap: is_capped.then_some(5.0),
             };
             let teacher = Projection {
                 hidden: of("teacher_hidden") * scale,
-                weight: of("teacher_weight").transpose(),
+                weight: of("teacher_weight").transpose().into(),
                 softcap: is_capped.then_some(30.0),
             };
             let divergence = Divergence {
@@ -165,7 +165,7 @@ fn half_types_and_padding_are_those_of_f64() {
 fn what_does_not_go_together_is_refused() {
     let part = |tokens: usize, vocabulary: usize| Projection {
         hidden: Tensor::zeros([tokens, 2], &device()),
-        weight: Tensor::zeros([2, vocabulary], &device()),
+        weight: Tensor::zeros([2, vocabulary], &device()).into(),
         softcap: None,
     };
     let divergence = |mixture| Divergence {

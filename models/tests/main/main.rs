@@ -20,6 +20,7 @@ mod half_mixtures;
 #[cfg(unix)]
 mod hostile;
 mod kept;
+mod kept_experts;
 mod learning;
 mod linear_attention;
 mod log_probs;

@@ -43,13 +43,22 @@ fn old() -> Vec<u8> {
         bytes.extend((means.len() as u32).to_le_bytes());
         bytes.extend(means.iter().flat_map(|mean| (mean * 4.0).to_le_bytes()));
     }
+    bytes.extend(3_u32.to_le_bytes());
+    bytes.extend((TEXT.len() as u32).to_le_bytes());
+    bytes.extend(TEXT.as_bytes());
     bytes
 }
+
+/// The name of the text of the matrices, which has three parts.
+const TEXT: &str = "words.txt";
 
 /// A GGUF file of sums over eight rows.
 fn new(kind: &str) -> Vec<u8> {
     let mut file = Gguf::default();
     file.pair("general.type", 8, &text(kind));
+    let list = [&8_u32.to_le_bytes()[..], &1_u64.to_le_bytes(), &text(TEXT)];
+    file.pair("imatrix.datasets", 9, &list.concat());
+    file.number("imatrix.chunk_count", 3);
     for (name, means) in entries() {
         let sums: Vec<u8> = means
             .iter()
@@ -86,13 +95,44 @@ fn quantize(floats: &Path, to: &str, matrix: &Path, out: &Path) -> Output {
     kernels(args)
 }
 
-/// The digests are those that `llama_cpp.py` prints, of llama.cpp's own files.
+/// Returns the metadata that `llama-quantize` adds for an importance matrix: types and order are those in its files.
+fn described(matrix: &Path) -> Vec<u8> {
+    let string = |key, value: &str| [text(key), 8_u32.to_le_bytes().into(), text(value)].concat();
+    let number = |key, value: u32| {
+        let kind = 4_u32.to_le_bytes().to_vec();
+        [text(key), kind, value.to_le_bytes().into()].concat()
+    };
+    [
+        string("quantize.imatrix.file", matrix.to_str().unwrap()),
+        string("quantize.imatrix.dataset", TEXT),
+        number("quantize.imatrix.entries_count", 14),
+        number("quantize.imatrix.chunks_count", 3),
+    ]
+    .concat()
+}
+
+/// Removes metadata of whole lines of alignment from a file.
+fn remove(path: &Path, pairs: &[u8], count: u64) {
+    let mut bytes = fs::read(path).unwrap();
+    let found = bytes.windows(pairs.len()).position(|part| part == pairs);
+    let at = found.expect("the file has the metadata");
+    bytes.drain(at..at + pairs.len());
+    let all = u64::from_le_bytes(bytes[16..24].try_into().unwrap());
+    bytes[16..24].copy_from_slice(&(all - count).to_le_bytes());
+    fs::write(path, bytes).unwrap();
+}
+
+/// The digests are those that `llama_cpp.py` prints, of llama.cpp's own files, to which `llama-quantize` adds metadata.
 #[test]
 fn files_are_those_of_llama_cpp() {
     let folder = TempDir::new().unwrap();
     let floats = write(&folder, &model(|_, _| ()));
     for (kind, bytes) in [("old", old()), ("new", new("imatrix"))] {
-        let matrix = folder.path().join(kind);
+        let mut matrix = folder.path().join(kind);
+        // So long that what follows the metadata has the same place without those of the matrix.
+        while !described(&matrix).len().is_multiple_of(32) {
+            matrix.as_mut_os_string().push("x");
+        }
         fs::write(&matrix, bytes).unwrap();
         for (to, count, expected) in [
             // Of the second, a down projection is in Q8_0, which has the same codes without.
@@ -111,6 +151,7 @@ fn files_are_those_of_llama_cpp() {
             let output = quantize(&floats, to, &matrix, &out);
             let said = errors(&output);
             assert!(output.status.success(), "{kind}, {to}: {said}");
+            remove(&out, &described(&matrix), 4);
             assert_eq!(digest(&out), expected, "{kind}, {to}");
             let chosen = format!("the codes of {count} are chosen by importance");
             assert!(said.contains(&chosen), "{said}");

@@ -15,7 +15,7 @@ use burn::backend::{Flex, Shape, TensorMetadata as _};
 use burn::tensor::DType;
 use kernels_simd::Values;
 use kernels_simd::linear_cross_entropy::{
-    self, are_smaller, forward, forward_with_factors, multiply, scaled, scaled_rows, weight,
+    self, Weight, are_smaller, forward, forward_with_factors, multiply, scaled, scaled_rows, weight,
 };
 use std::borrow::Cow;
 
@@ -154,8 +154,7 @@ impl<'a> Bound<'a> {
         let key = self.operands.key();
         compute(&linear_cross_entropy::Operands {
             hidden: view(&self.hidden),
-            weight: view(&self.weight),
-            layout: key.layout,
+            weight: Weight::Floats(view(&self.weight), key.layout),
             bias: self.bias.as_ref().map(view),
             targets: self.targets.classes(),
             settings: numbers(self.operands.settings()),

@@ -21,6 +21,7 @@ pub use kernels_quant::OwnedWeight;
 pub use live::Operands;
 #[cfg(feature = "cpu")]
 pub use measured::{cost_of_rounding, measured_error};
+pub(super) use reference::panels;
 pub use reference::{decoded, reference};
 
 use crate::device::DeviceKind;

@@ -27,13 +27,20 @@ pub fn reference<const D: usize>(x: Tensor<D>, weight: &OwnedWeight) -> Tensor<D
     }
     let compute = compute_dtype(dtype);
     let rows = same_dtype_as(x, compute).reshape([-1, inputs as i64]);
-    let height = (PANEL / inputs).clamp(1, outputs);
-    let parts = (0..outputs).step_by(height).map(|first| {
-        let panel = decoded(weight, first..outputs.min(first + height), &device, compute);
+    let parts = panels(weight).map(|outputs| {
+        let panel = decoded(weight, outputs, &device, compute);
         rows.clone().matmul(panel.transpose())
     });
     let y = Tensor::cat(parts.collect(), 1).reshape(shape);
     same_dtype_as(y, dtype)
+}
+
+/// Divides the outputs of a weight into those that are decoded together.
+pub(in crate::ops) fn panels(weight: &OwnedWeight) -> impl Iterator<Item = Range<usize>> + use<> {
+    let [outputs, inputs] = weight.shape();
+    let height = (PANEL / inputs).clamp(1, outputs);
+    let starts = (0..outputs).step_by(height);
+    starts.map(move |first| first..outputs.min(first + height))
 }
 
 /// Returns rows of a weight as a tensor of floats, rounded to `dtype`.

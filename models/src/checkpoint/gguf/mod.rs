@@ -169,6 +169,11 @@ impl File {
         Ok(values)
     }
 
+    /// Returns the names of all tensors.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.iter().map(|tensor| tensor.name.as_str())
+    }
+
     /// Returns the shape of a tensor, in row-major order, which is the reverse of the file's.
     pub fn shape(&self, name: &str) -> Option<&[usize]> {
         self.find(name).map(|tensor| tensor.shape.as_slice())

@@ -2,13 +2,12 @@
 
 use burn::module::{Param, ParamId};
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData, bf16, f16};
-use kernels_quant::OwnedWeight;
 
 use super::super::check::stored_ways;
 use super::super::decode::Wanted;
 #[cfg(feature = "remote")]
 use super::super::file::Change;
-use super::super::kept;
+use super::super::kept::{self, Kept};
 use super::super::matrices::Parts;
 use super::super::progress::Counter;
 #[cfg(feature = "remote")]
@@ -30,7 +29,7 @@ pub(super) struct Read<'a> {
     dtype: FloatDType,
     pub(super) failure: Option<ModelError>,
     /// The weights that stay in quantised form, if some do.
-    pub(super) kept: Option<Vec<(ParamId, OwnedWeight)>>,
+    pub(super) kept: Option<Kept>,
     quantised: QuantisedWeights,
     /// The server that reads the files, if it can.
     #[cfg(feature = "remote")]
@@ -61,7 +60,7 @@ impl<'a> Read<'a> {
     /// Keeps the weights that can stay in a quantised form.
     pub(super) fn keeping(self, quantised: QuantisedWeights) -> Self {
         Self {
-            kept: Some(Vec::new()),
+            kept: Some(Kept::default()),
             quantised,
             ..self
         }
@@ -83,7 +82,7 @@ impl Replace for Read<'_> {
             FloatDType::F16 | FloatDType::BF16 if info.is_wide() => FloatDType::F32,
             dtype => dtype,
         };
-        match self.keep(info, &parts, param.id) {
+        match self.keep(info, &parts, shape.as_slice(), param.id) {
             Ok(false) => {}
             Ok(true) => {
                 self.counter.add(self.shards, &parts);
@@ -114,18 +113,27 @@ impl Read<'_> {
         &mut self,
         info: &ParameterInfo,
         parts: &[Part],
+        shape: &[usize],
         id: ParamId,
     ) -> Result<bool, ModelError> {
         let Some(all) = &mut self.kept else {
             return Ok(false);
         };
+        if let ([count, ..], QuantisedWeights::Kept) = (shape, self.quantised)
+            && let Some(experts) = kept::experts(self.shards, info, parts, *count)?
+        {
+            all.experts.push((id, experts));
+            return Ok(true);
+        }
         let weight = match self.quantised {
             QuantisedWeights::Nf4 => kept::in_nf4(self.shards, info, parts)?,
             _ => kept::weight(self.shards, info, parts)?,
         };
-        let is_kept = weight.is_some();
-        all.extend(weight.map(|weight| (id, weight)));
-        Ok(is_kept)
+        let Some(weight) = weight else {
+            return Ok(false);
+        };
+        all.add(info, id, weight);
+        Ok(true)
     }
 
     /// Returns the tensor of a parameter. The server reads it, if it can.

@@ -2,9 +2,8 @@
 //! between embedding and layers, and within a layer.
 
 use burn::module::{Initializer, Module, Param};
-use burn::nn::Embedding;
 use burn::tensor::{Int, Tensor};
-use burn_kernels::nn::Linear;
+use burn_kernels::nn::{Embedding, Linear};
 
 use crate::config::AltUpConfig;
 use crate::layers::blocks::{RmsNorm, new_linear, new_weight};

@@ -92,11 +92,12 @@ declare_kernel! {
 /// `x` is `[T, H]`, `indices` and `routing` are `[T, k]`. The result has the shape and dtype of `x`. `weights` have
 /// the dtype of `x`; `routing` has the same dtype or f32, as in Mixtral. `limit` is the limit of the clamp and must
 /// be present exactly if the key has a clamp. Experts with [adapters](Adapter) are computed by kernels for rows that are
-/// grouped by expert.
+/// grouped by expert. Quantised ones are computed by the [reference](reference()) alone, which multiplies rows with
+/// their bytes.
 ///
 /// # Errors
 /// Returns the reason if no kernel can run: no implementation for the device or the activation, a dtype
-/// it does not take, or different dtypes.
+/// it does not take, different dtypes, or experts in quantised form.
 ///
 /// # Panics
 /// Panics if the shapes don't fit together, or if the operands don't match the key. On the CPU, also panics if an
@@ -111,6 +112,9 @@ pub fn fused(
     key: MoeExpertsKey,
 ) -> Result<Tensor<2>, Reason> {
     check(&x, &indices, &routing, &weights, limit, key);
+    if weights.are_quantised() {
+        return Err(Reason::Layers);
+    }
     if weights.are_adapted() {
         return Ok(grouped::experts(x, indices, routing, &weights, limit, key));
     }

@@ -1,6 +1,7 @@
 use super::super::Stack;
 use super::Adapter;
 use crate::ops::operands::Facts;
+use crate::quantized_experts::QuantizedExperts;
 use crate::semantics::ExpertLayout;
 use burn::backend::DispatchTensor;
 use burn::tensor::{Device, Tensor};
@@ -14,6 +15,8 @@ pub struct Projection {
     pub bias: Option<Stack<2, 1>>,
     /// The low-rank adapters.
     pub adapter: Option<Adapter>,
+    /// The weights in quantised form, if they are. Those of `weight` have then no numbers, but their shape and dtype.
+    pub quantised: Option<QuantizedExperts>,
 }
 
 impl Projection {
@@ -23,6 +26,7 @@ impl Projection {
             weight: weight.into(),
             bias: None,
             adapter: None,
+            quantised: None,
         }
     }
 
@@ -51,14 +55,18 @@ impl Projection {
         rows: Tensor<2>,
         layout: ExpertLayout,
     ) -> Tensor<2> {
-        let weight = self.weight.expert(expert);
-        let weight = match layout {
-            ExpertLayout::Linear => weight.transpose(),
-            ExpertLayout::Matmul => weight,
-        };
         let adapted = self.adapter.as_ref();
         let adapted = adapted.map(|adapter| adapter.forward(expert, rows.clone()));
-        let out = rows.matmul(weight);
+        let out = match &self.quantised {
+            Some(weights) => weights.forward(expert, rows),
+            None => {
+                let weight = self.weight.expert(expert);
+                rows.matmul(match layout {
+                    ExpertLayout::Linear => weight.transpose(),
+                    ExpertLayout::Matmul => weight,
+                })
+            }
+        };
         let out = match &self.bias {
             // Burn's operations don't repeat what has no elements.
             Some(bias) if out.dims()[1] > 0 => out + bias.expert(expert).unsqueeze::<2>(),
@@ -127,6 +135,11 @@ impl Weights {
         self.each().any(|one| one.adapter.is_some())
     }
 
+    /// Returns whether a projection is in quantised form, which no kernel for all experts takes.
+    pub(crate) fn are_quantised(&self) -> bool {
+        self.each().any(|one| one.quantised.is_some())
+    }
+
     /// Returns the projections: gate (with up, if packed), up (if separate) and down.
     pub(super) fn each(&self) -> impl Iterator<Item = &Projection> {
         let (gate, up) = match &self.gate_up {
@@ -148,6 +161,10 @@ impl Weights {
                 .adapter
                 .as_ref()
                 .map(|adapter| adapter.of_experts(experts)),
+            quantised: projection
+                .quantised
+                .as_ref()
+                .map(|weights| weights.of_experts(experts)),
         };
         Self {
             gate_up: match &self.gate_up {

@@ -122,6 +122,7 @@ impl<'a> Column<'a> {
             weight: values(&weights, unused).into(),
             bias: (expected > 0).then(|| Stack::from(values(&biases, unused))),
             adapter: None,
+            quantised: None,
         }
     }
 }

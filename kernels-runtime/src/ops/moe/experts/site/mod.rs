@@ -127,6 +127,11 @@ fn either(
     };
     let captured = Captured::These(Experts::CAPTURED);
     let mut body = |experts: Experts| reference((experts.x, experts.told, experts.routing));
+    if operands.weights.are_quantised() {
+        // The body multiplies the rows of each expert with its bytes.
+        at.opaque().decide([&operands.x.clone().into_dispatch()]);
+        return body(operands);
+    }
     if operands.weights.are_adapted() {
         let decision = decide_adapted(at, implementation, &operands.x);
         return live::decided(at, decision, operands, captured, body);

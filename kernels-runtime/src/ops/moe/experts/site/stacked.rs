@@ -99,6 +99,7 @@ impl<'a> StackedExperts<'a> {
             weight: weights.expert_weights().into(),
             bias: biases.next().map(|biases| biases.expert_biases().into()),
             adapter: weights.low_rank().map(Adapter::from),
+            quantised: weights.quantised().cloned(),
         };
         let gate = read(self.gate);
         let gate_up = match self.up {
