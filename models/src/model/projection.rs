@@ -215,14 +215,6 @@ impl Projection {
 
     /// Returns the logits of products.
     pub(super) fn capped(&self, products: Tensor<2>) -> Tensor<2> {
-            softcap: self.softcap,
-        }
-    }
-
-            weight: Tensor::<2>::from_data(weight, &device)
-                .cast(FloatDType::BF16)
-                .into(),
-            softcap: None,
         match self.softcap {
             Some(cap) => capped(products, cap),
             None => products,
@@ -396,15 +388,10 @@ mod tests {
         let weight = [[1.0, 2.0, -3.0, 0.25, 4.0], [0.5, -1.0, 2.0, 1.5, -0.75]];
         let projection = Projection {
             hidden: Tensor::from_data([[0.5, -1.0], [1.0, 2.0]], &device),
-<<<<<<< HEAD
-            weight: Tensor::<2>::from_data(weight, &device).cast(FloatDType::BF16),
-            softcap: None,
-=======
             weight: Tensor::<2>::from_data(weight, &device)
                 .cast(FloatDType::BF16)
                 .into(),
-            softcap: Some(2.0),
->>>>>>> tied
+            softcap: None,
         };
         let values = |tensor: Tensor<2>| tensor.try_to_vec_as::<f64>().unwrap();
         let widened = Projection {

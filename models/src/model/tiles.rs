@@ -54,7 +54,10 @@ pub(super) fn weighted_sum(
     each: impl Fn(Tensor<2>, (usize, usize)) -> Result<Tensor<1>, ModelError>,
 ) -> Result<Tensor<1>, ModelError> {
     let of_hidden = projection.hidden.is_tracked();
-    let of_weight = projection.weight.floats().filter(|weight| weight.is_tracked());
+    let of_weight = projection
+        .weight
+        .floats()
+        .filter(|weight| weight.is_tracked());
     let constant = projection.constant();
     let constants = factors.clone().without_autodiff();
     let (mut numbers, mut d_hidden) = (Vec::new(), Vec::new());
