@@ -50,7 +50,7 @@ impl OutputWeight {
     }
 
     /// Returns the floats, if it has them.
-    pub(super) fn floats(&self) -> Option<&Tensor<2>> {
+    pub fn floats(&self) -> Option<&Tensor<2>> {
         match self {
             Self::Floats(weight) => Some(weight),
             Self::Quantised(_) => None,
@@ -233,9 +233,15 @@ pub(super) fn wide(tensor: Tensor<2>) -> Tensor<2> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::divergences::divergence_loss;
     use crate::model::loss::{capped_projected_losses, projected_losses};
     use crate::model::tiles::entropy_loss;
+    use crate::preference::Divergence;
+    use burn::module::Module;
+    use burn::nn::LinearConfig;
     use burn::tensor::{Device, TensorData};
+    use burn_kernels::nn::{Linear, Quantize};
+    use burn_kernels::quant::{Dtype, OwnedPart, OwnedWeight, gguf};
     use safetensors::SafeTensors;
     use std::path::Path;
 
@@ -406,6 +412,66 @@ mod tests {
             near("products", &values(parts), &whole, 1e-6);
             let sums = projection.times_parts(&rows, most);
             near("sums", &values(sums), &back, 1e-6);
+        }
+    }
+
+    /// Returns a layer of three classes whose weight is in Q8_0: the scale 0.5, and integers.
+    fn quantised_layer(device: &Device) -> Linear {
+        let layer: Linear = LinearConfig::new(32, 3)
+            .with_bias(false)
+            .init(device)
+            .into();
+        let row = |row: u8| {
+            let integers = (0..32).map(move |column| (column * 7 + row * 5) % 9);
+            [0x00, 0x38].into_iter().chain(integers)
+        };
+        let blocks = OwnedPart {
+            name: "blocks".into(),
+            dtype: Dtype::U8,
+            shape: vec![3, 34],
+            bytes: (0..3).flat_map(row).collect(),
+        };
+        let weight = OwnedWeight::new(gguf::Block::Q8_0, [3, 32], vec![blocks]).unwrap();
+        let quantize = Quantize::new([(layer.weight.id, weight)], DType::F32);
+        layer.apply_reparameterization(quantize)
+    }
+
+    #[test]
+    fn divergences_of_quantised_weights_are_those_of_their_floats() {
+        let device = Device::flex();
+        let layer = quantised_layer(&device);
+        let quantised = layer.weight.reparameterization::<Quantized>().unwrap();
+        let weights = [
+            OutputWeight::Quantised(quantised.clone()),
+            layer.weight.val().into(),
+        ];
+        let hidden = |step: f64| {
+            let values: Vec<_> = (0..64).map(|i| (step * i as f64).sin() * 0.1).collect();
+            Tensor::<2>::from_data(TensorData::new(values, [2, 32]), (&device, DType::F32))
+        };
+        let divergence = Divergence {
+            mixture: 0.3,
+            temperature: 1.5,
+        };
+        let values = |tensor: Tensor<1>| tensor.try_to_vec_as::<f64>().unwrap();
+        let found = |student: &OutputWeight, teacher: &OutputWeight| {
+            let of = |hidden, weight: &OutputWeight| Projection {
+                hidden,
+                weight: weight.clone(),
+                softcap: Some(4.0),
+            };
+            let leaf = hidden(0.7).autodiff().require_grad();
+            let (student, teacher) = (of(leaf.clone(), student), of(hidden(1.1), teacher));
+            let loss = divergence_loss(&student, &teacher, &[0.5, 2.0], divergence).unwrap();
+            let gradient = leaf.grad(&loss.backward()).unwrap();
+            (values(loss), values(gradient.reshape([64])))
+        };
+        let (loss, gradient) = found(&weights[1], &weights[1]);
+        assert!(loss[0] > 1e-3, "{loss:?}");
+        for (student, teacher) in [(0, 1), (1, 0), (0, 0)] {
+            let (of_bytes, slopes) = found(&weights[student], &weights[teacher]);
+            near("loss", &of_bytes, &loss, 1e-5);
+            near("gradient", &slopes, &gradient, 1e-5);
         }
     }
 

@@ -218,7 +218,7 @@ fn divergences_widen_a_part_of_the_weights_at_a_time() {
         let zeros = |shape: [usize; 2]| Tensor::<2>::zeros(shape, (&device, DType::BF16));
         Projection {
             hidden: zeros([4, WIDTH]),
-            weight: zeros([CLASSES, WIDTH]).transpose(),
+            weight: zeros([CLASSES, WIDTH]).transpose().into(),
             softcap: None,
         }
     };
