@@ -1,8 +1,10 @@
 use serde::Serialize;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
-/// The key of an operation that another crate defines.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// The key of an operation that another crate defines. The order of its settings has no meaning: records of built files
+/// have them by name.
+#[derive(Clone, Copy, Debug)]
 pub struct CustomKey {
     op: &'static str,
     settings: &'static [(&'static str, &'static str)],
@@ -43,6 +45,25 @@ impl CustomKey {
     }
 }
 
+impl PartialEq for CustomKey {
+    fn eq(&self, other: &Self) -> bool {
+        let are_in = |some: &Self, all: &Self| {
+            let mut settings = some.settings.iter();
+            settings.all(|setting| all.settings.contains(setting))
+        };
+        self.op == other.op && are_in(self, other) && are_in(other, self)
+    }
+}
+
+impl Eq for CustomKey {}
+
+impl Hash for CustomKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        // The same for any order of the settings.
+        self.op.hash(state);
+    }
+}
+
 pub(super) const fn is_word(text: &str) -> bool {
     let bytes = text.as_bytes();
     let mut i = 0;
@@ -64,11 +85,12 @@ impl Serialize for CustomKey {
 
 impl fmt::Display for CustomKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let settings: Vec<String> = self
+        let mut settings: Vec<String> = self
             .settings
             .iter()
             .map(|(name, value)| format!("{name}={value}"))
             .collect();
+        settings.sort();
         write!(f, "{}({})", self.op, settings.join(", "))
     }
 }

@@ -77,6 +77,7 @@ mod tests {
             SemanticsKey::MoeExperts(MoeExpertsKey::GPT_OSS),
             SemanticsKey::MoeBlock(MoeBlockKey::QWEN2_MOE),
             SemanticsKey::Custom(CustomKey::new("soft_cap", &[("base", "tanh")])),
+            SemanticsKey::Custom(CustomKey::new("pool", &[("window", "2"), ("kind", "mean")])),
         ] {
             let json = serde_json::to_value(key).unwrap();
             assert_eq!(SemanticsKey::from_json(&json), Some(key), "{json}");

@@ -65,7 +65,7 @@ pub fn main() {
     let key = "soft_cap(function=tanh)";
     assert_site("path_forms::capped", key);
     assert_site("path_forms::Head::forward", key);
-    assert_site("path_forms::inner::apply", key);
+    assert_site("path_forms::inner::Head::apply", key);
     assert_site("path_forms::Head::run", key);
     assert_paths(
         "path_forms::capped",
