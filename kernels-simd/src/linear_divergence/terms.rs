@@ -96,6 +96,8 @@ impl<A: Real> Scale<A> {
     }
 }
 
+// A closure would be a function of its own, without the context's instructions.
+#[allow(clippy::manual_map)]
 #[inline(always)]
 fn splat<A: Real, C: Context>(c: C, value: Option<A>) -> Option<C::Of<A>> {
     match value {

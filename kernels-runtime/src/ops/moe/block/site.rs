@@ -163,13 +163,13 @@ impl<'a> Block<'a> {
         key: RouterKey,
     ) -> live_router::Router {
         let experts = logits.dims()[1];
-        if let Some(expected) = self.num_experts {
-            if experts != expected {
-                refuse(format_args!(
-                    "npu_fused_moe: the router gives {experts} logits a token, but there are \
+        if let Some(expected) = self.num_experts
+            && experts != expected
+        {
+            refuse(format_args!(
+                "npu_fused_moe: the router gives {experts} logits a token, but there are \
                      {expected} experts"
-                ));
-            }
+            ));
         }
         let routing = match Routing::new(key, experts, self.top_k)
             .and_then(|routing| match self.groups {
