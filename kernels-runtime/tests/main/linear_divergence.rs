@@ -443,7 +443,7 @@ fn wrong_bodies_are_found() {
             ..right
         };
         let found = catch_unwind(AssertUnwindSafe(|| call(site, wrong)));
-        let panic = found.err().expect("a wrong body");
+        let panic = found.expect_err("a wrong body");
         let said = panic.downcast_ref::<String>().expect("a sentence");
         assert!(
             said.contains("the annotated body is the odd one out"),
