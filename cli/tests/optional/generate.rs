@@ -519,7 +519,7 @@ fn templates_made_to_harm_are_errors() {
     for (source, words) in [
         (
             "{% set n = namespace(s=0) %}{% set n.s = n %}{{ n }}",
-            "more than 1 GiB of memory",
+            "more than 200 deep",
         ),
         (
             "{% set n = namespace(s=0) %}{% set n.s = [n] %}{{ n.s == n.s }}{{ n.s | tojson }}",

@@ -2,9 +2,11 @@
 
 use super::{Place, errors, lines, refuses, succeeds, tiny};
 use crate::common::{command, floats, kernels, write_ids};
-use safetensors::Dtype;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
 use serde_json::{Value, json};
 use std::fs;
+use std::path::Path;
 
 fn number(point: &Value, name: &str) -> f64 {
     let value = point[name].as_f64();
@@ -375,6 +377,29 @@ fn a_reward_program_that_fails_ends_the_run_with_its_state() {
     );
 }
 
+/// Adds rows of zeros to the table of embeddings of a file.
+fn pad_embedding(path: &Path, rows: usize) {
+    let bytes = fs::read(path).unwrap();
+    let file = SafeTensors::deserialize(&bytes).unwrap();
+    let tensors: Vec<_> = file
+        .tensors()
+        .into_iter()
+        .map(|(name, view)| {
+            let (mut shape, mut data) = (view.shape().to_vec(), view.data().to_vec());
+            if name == "model.embed_tokens.weight" {
+                data.resize(data.len() / shape[0] * rows, 0);
+                shape[0] = rows;
+            }
+            (name, view.dtype(), shape, data)
+        })
+        .collect();
+    let views = tensors.iter().map(|(name, dtype, shape, data)| {
+        let view = TensorView::new(*dtype, shape.clone(), data).unwrap();
+        (name, view)
+    });
+    fs::write(path, safetensors::serialize(views, None).unwrap()).unwrap();
+}
+
 #[test]
 fn a_student_learns_from_a_teacher() {
     let place = Place::new();
@@ -456,6 +481,7 @@ fn a_student_learns_from_a_teacher() {
     fs::write(&path, text).unwrap();
     let config = fs::read_to_string(teacher.join("config.json")).unwrap();
     fs::write(teacher.join("config.json"), config.replace("320", "384")).unwrap();
+    pad_embedding(&teacher.join("model.safetensors"), 384);
     let plan = place.begin(
         "padded",
         "chat.jsonl",
