@@ -4,6 +4,7 @@ use super::identity;
 use anyhow::{Context, ensure};
 #[cfg(feature = "distributed")]
 use burn_kernels::distributed::{self, Group, Options};
+use burn_kernels::report::{self, Report};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -271,6 +272,19 @@ impl Ranks {
         }
         let _ = numbers;
         Ok(())
+    }
+
+    /// Returns one report of what ran on all processes, which it waits for.
+    ///
+    /// # Errors
+    /// Returns an error if a process is lost.
+    pub fn report(&self) -> anyhow::Result<Report> {
+        let report = report::report();
+        #[cfg(feature = "distributed")]
+        if let Some(group) = self.group() {
+            return super::exchange::kernels::merged(report, group);
+        }
+        Ok(report)
     }
 
     /// Waits for all processes.

@@ -61,10 +61,10 @@ impl Replicas {
     }
 
     /// Returns the replicas of the newest state, its place and its points, or those of a new run without a state. Checks
-    /// that all ranks have the same weights.
+    /// that all ranks run the same kernels and have the same weights.
     ///
     /// # Errors
-    /// Returns an error if the state can't be read, or if a rank has other weights.
+    /// Returns an error if the state can't be read, or if a rank has other kernels or weights.
     pub fn begun(
         self,
         states: &States,
@@ -91,6 +91,7 @@ impl Replicas {
             let mut begun = begun;
             if let Some(group) = plan.ranks.group() {
                 let Trainee { model, optimiser } = &mut begun.0.0[0];
+                exchange::kernels::compare(plan, group)?;
                 let digest = exchange::digest(model)?;
                 plan.ranks.agree_on_digest("weights of the model", digest)?;
                 if plan.ranks.shards() {

@@ -1,6 +1,6 @@
 //! Several ranks against one.
 
-use super::sharded;
+use super::{kernels, sharded};
 use crate::loading;
 use crate::training::batch::Batch;
 use crate::training::optimiser::{AdamW, Optimiser};
@@ -14,6 +14,7 @@ use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, FloatDType, Tensor};
 use burn_kernels::distributed::{Group, sum_gradients};
+use burn_kernels::policy;
 use kernels_models::{AdapterConfig, CausalLm, ModelConfig, Qwen3Size};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -214,6 +215,37 @@ fn compare_of(model: CausalLm, adapts: bool, shapes: &[[usize; 2]], size: usize)
 fn shares_of_any_size_train_as_one_process_does() {
     for (sequences, size) in [(4, 2), (5, 3), (4, 4)] {
         compare(false, &[[sequences, 8]], size);
+    }
+}
+
+/// A step of twelve sequences of three lengths, which no number of ranks shares equally.
+#[test]
+fn one_to_four_ranks_train_the_same_model() {
+    let shapes = [[5, 8], [4, 6], [3, 11]];
+    for size in 1..=4 {
+        compare(false, &shapes, size);
+        compare(true, &shapes, size);
+        compare_of(mixture(), false, &shapes, size);
+    }
+}
+
+#[test]
+fn a_rank_under_another_policy_is_named_before_the_first_step() {
+    let ranks = Group::of_threads(2).into_iter().map(|group| {
+        std::thread::spawn(move || {
+            let rank = group.rank();
+            let _scope = (rank == 1).then(|| policy::scope("none".parse().unwrap()));
+            let plan = plan(Ranks::of(group.clone()));
+            kernels::compare(&plan, &group).unwrap_err().to_string()
+        })
+    });
+    for rank in ranks.collect::<Vec<_>>() {
+        let said = rank.join().unwrap();
+        assert!(
+            said.starts_with("rank 1 runs other kernels than rank 0: "),
+            "{said}"
+        );
+        assert!(said.contains(" takes the path reference"), "{said}");
     }
 }
 
