@@ -2,6 +2,7 @@
 //! and the parts of a divided optimiser.
 
 pub mod balance;
+pub mod early;
 pub mod kernels;
 pub mod sharded;
 
