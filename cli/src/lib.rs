@@ -34,6 +34,7 @@ mod packages;
 #[cfg(feature = "text")]
 mod pictures;
 mod plan;
+mod processor;
 mod program;
 mod quantize;
 #[cfg(feature = "remote")]

@@ -58,6 +58,16 @@ fn losses(place: &Path) -> Vec<f64> {
         .collect()
 }
 
+/// Returns the number of calls of the fused optimiser in the report of a run.
+fn steps_of_optimiser(output: &Output) -> u64 {
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = summary["dispatch"]["rows"].as_array().unwrap();
+    let rows = rows
+        .iter()
+        .filter(|row| row["kernel"] == "npu_fused_adam_w");
+    rows.map(|row| row["calls"].as_u64().unwrap()).sum()
+}
+
 fn succeeds(output: &Output) {
     assert!(output.status.success(), "{}", errors(output));
 }
@@ -123,7 +133,10 @@ fn left_behind(place: &Path) -> Vec<PathBuf> {
 #[test]
 fn two_ranks_have_the_losses_of_one() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    succeeds(&ranks(1, one.path(), "--steps 20 --out").output().unwrap());
+    let alone = ranks(1, one.path(), "--json --steps 20 --out")
+        .output()
+        .unwrap();
+    succeeds(&alone);
     let output = ranks(2, two.path(), "--json --steps 20 --out")
         .output()
         .unwrap();
@@ -132,8 +145,9 @@ fn two_ranks_have_the_losses_of_one() {
     assert_eq!((one.len(), two.len()), (20, 20));
     let relative = |step: usize| (one[step] - two[step]).abs() / one[step];
     assert!(relative(0) < 1e-6 && relative(19) < 1e-4, "{one:?} {two:?}");
-    // One rank prints the summary.
-    serde_json::from_slice::<Value>(&output.stdout).unwrap();
+    // One rank prints the summary, with what both ran: each takes all steps.
+    let [alone, both] = [alone, output].map(|output| steps_of_optimiser(&output));
+    assert!(alone > 0 && both == 2 * alone, "{alone} {both}");
 }
 
 #[test]

@@ -1,17 +1,15 @@
 //! The processor and the kernels for it.
 
 use super::report::Report;
+use crate::processor;
 use burn::tensor::Device;
-use burn_kernels::dispatch::{DeviceKind, x86_64_level};
+use burn_kernels::dispatch::DeviceKind;
 use burn_kernels::ops::linear::multiplies_in_tiles;
 use burn_kernels::registry::{self, CapabilityRange};
 
 /// Adds the processor, and the number of kernels that have an implementation for it.
 pub fn look(report: &mut Report) {
-    let processor = match std::env::consts::ARCH {
-        "x86_64" => format!("x86-64-v{}", x86_64_level()),
-        other => other.to_owned(),
-    };
+    let processor = processor::level();
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let text = format!("{processor}, {threads} threads");
     report.add("cpu", "ok", text, None);

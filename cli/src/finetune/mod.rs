@@ -45,7 +45,7 @@ use crate::training::{plot, rescue, saving, signals};
 use crate::{devices, options, output, screen};
 use anyhow::ensure;
 use burn_kernels::live::{self, Sampling};
-use burn_kernels::report;
+use burn_kernels::report::{self, Report};
 use prepare::Prepared;
 use serde::Serialize;
 use settings::Settings;
@@ -225,8 +225,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         states,
         parameters,
         trained: (trained, saved_step),
+        dispatch,
     } = run;
-    let dispatch = report::report();
     // The model comes first, because a full disk may have room for nothing else.
     let saved = save(&settings, &facts.new_ends, &folder, &trained)?;
     folder.write("metrics.csv", metrics::csv(&trained.points))?;
@@ -275,6 +275,8 @@ struct Run {
     states: States,
     parameters: model::Parameters,
     trained: (Trained, usize),
+    /// What ran on all processes.
+    dispatch: Report,
 }
 
 /// Checks everything, and trains. Returns `None` after a dry run, and on a process that does not write.
@@ -314,8 +316,9 @@ fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
         verify_without_dropout(&settings);
         let plan = settings.plan(args, (None, None), ranks.clone(), Path::new("."))?;
         let nothing = (None, &States::none());
+        report::reset();
         fit(&plan, &batches, nothing, (model, settings.optimiser), true)?;
-        ranks.wait()?;
+        ranks.report()?;
         return Ok(None);
     }
     let options = Args {
@@ -349,7 +352,7 @@ fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
     let writing = (Some(&folder), &states);
     let model = (model, settings.optimiser);
     let trained = fit(&plan, source, writing, model, args.quiet)?;
-    ranks.wait()?;
+    let dispatch = ranks.report()?;
     let trained = best(trained, &plan, &states)?;
     Ok(Some(Run {
         settings,
@@ -358,6 +361,7 @@ fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
         states,
         parameters,
         trained,
+        dispatch,
     }))
 }
 

@@ -19,7 +19,7 @@ use crate::training::folder::{RunFolder, SUMMARY};
 use crate::training::ranks::{self, Ranks};
 use crate::training::{metrics, plot, rescue, saving, signals, state::States};
 use crate::{devices, options, output, screen};
-use burn_kernels::report;
+use burn_kernels::report::{self, Report};
 use data::{Corpus, Splits};
 use fit::Trained;
 pub use preset::Preset;
@@ -136,8 +136,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         folder,
         states,
         trained,
+        dispatch,
     } = run;
-    let dispatch = report::report();
     save(&trained, &settings, &folder.checkpoint())?;
     folder.write("metrics.csv", metrics::csv(&trained.points))?;
     folder.write("loss.svg", plot::svg(&trained.points, "in nats per byte")?)?;
@@ -159,6 +159,8 @@ struct Run {
     folder: RunFolder,
     states: States,
     trained: Trained,
+    /// What ran on all processes.
+    dispatch: Report,
 }
 
 /// Trains. Returns `None` on a process that does not write.
@@ -172,8 +174,9 @@ fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
     let description = settings.describe(&splits)?;
     ranks.agree_on_settings(&description)?;
     if !ranks.leads() {
+        report::reset();
         fit::fit(&settings, &splits, (None, &States::none()), ranks, true)?;
-        ranks.wait()?;
+        ranks.report()?;
         return Ok(None);
     }
     let options = Args {
@@ -194,13 +197,14 @@ fn train(args: &Args, ranks: &Ranks) -> anyhow::Result<Option<Run>> {
         ranks,
         args.quiet,
     )?;
-    ranks.wait()?;
+    let dispatch = ranks.report()?;
     Ok(Some(Run {
         settings,
         splits,
         folder,
         states,
         trained,
+        dispatch,
     }))
 }
 
@@ -225,7 +229,7 @@ fn finish(
     splits: &Splits,
     folder: &RunFolder,
     trained: &Trained,
-    dispatch: report::Report,
+    dispatch: Report,
     started: Instant,
 ) -> anyhow::Result<Summary> {
     let throughput = throughput::measure(trained.model.clone(), settings, splits)?;

@@ -1,7 +1,9 @@
-//! What ranks exchange besides the sums of gradients: digests of weights, the load of experts, and the
-//! parts of a divided optimiser.
+//! What ranks exchange besides the sums of gradients: digests of weights, the kernels that they run, the load of experts,
+//! and the parts of a divided optimiser.
 
 pub mod balance;
+pub mod early;
+pub mod kernels;
 pub mod sharded;
 
 use burn::module::{Module, ModuleVisitor, Param};

@@ -1,12 +1,17 @@
 //! The processes of a run. Without the feature `distributed` there is one.
 
+#[cfg(feature = "distributed")]
+use super::exchange::early::Learned;
 use super::identity;
 use anyhow::{Context, ensure};
 #[cfg(feature = "distributed")]
 use burn_kernels::distributed::{self, Group, Options};
+use burn_kernels::report::{self, Report};
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+#[cfg(feature = "distributed")]
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The options of a run of several processes.
 #[derive(Clone, Copy, Debug, clap::Args, Serialize)]
@@ -98,6 +103,8 @@ pub struct Ranks {
     group: Group,
     #[cfg(feature = "distributed")]
     shards: bool,
+    #[cfg(feature = "distributed")]
+    learned: Arc<Mutex<Learned>>,
 }
 
 impl Ranks {
@@ -113,8 +120,11 @@ impl Ranks {
     /// Returns the processes of a group.
     #[cfg(feature = "distributed")]
     pub fn of(group: Group) -> Self {
-        let shards = false;
-        Self { group, shards }
+        Self {
+            group,
+            shards: false,
+            learned: Arc::default(),
+        }
     }
 
     /// Returns these processes with the states of the optimiser divided over them, or whole on each.
@@ -129,6 +139,13 @@ impl Ranks {
         return self.shards && self.group.size() > 1;
         #[cfg(not(feature = "distributed"))]
         false
+    }
+
+    /// Returns what the steps so far teach about gradients that are sent while others are computed.
+    #[cfg(feature = "distributed")]
+    pub fn learned(&self) -> MutexGuard<'_, Learned> {
+        // After a panic it teaches less.
+        self.learned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the first process's answer if all must act alike to gather the optimiser's states, and otherwise this
@@ -271,6 +288,19 @@ impl Ranks {
         }
         let _ = numbers;
         Ok(())
+    }
+
+    /// Returns one report of what ran on all processes, which it waits for.
+    ///
+    /// # Errors
+    /// Returns an error if a process is lost.
+    pub fn report(&self) -> anyhow::Result<Report> {
+        let report = report::report();
+        #[cfg(feature = "distributed")]
+        if let Some(group) = self.group() {
+            return super::exchange::kernels::merged(report, group);
+        }
+        Ok(report)
     }
 
     /// Waits for all processes.

@@ -8,6 +8,7 @@ use super::batch::Batch;
 #[cfg(feature = "distributed")]
 use super::exchange::{
     self,
+    early::{self, Early},
     sharded::{self, Share},
 };
 use super::metrics::Point;
@@ -61,10 +62,10 @@ impl Replicas {
     }
 
     /// Returns the replicas of the newest state, its place and its points, or those of a new run without a state. Checks
-    /// that all ranks have the same weights.
+    /// that all ranks run the same kernels and have the same weights.
     ///
     /// # Errors
-    /// Returns an error if the state can't be read, or if a rank has other weights.
+    /// Returns an error if the state can't be read, or if a rank has other kernels or weights.
     pub fn begun(
         self,
         states: &States,
@@ -91,6 +92,7 @@ impl Replicas {
             let mut begun = begun;
             if let Some(group) = plan.ranks.group() {
                 let Trainee { model, optimiser } = &mut begun.0.0[0];
+                exchange::kernels::compare(plan, group)?;
                 let digest = exchange::digest(model)?;
                 plan.ranks.agree_on_digest("weights of the model", digest)?;
                 if plan.ranks.shards() {
@@ -207,7 +209,18 @@ impl Replicas {
         let share = Batch::of_rank(batches, group.rank(), group.size());
         let (device, model) = (plan.device(), &trainee.model);
         let pass = Pass::new(model, plan.method(device, seed)).shared(group);
-        let (mean, gradients) = pass.gradients(&share, all)?;
+        // Between the layers of a mixture of experts, ranks add up choices, and a rank without a share does so at another time.
+        let overlaps = plan.gradient_checkpointing && !plan.ranks.shards() && !model.is_sparse();
+        let (mean, gradients) = match overlaps {
+            true => {
+                let mut learned = plan.ranks.learned();
+                let mut early = Early::new(group, model, &mut learned, early::BUCKET);
+                let take = |gradients, is_last| early.take(gradients, is_last);
+                let mean = pass.each_gradient(&share, all, take)?;
+                (mean, early.finish()?)
+            }
+            false => pass.gradients(&share, all)?,
+        };
         drop(pass);
         let loss = mean.of_all(&plan.ranks)?.get();
         if plan.ranks.shards() {
@@ -227,7 +240,10 @@ impl Replicas {
             };
             return Ok((Self(vec![trainee]), loss, norm));
         }
-        let gradients = sum_gradients(group, model, gradients)?;
+        let gradients = match overlaps {
+            true => gradients,
+            false => sum_gradients(group, model, gradients)?,
+        };
         // All ranks decide by the same bits, whatever their machines.
         let mut norm = [optimiser::norm(model, &gradients)?];
         group.broadcast(&mut norm, 0)?;

@@ -181,8 +181,24 @@ impl<'a> Pass<'a> {
         batches: &[Batch],
         all: usize,
     ) -> anyhow::Result<(Mean, GradientsParams)> {
-        let mut mean = Mean::default();
         let mut sum = GradientsAccumulator::new();
+        let take = |gradients, _| sum.accumulate(self.model, gradients);
+        let mean = self.each_gradient(batches, all, take)?;
+        Ok((mean, sum.grads()))
+    }
+
+    /// Returns the losses of batches, and passes on their share of the gradients of a step with `all` targets, pairs or
+    /// single answers, each time with whether they are of the last batch. A parameter can have several gradients.
+    ///
+    /// # Errors
+    /// Returns an error if the device fails.
+    pub fn each_gradient(
+        &self,
+        batches: &[Batch],
+        all: usize,
+        mut take: impl FnMut(GradientsParams, bool),
+    ) -> anyhow::Result<Mean> {
+        let mut mean = Mean::default();
         let whole = self.whole(batches)?;
         for (number, batch) in batches.iter().enumerate() {
             let pass = self;
@@ -202,7 +218,8 @@ impl<'a> Pass<'a> {
             };
             let weight = batch.counted() as f64 / all as f64;
             let term = self.term(batch, &whole)?;
-            let take = |gradients| sum.accumulate(self.model, self.of_parameters(gradients));
+            let is_last = number + 1 == batches.len();
+            let take = |gradients| take(self.of_parameters(gradients), is_last);
             let loss = match self.method.recompute {
                 Some(seed) => {
                     let seed = SplitMix64::of(seed, number as u64).next();
@@ -212,7 +229,7 @@ impl<'a> Pass<'a> {
             };
             mean.add(loss, batch.counted());
         }
-        Ok((mean, sum.grads()))
+        Ok(mean)
     }
 
     /// Returns the pass of this rank's share of a batch.

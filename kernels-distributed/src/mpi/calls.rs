@@ -13,32 +13,45 @@ use mpi::traits::*;
 pub(super) const LONGEST: usize = i32::MAX as usize;
 /// The elements of a sum or a broadcast that are given to MPI at a time.
 const PART: usize = 1 << 28;
+/// The lengths of sums whose memory is kept for the next: not those of some flags, and not those of gigabytes.
+const KEPT: std::ops::RangeInclusive<usize> = 1 << 16..=1 << 23;
 
 impl Worker {
     /// Returns the sums over all ranks. Where the order of ranks is asked for, one rank adds each part in it, and all
     /// ranks gather the parts: as many bytes as a sum in any order.
-    pub(super) fn all_reduce<T: Summed + Equivalence + Default>(&self, values: &[T]) -> Vec<T> {
-        let mut sums = Vec::with_capacity(values.len());
-        for part in values.chunks(PART) {
+    pub(super) fn all_reduce<T: Summed + Equivalence + Default>(&self, values: Vec<T>) -> Vec<T> {
+        let mut sums = self.room(values.len());
+        for (part, sum) in values.chunks(PART).zip(sums.chunks_mut(PART)) {
             if self.deterministic {
                 let counts = shares(part.len(), self.size());
                 let own = self.reduce_scatter(part, &counts);
-                sums.extend(self.all_gather(&own, &counts));
+                self.all_gather(&own, &counts, sum);
             } else {
-                let mut sum = vec![T::default(); part.len()];
                 mpi::request::scope(|scope| {
                     let operation = SystemOperation::sum();
-                    self.finish(self.world.immediate_all_reduce_into(
-                        scope,
-                        part,
-                        &mut sum[..],
-                        operation,
-                    ));
+                    self.finish(
+                        self.world
+                            .immediate_all_reduce_into(scope, part, sum, operation),
+                    );
                 });
-                sums.extend(sum);
             }
         }
+        if KEPT.contains(&values.len()) {
+            self.spare.set(Some(T::wrap(values)));
+        }
         sums
+    }
+
+    /// Returns memory for a sum, whose values don't matter.
+    fn room<T: Summed + Default>(&self, len: usize) -> Vec<T> {
+        if KEPT.contains(&len)
+            && let Some(spare) = self.spare.take()
+            && spare.len() == len
+            && spare.code() == T::wrap(Vec::new()).code()
+        {
+            return T::unwrap(spare);
+        }
+        vec![T::default(); len]
     }
 
     /// Sends each rank its part, and adds the parts for this rank in the order of ranks.
@@ -66,7 +79,11 @@ impl Worker {
         T: Element + Carried + Equivalence + Default,
     {
         Ok(match call {
-            Call::AllGather => reply(self.all_gather(&values, counts)),
+            Call::AllGather => {
+                let mut all = vec![T::default(); counts.iter().sum()];
+                self.all_gather(&values, counts, &mut all);
+                reply(all)
+            }
             Call::AllToAll => {
                 let received = self.exchange_counts(counts);
                 let values = self.exchange(&values, counts, &received);
@@ -85,17 +102,16 @@ impl Worker {
         &self,
         values: &[T],
         counts: &[usize],
-    ) -> Vec<T> {
-        let mut all = vec![T::default(); counts.iter().sum()];
+        all: &mut [T],
+    ) {
         let (counts, starts) = places(counts);
-        let mut parts = PartitionMut::new(&mut all[..], counts, starts);
+        let mut parts = PartitionMut::new(all, counts, starts);
         mpi::request::scope(|scope| {
             self.finish(
                 self.world
                     .immediate_all_gather_varcount_into(scope, values, &mut parts),
             );
         });
-        all
     }
 
     fn exchange<T>(&self, values: &[T], sent: &[usize], received: &[usize]) -> Vec<T>

@@ -37,6 +37,9 @@ pub(super) struct Worker {
     jobs: Receiver<Job>,
     /// The way back for the call that is under way.
     current: Cell<Option<Sender<Result<Reply, Error>>>>,
+    /// The values of the last large sum, whose memory the next one of its length is written to. The pages of new memory
+    /// take longer to come than its values to be added.
+    pub(super) spare: Cell<Option<Values>>,
 }
 
 impl Worker {
@@ -56,6 +59,7 @@ impl Worker {
             control,
             jobs,
             current: Cell::new(None),
+            spare: Cell::new(None),
         }
     }
 
@@ -128,9 +132,9 @@ impl Worker {
             counts,
         } = request;
         match (call, values) {
-            (Call::AllReduce, Values::F32(values)) => Ok(reply(self.all_reduce(&values))),
-            (Call::AllReduce, Values::F64(values)) => Ok(reply(self.all_reduce(&values))),
-            (Call::AllReduce, Values::U64(values)) => Ok(reply(self.all_reduce(&values))),
+            (Call::AllReduce, Values::F32(values)) => Ok(reply(self.all_reduce(values))),
+            (Call::AllReduce, Values::F64(values)) => Ok(reply(self.all_reduce(values))),
+            (Call::AllReduce, Values::U64(values)) => Ok(reply(self.all_reduce(values))),
             (Call::ReduceScatter, Values::F32(values)) => {
                 Ok(reply(self.reduce_scatter(&values, &counts)))
             }

@@ -49,6 +49,11 @@ impl Job {
         mpirun
             .args(["-n", &ranks.to_string()])
             .envs(variables.iter().copied());
+        Self::start_by(mpirun, scene, cleanup)
+    }
+
+    /// Starts a job by `mpirun` with its options.
+    pub fn start_by(mut mpirun: Command, scene: &str, cleanup: Cleanup) -> Self {
         // `mpirun` that doesn't clean up ends with 0. The shell says the status of each rank.
         if let Cleanup::ByGroup = cleanup {
             mpirun.args(["sh", "-c", SHELL]);
@@ -134,7 +139,7 @@ impl Job {
     }
 
     /// Returns the lines up to now.
-    fn rest(&mut self) -> String {
+    pub fn rest(&mut self) -> String {
         self.lines
             .try_iter()
             .for_each(|line| self.seen += &format!("{line}\n"));

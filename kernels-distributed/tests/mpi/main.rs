@@ -6,6 +6,7 @@
 #![cfg(all(feature = "mpi", target_os = "linux"))]
 
 mod job;
+mod network;
 mod scenes;
 
 use job::{Cleanup, Job};

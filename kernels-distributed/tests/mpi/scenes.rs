@@ -14,6 +14,7 @@ pub fn play(scene: &str, group: Group) {
         "leave early" => leave_early(group),
         "give up" => give_up(&group),
         "wait in a sum" => wait_in_a_sum(&group),
+        "sum on end" => sum_on_end(&group),
         "wait elsewhere" => {
             say(&format!("pid {} {}", group.rank(), std::process::id()));
             thread::sleep(PATIENCE);
@@ -37,6 +38,17 @@ fn calls(group: &Group) {
         let mut values = vec![(rank + 1) as f32; len];
         group.all_reduce(&mut values).unwrap();
         assert_eq!(values, vec![all; len]);
+    }
+    // Sums whose memory is used again, by those of their type and length alone.
+    for round in 0..3 {
+        for len in [70_000, 70_001] {
+            let mut values = vec![(rank * round) as f32; len];
+            group.all_reduce(&mut values).unwrap();
+            assert_eq!(values, vec![(all - size as f32) * round as f32; len]);
+            let mut numbers = vec![round as u64; len];
+            group.all_reduce(&mut numbers).unwrap();
+            assert_eq!(numbers, vec![(round * size) as u64; len]);
+        }
     }
     let (mut doubles, mut numbers) = ([0.5f64; 3], [u64::MAX, 1]);
     group.all_reduce(&mut doubles).unwrap();
@@ -173,4 +185,14 @@ fn wait_in_a_sum(group: &Group) {
     let error = group.all_reduce(&mut vec![1f32; 100_000]).unwrap_err();
     say(&format!("error {:?}: {error}", error.kind()));
     std::process::exit(1);
+}
+
+fn sum_on_end(group: &Group) {
+    say(&format!("pid {} {}", group.rank(), std::process::id()));
+    loop {
+        if let Err(error) = group.all_reduce(&mut vec![1f32; 100_000]) {
+            say(&format!("error {:?}: {error}", error.kind()));
+            std::process::exit(1);
+        }
+    }
 }

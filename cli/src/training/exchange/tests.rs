@@ -1,6 +1,7 @@
 //! Several ranks against one.
 
-use super::sharded;
+use super::early::{Early, Learned};
+use super::{kernels, sharded};
 use crate::loading;
 use crate::training::batch::Batch;
 use crate::training::optimiser::{AdamW, Optimiser};
@@ -14,6 +15,7 @@ use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, FloatDType, Tensor};
 use burn_kernels::distributed::{Group, sum_gradients};
+use burn_kernels::policy;
 use kernels_models::{AdapterConfig, CausalLm, ModelConfig, Qwen3Size};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -77,6 +79,11 @@ fn model(adapts: bool, device: &Device) -> CausalLm {
         patterns: Default::default(),
     };
     model.with_adapters(&adapters, 7).unwrap()
+}
+
+/// Returns a copy with parameters of its own. Threads that compute gradients of the same ones can lock each other in Burn.
+fn copy(model: &CausalLm) -> CausalLm {
+    model.clone().fork(&Device::flex().autodiff())
 }
 
 /// Returns batches with these numbers of sequences and of tokens.
@@ -179,7 +186,7 @@ fn compare_of(model: CausalLm, adapts: bool, shapes: &[[usize; 2]], size: usize)
     assert!(one.steps[STEPS - 1].0 < one.steps[0].0, "{:?}", one.steps);
     let groups = Group::of_threads(size).into_iter();
     let threads = groups.map(|group| {
-        let (model, shapes) = (model.clone(), shapes.to_vec());
+        let (model, shapes) = (copy(&model), shapes.to_vec());
         std::thread::spawn(move || run(model, &shapes, Some(group)))
     });
     let parameters = model.num_params();
@@ -217,6 +224,37 @@ fn shares_of_any_size_train_as_one_process_does() {
     }
 }
 
+/// A step of twelve sequences of three lengths, which no number of ranks shares equally.
+#[test]
+fn one_to_four_ranks_train_the_same_model() {
+    let shapes = [[5, 8], [4, 6], [3, 11]];
+    for size in 1..=4 {
+        compare(false, &shapes, size);
+        compare(true, &shapes, size);
+        compare_of(mixture(), false, &shapes, size);
+    }
+}
+
+#[test]
+fn a_rank_under_another_policy_is_named_before_the_first_step() {
+    let ranks = Group::of_threads(2).into_iter().map(|group| {
+        std::thread::spawn(move || {
+            let rank = group.rank();
+            let _scope = (rank == 1).then(|| policy::scope("none".parse().unwrap()));
+            let plan = plan(Ranks::of(group.clone()));
+            kernels::compare(&plan, &group).unwrap_err().to_string()
+        })
+    });
+    for rank in ranks.collect::<Vec<_>>() {
+        let said = rank.join().unwrap();
+        assert!(
+            said.starts_with("rank 1 runs other kernels than rank 0: "),
+            "{said}"
+        );
+        assert!(said.contains(" takes the path reference"), "{said}");
+    }
+}
+
 #[test]
 fn ranks_without_a_sequence_add_nothing() {
     compare(false, &[[2, 8]], 3);
@@ -251,6 +289,90 @@ fn experts_are_balanced_over_the_whole_batch() {
     compare_of(mixture(), false, &[[5, 8]], 3);
     // A rank has no part of the first batch.
     compare_of(mixture(), false, &[[1, 8], [2, 6]], 2);
+}
+
+/// Sums in buckets of a few elements, once after the backward pass and twice while it goes on, of which the first teaches
+/// the second. Returns the last sums, and those after the pass.
+fn summed(model: CausalLm, shapes: &[[usize; 2]], group: &Group) -> [Run; 2] {
+    let mut plan = plan(Ranks::of(group.clone()));
+    plan.gradient_checkpointing = true;
+    let batches = batches(shapes);
+    let all = batches.iter().map(Batch::counted).sum();
+    let share = Batch::of_rank(&batches, group.rank(), group.size());
+    let pass = Pass::new(&model, plan.method(plan.device(), 0)).shared(group);
+    let (_, gradients) = pass.gradients(&share, all).unwrap();
+    let before = group.sent();
+    let expected = sum_gradients(group, &model, gradients).unwrap();
+    let mut runs = [Run::default(), Run::default()];
+    runs[1].sent = group.sent() - before;
+    let mut learned = Learned::default();
+    let mut found = None;
+    for step in 0..2 {
+        let before = group.sent();
+        let mut early = Early::new(group, &model, &mut learned, 100);
+        let take = |gradients, is_last| early.take(gradients, is_last);
+        pass.each_gradient(&share, all, take).unwrap();
+        let has_last = share.last().is_some_and(|last| last.targets() > 0);
+        assert_eq!(early.begun() > 0, step == 1 && has_last);
+        found = Some(early.finish().unwrap());
+        runs[0].sent = group.sent() - before;
+    }
+    model.visit(&mut Taking(&mut runs[0], found.unwrap()));
+    model.visit(&mut Taking(&mut runs[1], expected));
+    runs
+}
+
+#[test]
+fn sums_that_begin_in_the_backward_pass_have_the_same_bits() {
+    for (adapts, shapes, size) in [
+        (false, vec![[4, 8]], 2),
+        (true, vec![[4, 8]], 2),
+        // A rank has no part of the last batch.
+        (false, vec![[3, 8], [3, 5], [2, 6]], 3),
+    ] {
+        let model = model(adapts, &Device::flex().autodiff());
+        let ranks = Group::of_threads(size).into_iter().map(|group| {
+            let (model, shapes) = (copy(&model), shapes.clone());
+            std::thread::spawn(move || summed(model, &shapes, &group))
+        });
+        for rank in ranks.collect::<Vec<_>>() {
+            let [found, expected] = rank.join().unwrap();
+            assert!(!expected.gradients.is_empty());
+            // Besides, whether a rank used other parameters.
+            assert!(
+                found.sent <= expected.sent + 1,
+                "{} {}",
+                found.sent,
+                expected.sent
+            );
+            assert_eq!(found.gradients.len(), expected.gradients.len());
+            for (id, gradient) in &expected.gradients {
+                let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+                assert_eq!(bits(gradient), bits(&found.gradients[id]));
+            }
+        }
+    }
+}
+
+#[test]
+fn ranks_that_compute_layers_twice_train_as_one_process_does() {
+    let model = model(false, &Device::flex().autodiff());
+    let shapes = [[4, 8], [3, 5]];
+    let of = |ranks: Ranks| Plan {
+        gradient_checkpointing: true,
+        ..plan(ranks)
+    };
+    let (_, one) = trained(model.clone(), &shapes, &of(Ranks::alone()));
+    let ranks = Group::of_threads(2).into_iter().map(|group| {
+        let model = copy(&model);
+        std::thread::spawn(move || trained(model, &shapes, &of(Ranks::of(group))).1)
+    });
+    for rank in ranks.collect::<Vec<_>>() {
+        for (one, other) in one.iter().zip(rank.join().unwrap()) {
+            near(one.0, other.0, 1e-4, "loss");
+            near(one.1, other.1, 1e-3, "norm");
+        }
+    }
 }
 
 /// The moments of all parameters, as a whole or in parts.
@@ -300,7 +422,7 @@ fn compare_divided(adapts: bool, shapes: &[[usize; 2]], size: usize) {
     let expected = Moments::of(after, optimiser, false);
     let all = expected.elements() / 2;
     let ranks = Group::of_threads(size).into_iter().map(|group| {
-        let (model, shapes) = (model.clone(), shapes.to_vec());
+        let (model, shapes) = (copy(&model), shapes.to_vec());
         std::thread::spawn(move || {
             let plan = plan(Ranks::of(group.clone()).sharding(true));
             let before = group.sent();
