@@ -5,7 +5,6 @@
 //! the second step on, a rank takes a gradient for complete when as many parts came as in the step before, and sends it
 //! when all gradients before it in the order are sent. The order is the same on all ranks, whatever their shares.
 
-use anyhow::anyhow;
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::{GradientsAccumulator, GradientsParams};
 use burn::tensor::{Tensor, TensorData};
@@ -33,6 +32,8 @@ pub struct Early<'a> {
     learned: &'a mut Learned,
     /// The parameters of the order.
     known: HashSet<ParamId>,
+    /// Those whose gradient was taken for complete.
+    completed: HashSet<ParamId>,
     bucket_size: usize,
     is_in_last_batch: bool,
     /// The gradients of the batches before the last.
@@ -60,6 +61,7 @@ impl<'a> Early<'a> {
             group,
             model,
             known: learned.order.iter().map(|(id, _)| *id).collect(),
+            completed: HashSet::new(),
             learned,
             bucket_size,
             is_in_last_batch: false,
@@ -127,7 +129,7 @@ impl<'a> Early<'a> {
             places: HashMap::new(),
             values: sums,
             sums: match flags.pop() {
-                // A parameter was not used in the first step.
+                // A parameter was not used in the first step, or got more gradients than in the step before.
                 Some(1..) => sum_gradients(self.group, model, self.held)?,
                 _ => GradientsParams::new(),
             },
@@ -190,6 +192,7 @@ impl<'a> Early<'a> {
 
     /// Takes a gradient for complete.
     fn complete<const D: usize>(&mut self, id: ParamId, gradient: Tensor<D>) {
+        self.completed.insert(id);
         match gradient.try_to_vec_as::<f32>() {
             Ok(values) => drop(self.ready.insert(id, values)),
             Err(error) => self.fail(error.into()),
@@ -241,10 +244,8 @@ impl ModuleVisitor for Adding<'_, '_> {
             gradient = before + gradient;
         }
         match expected.filter(|_| early.known.contains(&id)) {
-            Some(expected) if parts > expected => early.fail(anyhow!(
-                "a parameter got {parts} gradients, where it got {expected} in the step before: it was already sent"
-            )),
             Some(expected) if parts == expected => early.complete(id, gradient),
+            // More than in the step before. What is complete is sent, or will be: the rest is summed at the end.
             _ => early.held.register(id, gradient),
         }
     }
@@ -257,10 +258,13 @@ struct Completing<'a, 'b> {
 
 impl ModuleVisitor for Completing<'_, '_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        if self.early.known.contains(&param.id)
-            && let Some(gradient) = self.early.held.remove::<D>(param.id)
+        let early = &mut *self.early;
+        let is_complete = early.completed.contains(&param.id);
+        if early.known.contains(&param.id)
+            && !is_complete
+            && let Some(gradient) = early.held.remove::<D>(param.id)
         {
-            self.early.complete(param.id, gradient);
+            early.complete(param.id, gradient);
         }
     }
 }
@@ -280,7 +284,10 @@ impl ModuleVisitor for Receiving {
             let values = self.values[start..start + value.shape().num_elements()].to_vec();
             let data = TensorData::new(values, value.shape());
             let device = value.device().inner();
-            let sum = Tensor::<D>::from_data(data, (&device, value.dtype()));
+            let mut sum = Tensor::<D>::from_data(data, (&device, value.dtype()));
+            if let Some(rest) = self.sums.remove::<D>(param.id) {
+                sum = sum + rest;
+            }
             self.sums.register(param.id, sum);
         }
     }

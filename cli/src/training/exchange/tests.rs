@@ -355,6 +355,49 @@ fn sums_that_begin_in_the_backward_pass_have_the_same_bits() {
 }
 
 #[test]
+fn gradients_beyond_those_of_the_step_before_are_not_lost() {
+    let model = model(false, &Device::flex().autodiff());
+    let ranks = Group::of_threads(2).into_iter().map(|group| {
+        let model = copy(&model);
+        std::thread::spawn(move || {
+            let plan = plan(Ranks::of(group.clone()));
+            let batches = batches(&[[4, 8]]);
+            let share = Batch::of_rank(&batches, group.rank(), group.size());
+            let pass = Pass::new(&model, plan.method(plan.device(), 0)).shared(&group);
+            let all = batches.iter().map(Batch::counted).sum();
+            let gradients = || pass.gradients(&share, all).unwrap().1;
+            let mut learned = Learned::default();
+            let mut runs = [Run::default(), Run::default()];
+            for times in [1, 2] {
+                let mut early = Early::new(&group, &model, &mut learned, 100);
+                // Only the first rank gets more in the second step.
+                for _ in 0..if group.rank() == 0 { times } else { 1 } {
+                    early.take(gradients(), true);
+                }
+                let sums = early.finish().unwrap();
+                model.visit(&mut Taking(&mut runs[times - 1], sums));
+            }
+            (gradients(), runs, model, group.rank())
+        })
+    });
+    let ranks: Vec<_> = ranks.map(|rank| rank.join().unwrap()).collect();
+    for (gradients, [once, more], model, rank) in ranks {
+        let mut own = Run::default();
+        model.visit(&mut Taking(&mut own, gradients));
+        if rank == 0 {
+            for (id, sum) in &more.gradients {
+                let expected = once.gradients[id].iter().zip(&own.gradients[id]);
+                for (found, (once, own)) in sum.iter().zip(expected) {
+                    let most = 1e-5 * (once.abs() + own.abs());
+                    assert!((once + own - found).abs() <= most, "{once}, {own}: {found}");
+                }
+            }
+        }
+        assert_eq!(more.gradients.len(), once.gradients.len());
+    }
+}
+
+#[test]
 fn ranks_that_compute_layers_twice_train_as_one_process_does() {
     let model = model(false, &Device::flex().autodiff());
     let shapes = [[4, 8], [3, 5]];
