@@ -380,8 +380,8 @@ fn gradients_beyond_those_of_the_step_before_are_not_lost() {
             (gradients(), runs, model, group.rank())
         })
     });
-    let ranks: Vec<_> = ranks.map(|rank| rank.join().unwrap()).collect();
-    for (gradients, [once, more], model, rank) in ranks {
+    for rank in ranks.collect::<Vec<_>>() {
+        let (gradients, [once, more], model, rank) = rank.join().unwrap();
         let mut own = Run::default();
         model.visit(&mut Taking(&mut own, gradients));
         if rank == 0 {
