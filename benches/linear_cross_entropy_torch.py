@@ -32,17 +32,27 @@ def log_probs(hidden, weight, targets):
     return logits.gather(-1, targets[:, None])[:, 0].sum()
 
 
+def trls():
+    """Returns TRL's function, and what its newer releases want besides."""
+    try:
+        from trl.kernels.chunked_logprob import ChunkedLogProbFunction
+        return ChunkedLogProbFunction.apply, [()]
+    except ImportError:
+        from trl.trainer.utils import _ChunkedLogProbFunction
+        return _ChunkedLogProbFunction.apply, []
+
+
 def ways():
     """Returns ways to compute the sum of log-probabilities."""
     found = {"eager": log_probs, "compiled": torch.compile(log_probs)}
     try:
-        from trl.kernels.chunked_logprob import ChunkedLogProbFunction
+        run, more = trls()
     except ImportError as problem:
         print(f"TRL's function is not measured: {problem}", flush=True)
         return found
 
     def trl(hidden, weight, targets):
-        return ChunkedLogProbFunction.apply(hidden, weight, None, targets, 1.0, 32768, None, 1.0, ())[0].sum()
+        return run(hidden, weight, None, targets, 1.0, 32768, None, 1.0, *more)[0].sum()
     return found | {"TRL": trl}
 
 

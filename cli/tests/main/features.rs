@@ -63,6 +63,31 @@ fn text_builds_the_program_anew_and_nothing_below_it() {
     adds(&["--features", "images"], &["kernels-cli", "kernels-fuzz"]);
 }
 
+/// Cargo compiles a package for macros and build scripts otherwise than for the program, but only once if both need it. One
+/// that only the macros need must not become one of the program's, or all that the macros are for is built anew.
+#[test]
+fn features_leave_what_macros_alone_need_to_them() {
+    let of_program = |features: &[&str]| -> BTreeSet<String> {
+        let edges = ["--edges", "normal,no-proc-macro"];
+        tree_of(&[&edges, features].concat()).into_keys().collect()
+    };
+    let before = of_program(&[]);
+    let all: BTreeSet<String> = tree(&[]).into_keys().collect();
+    let of_macros: BTreeSet<_> = all.difference(&before).collect();
+    assert!(of_macros.len() > 10, "{of_macros:?}");
+    for feature in ["text", "npu", "parquet", "images", "hub", "gpu"] {
+        let now = of_program(&["--features", feature]);
+        let both: Vec<_> = of_macros
+            .iter()
+            .filter(|name| now.contains(**name))
+            .collect();
+        assert!(
+            both.is_empty(),
+            "{both:?} of {feature} are named in cli/Cargo.toml for every build"
+        );
+    }
+}
+
 #[test]
 fn packages_build_our_crates_from_the_runtime_on_anew() {
     let ours = ["burn-kernels", "kernels-cli", "kernels-runtime"];
